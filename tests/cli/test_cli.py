@@ -19,10 +19,11 @@ import elmo_cli
 import elmo_cli.cli
 from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli import COMMANDS, find_command
-from elmo_cli.cli.command import Command, Option, option_group
+from elmo_cli.cli.command import Command, option_group
 from elmo_cli.cli.loading import find_files
-from elmo_cli.cli.messages import stop_on_signal
+from elmo_cli.cli.option import Option
 from elmo_cli.cli.options import option
+from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.model import ModelSettings
 from tests.support.commands import TINY, assert_misused, elmo
@@ -121,10 +122,10 @@ def test_conditions_name_options_of_the_command(command_name: str) -> None:
     for parameter in parameters:
         if not isinstance(parameter, Option):
             continue
-        for condition in (parameter.requires, parameter.excludes):
-            if condition:
-                named = {part.split()[0] for part in condition.split(" or ")}
-                assert named <= known
+        for condition in (*parameter.requires, *parameter.excludes):
+            # A condition is an option, or an option and its value.
+            named = condition if isinstance(condition, str) else condition[0]
+            assert named in known
 
 
 def test_every_option_has_an_environment_variable_of_its_own() -> None:
@@ -132,7 +133,7 @@ def test_every_option_has_an_environment_variable_of_its_own() -> None:
     for command_name in COMMANDS:
         for each in find_command(command_name).params:
             if isinstance(each, Option):
-                names += each.envvar or ()
+                names.append(str(each.envvar))
     assert len(set(names)) == len(names)
     assert "ELMO_EMBED_FORMAT" in names
     assert "ELMO_WORD_VECTORS_MODEL" in names
@@ -173,10 +174,9 @@ def test_an_error_names_the_variable_of_a_wrong_value(
     assert message in cosine("-q").stderr
 
 
-def test_a_variable_without_effect_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMO_EMBED_GAMMA", "2")
-    monkeypatch.setenv("ELMO_EMBED_ALL", "0")
-    result = elmo(
+def embed_to_lines(*options: str) -> Result:
+    """Return the result of `elmo embed` of a line to JSON lines."""
+    return elmo(
         "embed",
         "-",
         "-",
@@ -184,10 +184,24 @@ def test_a_variable_without_effect_is_no_error(monkeypatch: pytest.MonkeyPatch) 
         "jsonl",
         "--model",
         TINY,
-        "--top",
+        *options,
         stdin="a b\n",
     )
-    assert result.exit_code == 0
+
+
+def test_a_flag_of_the_environment_gives_way_to_one_of_the_command_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ELMO_EMBED_ALL", "0")
+    assert embed_to_lines("--top").exit_code == 0
+
+
+def test_an_error_names_the_variable_of_an_option_that_requires_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ELMO_EMBED_GAMMA", "2")
+    message = "--gamma (ELMO_EMBED_GAMMA) requires --mix"
+    assert_misused(embed_to_lines("--top"), message)
 
 
 def test_quiet_and_verbose_may_stand_before_the_command() -> None:
@@ -260,8 +274,8 @@ def test_two_signals_close_together_are_one(monkeypatch: pytest.MonkeyPatch) -> 
     """Send signals as `timeout -s INT` does, to a process and to its group."""
     ended: list[int] = []
     clock = Mock(monotonic=Mock(side_effect=[5.0, 5.19, 5.21]))
-    monkeypatch.setattr("elmo_cli.cli.messages.time", clock)
-    monkeypatch.setattr("elmo_cli.cli.messages.os._exit", ended.append)
+    monkeypatch.setattr("elmo_cli.cli.stopping.time", clock)
+    monkeypatch.setattr("elmo_cli.cli.stopping.os._exit", ended.append)
     with click.Context(click.Command("elmo")).scope(), stop_on_signal() as should_stop:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)

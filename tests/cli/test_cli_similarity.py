@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, tokenize
 from tests.support.commands import LOADED, TINY, assert_misused, elmo
-from tests.support.table_files import NAMES, csv_rows, write_table
+from tests.support.table_files import NAMES, csv_rows, write_matrices, write_table
 
 RIVER = "I sat by the bank."
 MONEY = "The bank lent us money."
@@ -305,6 +305,21 @@ def test_target_words_of_all_formats_have_the_same_cosines() -> None:
         return [cosine for cosine, _, _ in neighbours_in(result)]
 
     assert found("u.parquet") == found("u.hdf5")
+
+
+def test_vectors_of_another_program_need_a_model_and_a_layer() -> None:
+    matrix = ElmoEmbedder(model=TINY).embed_sentence(["bank", "cat"])[2]
+    name = write_matrices("m.parquet", {"bank": matrix[:1], "cat": matrix[1:]})
+    result = elmo("neighbours", "bank", NEW, name)
+    assert f"Error: {name}: unknown model. Name it with --model." in result.stderr
+    result = elmo("neighbours", "bank", NEW, name, "--model", TINY)
+    message = f"Error: {name}: unknown layer. Name it with --mean-layers."
+    assert message in result.stderr
+    result = elmo(
+        "neighbours", "bank", NEW, name, "--model", TINY, "--mean-layers", "top"
+    )
+    sentences = {sentence for _, _, sentence in neighbours_in(result)}
+    assert sentences == {"[bank]", "[cat]"}
 
 
 def test_several_files_are_searched_as_one() -> None:

@@ -1,7 +1,6 @@
-"""Habits of people at a command line: TAB, short options, -o, `elmo help`, colours and pipes."""
+"""Habits of people at a command line: TAB, short options, `elmo help`, colours and pipes."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -119,39 +118,6 @@ def test_completion_prints_the_script_of_a_shell(shell: str) -> None:
 # Options
 
 
-@pytest.mark.parametrize(
-    ("command", "output"),
-    [
-        (f"embed text.txt -m {TINY}", "v.hdf5"),
-        (f"usages text.txt --words words.txt -m {TINY}", "u.hdf5"),
-        (f"word-vectors --corpus text.txt --min-count 1 -m {TINY}", "w.vec"),
-        (f"word-vectors words.txt -m {TINY}", "w.vec"),
-        (f"convert {TINY / 'weights.hdf5'}", "w.safetensors"),
-        (f"distribute text.txt --engine none -m {TINY}", "parts"),
-    ],
-)
-def test_an_output_may_be_an_option(command: str, output: str) -> None:
-    name, *arguments = command.split()
-
-    def content() -> bytes:
-        """Return what was written, without metadata, whose order differs; then remove it."""
-        assert Path(output).exists()
-        if output == "parts":
-            shutil.rmtree(output)
-            return b""
-        written = Path(output).read_bytes()
-        Path(output).unlink()
-        return b"" if output == "w.safetensors" else written
-
-    result = elmo(name, "-o", output, *arguments, "-q")
-    assert (result.exit_code, result.stdout) == (0, ""), result.stderr
-    expected = content()
-    assert elmo(name, *arguments, "-q", f"--output={output}").exit_code == 0
-    assert content() == expected
-    assert elmo(name, *arguments, "-q", "--", output).exit_code == 0
-    assert content() == expected
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_names_mean_one_thing_in_all_commands(name: str) -> None:
     options: dict[str, click.Parameter] = {}
@@ -160,15 +126,13 @@ def test_names_mean_one_thing_in_all_commands(name: str) -> None:
             options[spelling] = parameter
     assert options.get("-m") == options.get("--model")
     assert options.get("-f") == options.get("--format")
-    assert options.get("-o") == options.get("--output")
     assert ("--layer" in options) == ("--layers" in options)
     if "--top" in options and name != "embed":
         assert "N" in str(options["--top"].metavar)
     if "--format" in options:
         choices = options["--format"].type.choices  # type: ignore[attr-defined]
         assert "json" not in choices
-        if name != "usages":
-            assert "jsonl" in choices
+        assert ("jsonl" in choices) == (name != "usages")
 
 
 def test_jsonl_may_have_its_old_name_json() -> None:
