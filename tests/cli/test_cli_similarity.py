@@ -448,7 +448,7 @@ def test_mean_layers_may_have_its_old_name(monkeypatch: pytest.MonkeyPatch) -> N
     layer_1 = answer("--mean-layers", "1")
     assert layer_1 not in ("", answer())
     assert answer("--layers", "1") == layer_1
-    monkeypatch.setenv("ELMO_NEIGHBOURS_LAYERS", "1")
+    monkeypatch.setenv("ELMO_NEIGHBOURS_MEAN_LAYERS", "1")
     assert answer() == layer_1
 
 
