@@ -22,10 +22,17 @@ from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.file_plan import FilePlan, plan_file
+from elmo_cli.options.analysis import MATCHES
 from elmo_cli.options.model import InitialState
-from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.output import (
+    STANDARD_OUTPUT,
+    TEXT_SUFFIXES,
+    USAGES_FORMATS,
+    OutputSettings,
+)
+from elmo_cli.options.output_format import format_of_suffix
 from elmo_cli.options.selection import Layers, Selection, layers_text
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.text import text_settings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.rows import Columns
 from elmo_cli.outputs.token_rows import TokenRows
@@ -39,8 +46,6 @@ logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 
 DEFAULT_LAYERS: Final = "top"
-FORMATS: Final = ("hdf5", "parquet")
-"""Formats of the output."""
 
 
 class Usages(NamedTuple):
@@ -61,8 +66,10 @@ def plan_usages(
     match: str = "form",
 ) -> FilePlan:
     """Plan a run over a text, before a model is loaded; `state` is None if it is not known."""
-    name = written.file_format or Path(output).suffix.lower().removeprefix(".")
-    if name in ("jsonl", "npy", "npz") or str(output) == "-":
+    if str(output) == STANDARD_OUTPUT:
+        problem = "target words cannot go to standard output"
+        raise SettingsError(f"{problem}. Name a file with .parquet or .hdf5.")
+    if written.file_format is None and not _may_have_usages(output):
         raise SettingsError(
             f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)."
         )
@@ -78,7 +85,7 @@ def plan_usages(
         raise SettingsError(
             f"{text.source.name}: FASTA has no words. Choose another input."
         )
-    check_choice("match", match, targets.MATCHES)
+    check_choice("match", match, MATCHES)
     if match == "lemma" and not text.format.has_lemmas:
         raise SettingsError(
             Message(
@@ -87,6 +94,14 @@ def plan_usages(
             )
         )
     return plan
+
+
+def _may_have_usages(path: str | Path) -> bool:
+    """Return whether the suffix of a path names no format that target words lack."""
+    named = format_of_suffix(path)
+    if named is None:
+        return Path(path).suffix.lower() not in TEXT_SUFFIXES
+    return named.name in USAGES_FORMATS
 
 
 def embed_usages(
@@ -210,7 +225,19 @@ def write_occurrences(
     words: Mapping[str, str],
     *,
     layers: Layers = DEFAULT_LAYERS,
+    input_format: str | None = None,
     tokenizer: str | None = None,
+    language: str | None = None,
+    split_sentences: bool = False,
+    shard: str | None = None,
+    skip_errors: bool = False,
+    delimiter: str | None = None,
+    quotes: str | None = None,
+    text_column: str | None = None,
+    word_column: str | None = None,
+    id_column: str | None = None,
+    paragraphs: bool = False,
+    keep_columns: Sequence[str] = (),
     match: str = "form",
     ignore_case: bool = False,
     overwrite: bool = False,
@@ -223,8 +250,11 @@ def write_occurrences(
         output: Parquet (.parquet) or HDF5. The file appears when it is complete.
         words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
         layers: As in `ElmoEmbedder.embed_sentences`.
-        tokenizer: As in `ElmoEmbedder.embed_file`.
-        match: `form` compares the words with the tokens, and `lemma` with the lemmas of CoNLL-U.
+        input_format, tokenizer, language, split_sentences, shard, skip_errors, delimiter,
+            quotes, text_column, word_column, id_column, paragraphs, keep_columns: As in
+            `ElmoEmbedder.embed_file`.
+        match: `form` compares the words with the tokens, and `lemma` with the lemmas of
+            CoNLL-U.
         ignore_case: Compare them in lower case.
         overwrite: Replace an existing output.
 
@@ -239,7 +269,21 @@ def write_occurrences(
     targets.check_words(words)
     text = open_input(
         corpus,
-        TextSettings(tokenizer=tokenizer),
+        text_settings(
+            input_format=input_format,
+            tokenizer=tokenizer,
+            language=language,
+            split_sentences=split_sentences,
+            shard=shard,
+            skip_errors=skip_errors,
+            delimiter=delimiter,
+            quotes=quotes,
+            text_column=text_column,
+            word_column=word_column,
+            id_column=id_column,
+            paragraphs=paragraphs,
+            keep_columns=keep_columns,
+        ),
         trained=embedder.files.tokenizer,
         language=embedder.files.language,
     )
