@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -346,7 +347,7 @@ def test_a_sentence_may_become_one_vector(choice: list[str]) -> None:
     tokens, _ = embed_text(*choice)
     # The vector of a sentence without tokens is zero.
     tokens[1] = np.zeros_like(tokens[2])
-    pools = {
+    pools: dict[str, Callable[[Any], Any]] = {
         "mean": lambda values: values.mean(axis=-2),
         "max": lambda values: values.max(axis=-2),
         "first": lambda values: values[..., 0, :],
