@@ -193,11 +193,11 @@ def select_targets(embedded: EmbeddedRecord) -> EmbeddedRecord:
 class UsageRows(TokenRows):
     """One row per occurrence of a target word."""
 
-    def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
+    def __init__(self, settings: OutputSettings, attributes: Attributes) -> None:
         others = {
             name: value for name, value in attributes.items() if name != targets.WORDS
         }
-        super().__init__(output_format, others)
+        super().__init__(settings, others)
         self._words: dict[str, str] = json.loads(attributes[targets.WORDS])
 
     def positions(self, record: Record) -> Sequence[int]:
