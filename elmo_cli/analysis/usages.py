@@ -117,9 +117,11 @@ def embed_usages(
     """Embed the occurrences of target words, each given by form, into the output of a plan."""
     counts = Counter[str]()
 
-    def embed(file_run: FileRun) -> None:
+    def embed_targets(file_run: FileRun) -> None:
         search = _Search(words, match=match, ignore_case=ignore_case)
-        progress = file_run.embed(keep=search.keep_targets, select=select_targets)
+        progress = file_run.embed_rest_of_input(
+            keep=search.keep_targets, select=select_targets
+        )
         counts.clear()
         counts.update(search.counts)
         if progress is None:
@@ -146,7 +148,7 @@ def embed_usages(
     summary = run_over_file(
         engine,
         plan,
-        embed,
+        embed_targets,
         attributes=attributes,
         rows_type=UsageRows,
         on_progress=on_progress,

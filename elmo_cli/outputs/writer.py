@@ -74,7 +74,7 @@ class ActivationsWriter:
         """True if the file is finished already. It is not changed then."""
         self.n_records = 0
         """Number of records written, by an earlier run too."""
-        self.run_state: dict[str, Any] = {}
+        self.run_state: Mapping[str, Any] = {}
         """State of the run at the last checkpoint."""
         self._rows_type = rows_type
         self._shard = shard_of(attributes)
@@ -133,7 +133,7 @@ class ActivationsWriter:
         with self._as_output_errors():
             self._format_writer().describe(example, values)
 
-    def checkpoint(self, run_state: dict[str, Any]) -> None:
+    def checkpoint(self, run_state: Mapping[str, Any]) -> None:
         """Make a checkpoint with JSON values, if the format can resume."""
         if self._file is None or not self.settings.can_resume:
             return
