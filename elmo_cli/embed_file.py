@@ -387,11 +387,14 @@ class FileRun:
             checkpoint_tokens=checkpoint_tokens(engine.options),
             checkpoint_records=self.embedder.batch_size if is_carried else 1,
         )
-        if str(self.plan.output) == STANDARD_OUTPUT:
-            embedded = self.embedder.embed(rest, self.finite, self.read.is_ready)
-        else:
-            # Nobody waits for the lines of a file. Its windows, and its last bits, repeat.
-            embedded = self.embedder.embed(rest, self.finite)
+        # Nobody waits for the lines of a file. Its windows, and its last bits, repeat.
+        is_printed = str(self.plan.output) == STANDARD_OUTPUT
+        embedded = self.embedder.embed(
+            rest,
+            self.finite,
+            is_ready=self.read.is_ready if is_printed else None,
+            on_unfinished=self._report_unfinished,
+        )
         if select is not None:
             embedded = map(select, embedded)
         run(
@@ -408,6 +411,12 @@ class FileRun:
             self._log_size()
         self.has_progress = True
         self.on_progress(self.timed_summary())
+
+    def _report_unfinished(self) -> None:
+        """Report progress, or stop, within a record that takes several windows."""
+        self.on_progress(self.timed_summary())
+        if self.should_stop():
+            raise StoppedError
 
     def _outlook(self) -> str:
         """Return what the same command will do after a stop or an error."""
