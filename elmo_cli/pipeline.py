@@ -1,7 +1,7 @@
 """The one loop of a run: records -> sentences -> windows -> activations -> a sink.
 
-`per_item` computes the parts of many items as one stream. `RecordEmbedder` embeds records
-with it, and `run` writes them to a sink.
+`per_item` computes the parts of many items as one stream. `RecordEmbedder` embeds
+records with it, and `run` writes them to a sink.
 """
 
 from collections import deque
@@ -42,9 +42,9 @@ def per_item(
 
         for text, scores in per_item(texts, split_sentences, score_sentences): ...
 
-    `parts_of` gives at least one part of an item. `compute` takes the parts of all items
-    as one stream, and gives one result per part, in their order. An item comes out as
-    soon as its parts are computed, and no result is held after that.
+    `parts_of` gives at least one part of an item. `compute` takes the parts of all
+    items as one stream, and gives one result per part, in their order. An item comes
+    out as soon as its parts are computed, and no result is held after that.
     """
     waiting: deque[tuple[_Item, int]] = deque()  # items with their number of parts
 
@@ -80,7 +80,7 @@ class EmbeddedRecord(NamedTuple):
     ends_window: bool
     """True if no later record was computed together with its last sentence."""
     checkpoint: Progress | None
-    """Progress in the input, if a checkpoint follows the record, which ends a window."""
+    """Progress in the input, if a checkpoint follows the record. It ends a window."""
 
 
 class _Sentence(NamedTuple):
@@ -129,7 +129,7 @@ class RecordEmbedder:
             finite: Check of the activations. They may have its data type, and it notes
                 the batches that are finite.
             is_ready: Function that returns False if the next record is not there yet. A
-                window ends early then, and at a checkpoint. None: no record is waited for.
+                window ends early then, and at a checkpoint. By default, all are there.
             on_unfinished: Called after a window that ends within a record, when all
                 records before it have been taken. It may raise an error to stop.
         """
@@ -234,9 +234,9 @@ def run(
 ) -> None:
     """Write records to a sink, as they are computed.
 
-    `on_window` is called after each window that ends a record, and so is `should_stop`: a
-    `StoppedError` is raised if it returns True. Windows within a record are reported by
-    `RecordEmbedder.embed`.
+    `on_window` is called after each window that ends a record, and so is `should_stop`:
+    a `StoppedError` is raised if it returns True. `RecordEmbedder.embed` reports the
+    windows within a record.
     """
     for embedded in records:
         sink.write(embedded)

@@ -25,7 +25,7 @@ from elmo_cli.distributed.inputs import (
     split_inputs,
 )
 from elmo_cli.errors.checks import check_choice
-from elmo_cli.errors.exceptions import InputError, OutputError
+from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import Message, joined
 from elmo_cli.errors.wording import first_line, utf8_name
 from elmo_cli.files.folder import Folder
@@ -68,7 +68,10 @@ class CorpusSettings:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        check_choice("state", self.model.state or "zero", ("zero", "warm"))
+        state = self.model.state
+        if state not in (None, "zero", "warm"):
+            problem = "{--state} {state}: expected zero or warm."
+            raise SettingsError(Message(problem, state=repr(state)))
         check_choice("dtype", self.dtype, DTYPES)
 
     def for_workers(self) -> "CorpusSettings":
