@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 BARE_PACKAGES = ("commands", "models", "predictors", "service")
-"""Packages whose `__init__` imports all models, and with them modules that current versions of
-their dependencies lack."""
+"""Packages whose `__init__` imports all models, and with them modules that current
+versions of their dependencies lack."""
 
 
 def install_stubs() -> None:
     """Put stand-ins into sys.modules for modules that cannot be imported today.
 
-    The packages become empty packages with the right path, so that their submodules are still
-    found. spaCy's tag map, which spaCy 3 lacks, becomes an empty one.
+    The packages become empty packages with the right path, so that their submodules are
+    still found. spaCy's tag map, which spaCy 3 lacks, becomes an empty one.
     """
     spec = importlib.util.find_spec("allennlp")
     if spec is None or not spec.submodule_search_locations:
@@ -64,8 +64,8 @@ def peak_memory_mb() -> float:
 def embed(args: argparse.Namespace) -> dict[str, float]:
     """Embed a file with state carried between batches, as `allennlp elmo` did.
 
-    It writes one float32 dataset per line: (layers, tokens, dim) for "all", (tokens, dim) for
-    "top" and "average".
+    It writes one float32 dataset per line: (layers, tokens, dim) for "all", (tokens, dim)
+    for "top" and "average".
     """
     embedder, load_seconds = load_embedder(args)
     import torch

@@ -4,11 +4,11 @@ python benchmarks/distribute.py corpus.txt --folder /dev/shm/scratch
 
 It takes about eight minutes for 1.4 million tokens on two cores.
 
-The speed is measured from the time when each worker has finished a part to the end of the last
-part, with the tokens of the parts between. For `elmo embed` it is the speed that the command
-reports. Start-up is the rest of the run. Memory is the peak of each kind of process: the driver,
-the workers, and Ray's own processes. A shared page counts in part for each process that shares it.
-The second table has a tiny model and parts of two lines.
+The speed is measured from the time when each worker has finished a part to the end of the
+last part, with the tokens of the parts between. For `elmo embed` it is the speed that the
+command reports. Start-up is the rest of the run. Memory is the peak of each kind of
+process: the driver, the workers, and Ray's own processes. A shared page counts in part for
+each process that shares it. The second table has a tiny model and parts of two lines.
 """
 
 import argparse
@@ -23,11 +23,30 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from pyarrow import parquet
 
 ELMO = [sys.executable, "-m", "elmo_cli"]
 TINY = Path(__file__).parent.parent / "tests" / "golden" / "relu"
+
+
+class Setup(NamedTuple):
+    """Processes and threads, and the arguments of `elmo distribute`, None for embed."""
+
+    name: str
+    arguments: list[str] | None
+    n_threads: int
+    n_workers: int
+
+
+SETUPS = (
+    Setup("`elmo embed`, 1 thread", None, n_threads=1, n_workers=1),
+    Setup("`elmo embed`, 2 threads", None, n_threads=2, n_workers=1),
+    Setup("`--engine none`, 2 threads", ["--engine", "none"], n_threads=2, n_workers=1),
+    Setup("Ray, 1 worker of 1 thread", ["--workers", "1"], n_threads=1, n_workers=1),
+    Setup("Ray, 2 workers of 1 thread", ["--workers", "2"], n_threads=1, n_workers=2),
+)
 
 
 def processes_of(pid: int) -> Iterator[int]:
@@ -45,19 +64,23 @@ def memory_of(pid: int) -> Counter[str]:
     for process in processes_of(pid):
         with suppress(OSError, IndexError):
             name = Path(f"/proc/{process}/cmdline").read_bytes()
-            works = name.startswith(b"ray::") and not name.startswith(b"ray::IDLE")
-            kind = "driver" if process == pid else "workers" if works else "Ray"
             pages = Path(f"/proc/{process}/smaps_rollup").read_text()
-            n_bytes[kind] += 1024 * int(
-                re.findall(r"^Pss: +(\d+)", pages, re.MULTILINE)[0]
-            )
+            kilobytes = int(re.findall(r"^Pss: +(\d+)", pages, re.MULTILINE)[0])
+            if process == pid:
+                kind = "driver"
+            elif name.startswith(b"ray::") and not name.startswith(b"ray::IDLE"):
+                kind = "workers"
+            else:
+                kind = "Ray"
+            n_bytes[kind] += 1024 * kilobytes
     return n_bytes
 
 
 def run(command: list[str], n_threads: int) -> tuple[float, Counter[str], str]:
     """Run a command. Return its seconds, the peak bytes by kind of process, and its log."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(n_threads)}
-    started, peak = time.perf_counter(), Counter[str]()
+    peak: Counter[str] = Counter()
+    started = time.perf_counter()
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
@@ -75,10 +98,10 @@ def run(command: list[str], n_threads: int) -> tuple[float, Counter[str], str]:
 def measure_work(output: Path, n_workers: int) -> tuple[float, int]:
     """Return tokens per second after each worker's first part, and the number of all tokens."""
     paths = sorted(output.glob("part-*"), key=lambda path: path.stat().st_mtime)
-    attributes = [
-        json.loads(parquet.read_metadata(path).metadata[b"elmo"]) for path in paths
-    ]
-    tokens = [int(each["tokens"]) for each in attributes]
+    tokens = []
+    for path in paths:
+        attributes = json.loads(parquet.read_metadata(path).metadata[b"elmo"])
+        tokens.append(int(attributes["tokens"]))
     seconds = paths[-1].stat().st_mtime - paths[n_workers - 1].stat().st_mtime
     return sum(tokens[n_workers:]) / seconds, sum(tokens)
 
@@ -91,39 +114,33 @@ def print_row(*cells: str) -> None:
 def measure_speed(
     corpus: str, output: Path, part_size: str, options: list[str]
 ) -> None:
-    """Print a row for each setup: one process with one or two threads, one or two workers."""
-    distribute = [
-        *ELMO,
-        "distribute",
-        corpus,
-        str(output),
-        "--part-size",
-        part_size,
-        *options,
-    ]
+    """Print a row for each setup of `elmo embed` and `elmo distribute`."""
+    embed = [*ELMO, "embed", corpus, f"{output}.h5", "--overwrite", *options]
+    distribute = [*ELMO, "distribute", corpus, str(output)]
+    distribute += ["--part-size", part_size, *options]
     speeds: dict[int, float] = {}
     speed: float
-    for name, arguments, n_threads, n_workers in (
-        ("`elmo embed`, 1 thread", None, 1, 1),
-        ("`elmo embed`, 2 threads", None, 2, 1),
-        ("`--engine none`, 2 threads", ["--engine", "none"], 2, 1),
-        ("Ray, 1 worker of 1 thread", ["--workers", "1"], 1, 1),
-        ("Ray, 2 workers of 1 thread", ["--workers", "2"], 1, 2),
-    ):
-        n_cores = n_threads * n_workers
-        if arguments is None:
-            plain = [*ELMO, "embed", corpus, f"{output}.h5", "--overwrite", *options]
-            seconds, peak, log = run(plain, n_threads)
+    for setup in SETUPS:
+        n_cores = setup.n_threads * setup.n_workers
+        if setup.arguments is None:
+            seconds, peak, log = run(embed, setup.n_threads)
             numbers = re.findall(r"([\d,]+) tokens", log.splitlines()[-1])
             n_tokens, speed = (int(number.replace(",", "")) for number in numbers)
             speeds[n_cores] = speed
         else:
-            seconds, peak, _ = run([*distribute, *arguments], n_threads)
-            speed, n_tokens = measure_work(output, n_workers)
-        memory = (f"{peak[kind] / 1e6:,.0f}" for kind in ("driver", "workers", "Ray"))
-        ratio = f"{speed / speeds[n_cores]:.2f}"
-        start = f"{seconds - n_tokens / speed:.1f}"
-        print_row(name, f"{speed:,.0f}", ratio, f"{seconds:.1f}", start, *memory)
+            command = [*distribute, *setup.arguments]
+            seconds, peak, _ = run(command, setup.n_threads)
+            speed, n_tokens = measure_work(output, setup.n_workers)
+        print_row(
+            setup.name,
+            f"{speed:,.0f}",
+            f"{speed / speeds[n_cores]:.2f}",
+            f"{seconds:.1f}",
+            f"{seconds - n_tokens / speed:.1f}",
+            f"{peak['driver'] / 1e6:,.0f}",
+            f"{peak['workers'] / 1e6:,.0f}",
+            f"{peak['Ray'] / 1e6:,.0f}",
+        )
         shutil.rmtree(output, ignore_errors=True)
         Path(f"{output}.h5").unlink(missing_ok=True)
 
@@ -155,15 +172,22 @@ def main() -> None:
     chosen = parser.parse_args()
     chosen.folder.mkdir(exist_ok=True)
     output = chosen.folder / "output"
-    memory = ("driver, MB", "workers, MB", "Ray, MB")
-    columns = ("tokens/s", "ratio", "total, s", "start-up, s")
-    print_row("", *columns, *memory)
+    print_row(
+        "",
+        "tokens/s",
+        "ratio",
+        "total, s",
+        "start-up, s",
+        "driver, MB",
+        "workers, MB",
+        "Ray, MB",
+    )
     print_row("---", *["--:"] * 7)
     for _ in range(chosen.repeats):
         measure_speed(chosen.corpus, output, chosen.part_size, chosen.options.split())
     print()
     print_row("parts", "total, s", "driver, MB")
-    print_row("---", *["--:"] * 2)
+    print_row("---", "--:", "--:")
     measure_parts(output, chosen.parts)
     print(f"\n{os.cpu_count()} CPUs, load {os.getloadavg()}")
 

@@ -15,12 +15,11 @@ from benchmarks.speed import measure_with_allennlp, speed_row
 
 COPIES = 10
 """Copies of the text, each line in other orders. Less text would be embedded too quickly."""
-SPEED_TARGET, WRITE_TARGET = 100, 0.8
+SPEED_TARGET = 100
+WRITE_TARGET = 0.8
 AVERAGE = "GPU, the average of the layers in float16 to HDF5"
-WRITING = (
-    "GPU, all layers in float32 to HDF5",
-    f"{WRITE_TARGET:.0%} of a plain write's bytes a second",
-)
+WRITING = "GPU, all layers in float32 to HDF5"
+WRITING_AIM = f"{WRITE_TARGET:.0%} of a plain write's bytes a second"
 BLOCK_BYTES = 1 << 23
 
 
@@ -31,7 +30,7 @@ def gpu_rows(setting: Setting) -> list[Row]:
     missing = "not measured: no GPU"
     return [
         Row(AVERAGE, f"{SPEED_TARGET} times AllenNLP", missing),
-        Row(*WRITING, missing),
+        Row(WRITING, WRITING_AIM, missing),
     ]
 
 
@@ -44,12 +43,18 @@ def device_rows(setting: Setting, device: int) -> list[Row]:
 
 def _average_row(setting: Setting, cuda: str, text: Path) -> Row:
     """Compare averages in float16 with AllenNLP's in float32."""
-    output, peer_output = setting.folder / "average.hdf5", setting.folder / "peer.hdf5"
-    options = cuda, "--layers=average", "--dtype=float16"
     ours, peers = measure_with_allennlp(
         setting,
-        setting.ours("measure_embed.py", setting.model, *options, text, output),
-        setting.theirs("--average", cuda, text, peer_output),
+        setting.ours(
+            "measure_embed.py",
+            setting.model,
+            cuda,
+            "--layers=average",
+            "--dtype=float16",
+            text,
+            setting.folder / "average.hdf5",
+        ),
+        setting.theirs("--average", cuda, text, setting.folder / "peer.hdf5"),
     )
     return speed_row(AVERAGE, SPEED_TARGET, ours, peers)
 
@@ -58,17 +63,23 @@ def _writing_row(setting: Setting, cuda: str, text: Path) -> Row:
     """Compare embedding of all layers in float32 with a plain write of a file of that size."""
     output = setting.folder / "all.hdf5"
     command = setting.ours("measure_embed.py", setting.model, cuda, text, output)
-    turns, shares = [], []
+    turns = []
+    shares = []
     for _ in range(setting.repeats):
-        turns.append(figures_of(command))
+        figures = figures_of(command)
         n_bytes = output.stat().st_size
         output.unlink()
-        shares.append(write_seconds(output, n_bytes) / turns[-1]["embed_seconds"])
+        turns.append(figures)
+        shares.append(write_seconds(output, n_bytes) / figures["embed_seconds"])
         output.unlink()
     share = statistics.median(shares)
     measured = f"{median(turns, 'tokens_per_second'):,.0f} tokens/s, {share:.0%}"
     return Row(
-        *WRITING, measured, share >= WRITE_TARGET, {"turns": turns, "shares": shares}
+        WRITING,
+        WRITING_AIM,
+        measured,
+        met=share >= WRITE_TARGET,
+        figures={"turns": turns, "shares": shares},
     )
 
 

@@ -18,19 +18,17 @@ KINDS = {
 
 
 def host_rows(setting: Setting) -> list[Row]:
-    """Measure the processor time of the host. To compare checkouts, set PYTHONPATH in turns."""
+    """Measure the processor time of the host.
+
+    To compare checkouts, set PYTHONPATH in turns.
+    """
     text = setting.write("shuffled.txt", shuffled(setting.lines))
-    commands = {
-        what: setting.ours(
-            "measure_embed.py",
-            setting.model,
-            "--host",
-            *options,
-            text,
-            setting.folder / "host.h5",
+    output = setting.folder / "host.h5"
+    commands = {}
+    for what, options in KINDS.items():
+        commands[what] = setting.ours(
+            "measure_embed.py", setting.model, "--host", *options, text, output
         )
-        for what, options in KINDS.items()
-    }
     rows = []
     for what, turns in in_turns(commands, setting.repeats).items():
         times = [1e6 * turn["processor_seconds"] / turn["tokens"] for turn in turns]

@@ -3,10 +3,10 @@
     benchmarks/make_allennlp_env.sh /tmp/allennlp      # once
     python benchmarks/measure.py --peer /tmp/allennlp --json result.json
 
-The model has the architecture of the published model with 93.6M parameters, and random weights:
-time does not depend on their values. The output is a table in Markdown. Programs that are compared
-take turns, each in its own process. Without --peer, AllenNLP is skipped. --rows chooses the rows
-to measure.
+The model has the architecture of the published model with 93.6M parameters, and random
+weights: time does not depend on their values. The output is a table in Markdown. Programs
+that are compared take turns, each in its own process. Without --peer, AllenNLP is skipped.
+--rows chooses the rows to measure.
 """
 
 import argparse
@@ -51,23 +51,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the table, and write the JSON."""
     options = parse_arguments(arguments)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        tiny = make_model(folder / "tiny", TINY)
-        setting = Setting(
-            folder=folder,
-            model=tiny if options.tiny else make_model(folder / "original", ORIGINAL),
-            tiny_model=tiny,
-            lines=options.text.read_text(encoding="utf-8").splitlines()[
-                : options.lines
-            ],
-            peer=options.peer and options.peer / "bin" / "python",
-            repeats=options.repeats,
-        )
+        setting = make_setting(Path(name), options)
         rows = [row for name in options.rows for row in ROWS[name](setting)]
     print(table(describe(), rows))
     if options.json:
         content = {"machine": describe(), "rows": [asdict(row) for row in rows]}
         options.json.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def make_setting(folder: Path, options: argparse.Namespace) -> Setting:
+    """Make the models and the text, and find the peer."""
+    model = tiny = make_model(folder / "tiny", TINY)
+    if not options.tiny:
+        model = make_model(folder / "original", ORIGINAL)
+    lines = options.text.read_text(encoding="utf-8").splitlines()
+    peer = None
+    if options.peer is not None:
+        peer = options.peer / "bin" / "python"
+    return Setting(
+        folder=folder,
+        model=model,
+        tiny_model=tiny,
+        lines=lines[: options.lines],
+        peer=peer,
+        repeats=options.repeats,
+    )
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -87,29 +95,27 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def table(machine: dict[str, str], rows: Sequence[Row]) -> str:
     """Format the rows in Markdown."""
-    marks = {True: "yes", False: "no", None: ""}
     lines = [
         "; ".join(f"{name} {value}" for name, value in machine.items()),
         "",
         "| | target | measured | met |",
         "|---|---|---|---|",
-        *(
-            f"| {row.what} | {row.target} | {row.measured} | {marks[row.met]} |"
-            for row in rows
-        ),
     ]
+    marks = {True: "yes", False: "no", None: ""}
+    for row in rows:
+        mark = marks[row.met]
+        lines.append(f"| {row.what} | {row.target} | {row.measured} | {mark} |")
     return "\n".join(lines)
 
 
 def describe() -> dict[str, str]:
     """Return the processor, cores, GPU, versions and commit."""
+    kernels = ("product_float32", "product_bfloat16")
     return {
         "processor": _processor(),
         "cores": str(os.cpu_count()),
         "instructions": torch.backends.cpu.get_cpu_capability(),
-        "compiled": ", ".join(
-            name for name in ("product_float32", "product_bfloat16") if has_kernel(name)
-        ),
+        "compiled": ", ".join(name for name in kernels if has_kernel(name)),
         "threads": str(torch.get_num_threads()),
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",
         "elmo_cli": elmo_cli.__version__,
@@ -121,15 +127,11 @@ def describe() -> dict[str, str]:
 
 
 def _processor() -> str:
-    lines = (
-        Path("/proc/cpuinfo").read_text().splitlines()
-        if sys.platform == "linux"
-        else []
-    )
-    models = [
-        line.split(":")[1].strip() for line in lines if line.startswith("model name")
-    ]
-    return models[0] if models else platform.processor()
+    if sys.platform == "linux":
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":")[1].strip()
+    return platform.processor()
 
 
 def _commit() -> str:

@@ -30,7 +30,8 @@ class Stopwatch:
         def timed(*args: Any, **kwargs: Any) -> Any:
             if self._is_running:
                 return original(*args, **kwargs)
-            self._is_running, started = True, time.perf_counter()
+            self._is_running = True
+            started = time.perf_counter()
             try:
                 return original(*args, **kwargs)
             finally:
@@ -49,16 +50,16 @@ def skip_bilm(n_layers: int, width: int) -> None:
     from elmo_cli.inference.encoder import FixedStateEncoder
     from elmo_cli.inference.trie import build_trie, index_tokens
 
-    layers, device = (
-        torch.randn(n_layers, BATCH_TOKENS["cpu"], width),
-        torch.device("cpu"),
-    )
+    layers = torch.randn(n_layers, BATCH_TOKENS["cpu"], width)
+    device = torch.device("cpu")
 
     def run(encoder: object, sentences: list[list[str]], slots: object) -> torch.Tensor:
-        rows, roots = index_tokens(sentences)[1], np.zeros(len(sentences), np.int64)
+        _, rows = index_tokens(sentences)
+        roots = np.zeros(len(sentences), np.int64)
         for backward in (False, True):
             build_trie(rows, roots, device, backward=backward)
-        return layers[:, : sum(map(len, sentences))]
+        n_tokens = sum(len(sentence) for sentence in sentences)
+        return layers[:, :n_tokens]
 
     FixedStateEncoder.run = run  # type: ignore[assignment, method-assign]
 
@@ -100,7 +101,8 @@ def main() -> None:
     )
     if arguments.host:
         skip_bilm(embedder.options.n_layers, embedder.options.width)
-    loaded, before = time.perf_counter(), time.process_time()
+    loaded = time.perf_counter()
+    processor_before = time.process_time()
     summary = embedder.embed_file(
         arguments.input,
         arguments.output,
@@ -113,7 +115,7 @@ def main() -> None:
     figures = {
         "load_seconds": loaded - started,
         "embed_seconds": time.perf_counter() - loaded,
-        "processor_seconds": time.process_time() - before,
+        "processor_seconds": time.process_time() - processor_before,
         "tokens": summary.n_tokens,
         "files_seconds": files.seconds,
         "peak_memory_mb": peak_memory_mb(),

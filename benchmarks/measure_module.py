@@ -2,8 +2,9 @@
 
     python measure_module.py --options-file=O --weight-file=W INPUT [--requires-grad]
 
---hub measures `HubElmo`. --peer measures AllenNLP's `Elmo`, with the python of its environment.
---evaluate skips gradients. The last line of standard output has the figures, as JSON.
+--hub measures `HubElmo`. --peer measures AllenNLP's `Elmo`, with the python of its
+environment. --evaluate skips gradients. The last line of standard output has the figures,
+as JSON.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 # The checkout comes last, so that an installed elmo_cli is the one that is measured.
 sys.path.append(str(Path(__file__).parents[1]))
@@ -32,38 +33,43 @@ def main() -> None:
 
     lines = [line.split() for line in arguments.input.read_text("utf-8").splitlines()]
     sentences = [tokens for tokens in lines if tokens][: arguments.sentences]
-    batches = [
-        sentences[start : start + BATCH] for start in range(0, len(sentences), BATCH)
-    ]
-    elmo, prepare, output = (
-        make_hub(arguments) if arguments.hub else make_elmo(arguments)
-    )
+    made = make_hub(arguments) if arguments.hub else make_elmo(arguments)
+    elmo = made.module
     elmo.train(not arguments.evaluate)
-    inputs = list(map(prepare, batches))
+    inputs = []
+    for start in range(0, len(sentences), BATCH):
+        inputs.append(made.prepare(sentences[start : start + BATCH]))
 
     def run(batches: Sequence[Any]) -> None:
         """Embed batches. In training, compute gradients, too."""
         with torch.no_grad() if arguments.evaluate else nullcontext():
             for batch in batches:
-                loss = output(elmo(batch)).square().mean()
+                loss = made.mix_of(elmo(batch)).square().mean()
                 if not arguments.evaluate:
                     elmo.zero_grad()
                     loss.backward()
 
     run(inputs[:2])
-    started, cpu_started = time.perf_counter(), time.process_time()
+    started = time.perf_counter()
+    cpu_started = time.process_time()
     run(inputs)
     figures = {
         "embed_seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu_started,
-        "tokens": sum(map(len, sentences)),
+        "tokens": sum(len(sentence) for sentence in sentences),
         "peak_memory_mb": peak_memory_mb(),
     }
     print(json.dumps(figures))
 
 
-Made = tuple[Any, Callable[[list[list[str]]], Any], Callable[[Any], Any]]
-"""A module, what makes its inputs of sentences, and what takes its mix from its outputs."""
+class Made(NamedTuple):
+    """A module, and the functions around it."""
+
+    module: Any
+    prepare: Callable[[list[list[str]]], Any]
+    """Makes its input of sentences."""
+    mix_of: Callable[[Any], Any]
+    """Takes its mix from its output."""
 
 
 def make_elmo(arguments: argparse.Namespace) -> Made:
@@ -75,12 +81,16 @@ def make_elmo(arguments: argparse.Namespace) -> Made:
     elmo = Elmo(
         arguments.options_file,
         arguments.weight_file,
-        1,
+        num_output_representations=1,
         requires_grad=arguments.requires_grad,
         keep_sentence_boundaries=arguments.boundaries,
         dropout=0.0,
     )
-    return elmo, batch_to_ids, lambda outputs: outputs["elmo_representations"][0]
+    return Made(
+        elmo,
+        prepare=batch_to_ids,
+        mix_of=lambda outputs: outputs["elmo_representations"][0],
+    )
 
 
 def make_hub(arguments: argparse.Namespace) -> Made:
@@ -89,10 +99,10 @@ def make_hub(arguments: argparse.Namespace) -> Made:
 
     bilm = Elmo(arguments.options_file, arguments.weight_file, 1).bilm
     hub = HubElmo(module=bilm, trainable=True)
-    return (
+    return Made(
         hub,
-        lambda batch: list(map(" ".join, batch)),
-        lambda outputs: outputs["elmo"],
+        prepare=lambda batch: [" ".join(tokens) for tokens in batch],
+        mix_of=lambda outputs: outputs["elmo"],
     )
 
 

@@ -2,9 +2,9 @@
 
     python measure_training.py --preset mini --precision bfloat16 --steps 5 INPUT
 
-Bare products are the matrix products of the step without all other work: three per weight, each
-with all rows at once. The first steps warm up. The last line of standard output has the figures,
-as JSON.
+Bare products are the matrix products of the step without all other work: three per weight,
+each with all rows at once. The first steps warm up. The last line of standard output has
+the figures, as JSON.
 """
 
 import argparse
@@ -43,17 +43,20 @@ def main() -> None:
     run = make_run(arguments.preset, arguments.precision, arguments.input)
     batches = read_batches(TrainingText((arguments.input,)), run.options, run.progress)
     for _ in range(arguments.warm_up):
-        run.train_step(*next(batches))
-    n_tokens, training, products = run.n_tokens, 0.0, 0.0
+        rows, progress = next(batches)
+        run.train_step(rows, progress)
+    n_tokens_before = run.n_tokens
+    training_seconds = 0.0
+    products_seconds = 0.0
     for _ in range(arguments.steps):
         rows, progress = next(batches)
-        training += seconds_of(lambda: run.train_step(rows, progress))  # noqa: B023
+        training_seconds += seconds_of(run.train_step, rows, progress)
         shapes = list(shapes_of(run, rows))
-        products += seconds_of(lambda: multiply(shapes, run.options.precision))  # noqa: B023
+        products_seconds += seconds_of(multiply, shapes, run.options.precision)
     figures = {
-        "embed_seconds": training,
-        "products_seconds": products,
-        "tokens": run.n_tokens - n_tokens,
+        "embed_seconds": training_seconds,
+        "products_seconds": products_seconds,
+        "tokens": run.n_tokens - n_tokens_before,
         "peak_memory_mb": peak_memory_mb(),
     }
     print(json.dumps(figures))
@@ -75,8 +78,10 @@ def make_run(preset: str, precision: str, text: Path) -> Run:
 
 def shapes_of(run: Run, rows: list[Row]) -> Iterator[Shape]:
     """Yield the shapes of the linear layers of a step."""
-    bilm, n = run.objective.bilm, count_predictions(rows)
-    lstm, encoder = bilm.options.lstm, bilm.token_encoder
+    n = count_predictions(rows)
+    bilm = run.objective.bilm
+    lstm = bilm.options.lstm
+    encoder = bilm.token_encoder
     for _ in range(2 * lstm.n_layers):
         yield n, 2 * lstm.projection_dim, 4 * lstm.dim
         yield n, lstm.dim, lstm.projection_dim
@@ -105,18 +110,17 @@ def multiply(shapes: list[Shape], precision: str) -> None:
     """Multiply each layer forwards, and both products backwards."""
     dtype = getattr(torch, precision)
     for n, n_inputs, n_outputs in shapes:
-        inputs, weight = (
-            torch.ones(size, n_inputs, dtype=dtype) for size in (n, n_outputs)
-        )
+        inputs = torch.ones(n, n_inputs, dtype=dtype)
+        weight = torch.ones(n_outputs, n_inputs, dtype=dtype)
         gradients = inputs @ weight.t()
         gradients @ weight
         gradients.t() @ inputs
 
 
-def seconds_of(work: Callable[[], None]) -> float:
-    """Return the seconds that `work` takes."""
+def seconds_of(work: Callable[..., None], *arguments: object) -> float:
+    """Return the seconds that a call of `work` takes."""
     started = time.perf_counter()
-    work()
+    work(*arguments)
     return time.perf_counter() - started
 
 

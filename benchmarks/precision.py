@@ -24,7 +24,8 @@ class Target(NamedTuple):
     """Largest allowed error of each layer."""
 
 
-PEER, EXACT = "AllenNLP", "float32"
+PEER = "AllenNLP"
+EXACT = "float32"
 TARGETS = {"bfloat16": Target(20, PEER, 0.01), "int8": Target(1.3, EXACT, 0.02)}
 
 
@@ -41,12 +42,28 @@ def precision_rows(setting: Setting) -> list[Row]:
         what = f"CPU, {precision}, all layers to HDF5"
         speed = f"{target.times:g} times {target.other}"
         aim = f"{speed}, error of each layer at most {target.error:.0%}"
-        if precision in measured:
-            errors = layer_errors(_output(setting, precision), _output(setting, EXACT))
-            rows.append(_row(what, aim, turns, precision, errors))
-        else:
+        if precision not in measured:
             missing = "not measured: the processor lacks the instructions"
             rows.append(Row(what, aim, missing))
+            continue
+        errors = layer_errors(
+            low=_output(setting, precision), exact=_output(setting, EXACT)
+        )
+        times = {}
+        for other in (EXACT, PEER):
+            if other in turns:
+                times[other] = ratios(turns[precision], turns[other])
+        medians = {other: statistics.median(each) for other, each in times.items()}
+        measurement = f"{median(turns[precision], 'tokens_per_second'):,.0f} tokens/s"
+        for other, value in medians.items():
+            measurement += f", {value:.1f} times {other}"
+        measurement += ", error " + ", ".join(f"{error:.1%}" for error in errors)
+        met = None
+        if target.other in medians:
+            is_fast = medians[target.other] >= target.times
+            met = is_fast and max(errors) <= target.error
+        figures = {"turns": turns, "ratios": times, "errors": errors}
+        rows.append(Row(what, aim, measurement, met=met, figures=figures))
     return rows
 
 
@@ -55,8 +72,13 @@ def _take_turns(setting: Setting, measured: list[str]) -> dict[str, list[Figures
     text = setting.write("input.txt", setting.lines)
     commands = {}
     for precision in (EXACT, *measured):
-        options = f"--precision={precision}", text, _output(setting, precision)
-        commands[precision] = setting.ours("measure_embed.py", setting.model, *options)
+        commands[precision] = setting.ours(
+            "measure_embed.py",
+            setting.model,
+            f"--precision={precision}",
+            text,
+            _output(setting, precision),
+        )
     if setting.peer:
         commands[PEER] = setting.theirs("--all", text, _output(setting, PEER))
     return in_turns(commands, setting.repeats)
@@ -64,33 +86,6 @@ def _take_turns(setting: Setting, measured: list[str]) -> dict[str, list[Figures
 
 def _output(setting: Setting, name: str) -> Path:
     return setting.folder / f"{name}.hdf5"
-
-
-def _row(
-    what: str,
-    aim: str,
-    turns: dict[str, list[Figures]],
-    precision: str,
-    errors: list[float],
-) -> Row:
-    target = TARGETS[precision]
-    times = {
-        other: ratios(turns[precision], turns[other])
-        for other in (EXACT, PEER)
-        if other in turns
-    }
-    medians = {other: statistics.median(values) for other, values in times.items()}
-    measured = f"{median(turns[precision], 'tokens_per_second'):,.0f} tokens/s"
-    measured += "".join(
-        f", {value:.1f} times {other}" for other, value in medians.items()
-    )
-    measured += ", error " + ", ".join(f"{error:.1%}" for error in errors)
-    met = None
-    if target.other in medians:
-        met = medians[target.other] >= target.times and max(errors) <= target.error
-    return Row(
-        what, aim, measured, met, {"turns": turns, "ratios": times, "errors": errors}
-    )
 
 
 def layer_errors(low: Path, exact: Path) -> list[float]:

@@ -1,4 +1,4 @@
-"""Speed and error of log probabilities over a vocabulary, against products and sums by torch."""
+"""Speed and error of log probabilities over a vocabulary, compared with torch's own."""
 
 import math
 import statistics
@@ -37,34 +37,37 @@ def probabilities_rows(
     runs: dict[str, Callable[[], Tensor]] = {
         "torch": partial(by_torch, contexts, targets, weight, bias)
     }
-    for name in TIMES:
-        softmax = FullSoftmax(path, n_words, DIM, torch.device("cpu"), name)
-        runs[name] = partial(softmax.of_targets, contexts, targets)
+    for precision in TIMES:
+        softmax = FullSoftmax(path, n_words, DIM, torch.device("cpu"), precision)
+        runs[precision] = partial(softmax.of_targets, contexts, targets)
     few = slice(0, 500)
     exact = by_torch(
         contexts[few].double(), targets[few], weight.double(), bias.double()
     )
-    errors = {
-        name: float((run().flatten()[few] - exact).abs().max()) / math.log(2)
-        for name, run in runs.items()
-    }
-    turns = [
-        {name: seconds(run) for name, run in runs.items()}
-        for _ in range(3 * setting.repeats)
-    ]
+    errors = {}
+    for name, run in runs.items():
+        difference = run().flatten()[few] - exact
+        errors[name] = float(difference.abs().max()) / math.log(2)
+    turns = []
+    for _ in range(3 * setting.repeats):
+        turns.append({name: seconds(run) for name, run in runs.items()})
     what = f"{n_predictions:,} predictions of {n_words:,} words"
     rows = []
-    for name, target in TIMES.items():
-        aim = f"{target:g} times torch in float32, error at most {BITS[name]:g} bits"
-        if not softmax_kernel(getattr(torch, name)):
-            rows.append(
-                Row(f"CPU, {what}, {name}", aim, "not measured: no kernels for it")
-            )
+    for precision, target in TIMES.items():
+        aim = (
+            f"{target:g} times torch in float32, error at most {BITS[precision]:g} bits"
+        )
+        if not softmax_kernel(getattr(torch, precision)):
+            missing = "not measured: no kernels for it"
+            rows.append(Row(f"CPU, {what}, {precision}", aim, missing))
             continue
-        times = statistics.median(turn["torch"] / turn[name] for turn in turns)
-        measured = f"{times:.1f} times torch, error {errors[name]:.1g} bits"
-        met = times >= target and errors[name] <= BITS[name]
-        rows.append(Row(f"CPU, {what}, {name}", aim, measured, met, {"turns": turns}))
+        times = statistics.median(turn["torch"] / turn[precision] for turn in turns)
+        measured = f"{times:.1f} times torch, error {errors[precision]:.1g} bits"
+        met = times >= target and errors[precision] <= BITS[precision]
+        figures = {"turns": turns}
+        rows.append(
+            Row(f"CPU, {what}, {precision}", aim, measured, met=met, figures=figures)
+        )
     return rows
 
 
@@ -78,17 +81,14 @@ def seconds(run: Callable[[], Tensor]) -> float:
 def by_torch(contexts: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Compute the log probabilities of targets by torch, shape (N,), in pieces of memory."""
     results = []
-    for rows, columns in zip(
-        torch.split(contexts, PREDICTIONS),
-        torch.split(targets, PREDICTIONS),
-        strict=True,
-    ):
-        sums = [
-            functional.linear(rows, part, some).logsumexp(dim=1)
-            for part, some in zip(
-                torch.split(weight, ROWS), torch.split(bias, ROWS), strict=True
-            )
-        ]
-        logits = (rows * weight[columns]).sum(dim=1) + bias[columns]
-        results.append(logits - torch.stack(sums).logsumexp(dim=0))
+    for first in range(0, len(contexts), PREDICTIONS):
+        rows = contexts[first : first + PREDICTIONS]
+        columns = targets[first : first + PREDICTIONS]
+        sums = []
+        for start in range(0, len(weight), ROWS):
+            part = slice(start, start + ROWS)
+            logits = functional.linear(rows, weight[part], bias[part])
+            sums.append(logits.logsumexp(dim=1))
+        target_logits = (rows * weight[columns]).sum(dim=1) + bias[columns]
+        results.append(target_logits - torch.stack(sums).logsumexp(dim=0))
     return torch.cat(results)

@@ -25,11 +25,11 @@ def in_turns(
     commands: Mapping[str, Sequence[str]], repeats: int
 ) -> dict[str, list[Figures]]:
     """Return the figures of each script. The scripts take turns."""
-    turns = [
-        {name: figures_of(command) for name, command in commands.items()}
-        for _ in range(repeats)
-    ]
-    return {name: [turn[name] for turn in turns] for name in commands}
+    turns: dict[str, list[Figures]] = {name: [] for name in commands}
+    for _ in range(repeats):
+        for name, command in commands.items():
+            turns[name].append(figures_of(command))
+    return turns
 
 
 def median(turns: Sequence[Figures], key: str) -> float:
@@ -38,7 +38,10 @@ def median(turns: Sequence[Figures], key: str) -> float:
 
 
 def ratios(turns: Sequence[Figures], others: Sequence[Figures]) -> list[float]:
-    """Return the ratio of tokens per second of each turn, or an empty list without other turns."""
+    """Return the ratio of tokens per second of each turn.
+
+    The list is empty without other turns.
+    """
     return [
         turn["tokens_per_second"] / other["tokens_per_second"]
         for turn, other in zip(turns, others, strict=False)

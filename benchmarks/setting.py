@@ -78,17 +78,22 @@ class Setting:
             sys.executable,
             str(HERE / script),
             *_files(model),
-            *map(str, arguments),
+            *(str(argument) for argument in arguments),
         ]
 
     def theirs(self, *arguments: str | Path) -> list[str]:
         """Return the command that runs AllenNLP on the text."""
-        script = str(HERE / "allennlp_elmo.py")
-        return [str(self.peer), script, *_files(self.model), *map(str, arguments)]
+        return [
+            str(self.peer),
+            str(HERE / "allennlp_elmo.py"),
+            *_files(self.model),
+            *(str(argument) for argument in arguments),
+        ]
 
 
 def _files(model: Path) -> list[str]:
-    options, weights = model / "options.json", model / "weights.hdf5"
+    options = model / "options.json"
+    weights = model / "weights.hdf5"
     return [f"--options-file={options}", f"--weight-file={weights}"]
 
 

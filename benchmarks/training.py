@@ -14,21 +14,19 @@ WARM_UP = 8
 
 def training_rows(setting: Setting) -> list[Row]:
     """Measure steps of 2,048 tokens in both precisions, in turns."""
-    text = setting.write(
-        "training.txt", [line for line in setting.lines if line.split()]
-    )
-    script = str(HERE / "measure_training.py")
-    rows = []
+    lines = [line for line in setting.lines if line.split()]
+    text = setting.write("training.txt", lines)
     is_tiny = setting.model == setting.tiny_model
-    for preset, steps in ({"mini": 1} if is_tiny else STEPS).items():
-        commands = {
-            precision: [
-                *(sys.executable, script, str(text), "--steps", str(steps)),
-                *("--preset", preset, "--precision", precision),
-                *("--warm-up", str(1 if is_tiny else WARM_UP)),
-            ]
-            for precision in ("float32", "bfloat16")
-        }
+    steps_of = {"mini": 1} if is_tiny else STEPS
+    warm_up = 1 if is_tiny else WARM_UP
+    rows = []
+    for preset, steps in steps_of.items():
+        commands = {}
+        for precision in ("float32", "bfloat16"):
+            command = [sys.executable, str(HERE / "measure_training.py"), str(text)]
+            command += ["--preset", preset, "--precision", precision]
+            command += ["--steps", str(steps), "--warm-up", str(warm_up)]
+            commands[precision] = command
         for precision, turns in in_turns(commands, setting.repeats).items():
             shares = [
                 turn["products_seconds"] / turn["embed_seconds"] for turn in turns
@@ -40,8 +38,8 @@ def training_rows(setting: Setting) -> list[Row]:
                     f"`elmo train --preset {preset}`, {precision}",
                     f"{SHARE_TARGET:.0%} of its bare products",
                     f"{speed:,.0f} tokens/s: {share:.0%}",
-                    share >= SHARE_TARGET,
-                    {"turns": turns, "shares": shares},
+                    met=share >= SHARE_TARGET,
+                    figures={"turns": turns, "shares": shares},
                 )
             )
     return rows

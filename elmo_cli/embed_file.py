@@ -30,11 +30,11 @@ from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.model.options import ModelOptions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
-from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT
+from elmo_cli.options.output import STANDARD_OUTPUT
 from elmo_cli.options.shard import WHOLE
 from elmo_cli.outputs.finite import FiniteCheck
 from elmo_cli.outputs.output_formats import names_datasets_by_id, shows_repeated_ids
-from elmo_cli.outputs.vector_rows import SentenceRows
+from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, run
 from elmo_cli.records.ids import IdChecker
@@ -263,7 +263,7 @@ class FileRun:
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
             logger.warning("Skipped %s in all", counted(n_skipped, plan.unit))
-        if warns_about_empty and (written.pooled or written.name in FORMATS_WITH_ROWS):
+        if warns_about_empty and (written.pooled or written.format.has_rows):
             log_empty(self.n_empty, plan.unit, pooled=written.pooled)
 
         # A file without rows has the columns and types of an example with one token.
@@ -296,7 +296,7 @@ class FileRun:
         else:
             self._note_skipped(record, embedded.number, record.error)
         # The packed layout keeps the row of a record without an id; elsewhere it has none.
-        is_packed = self.plan.output_format.layout == "packed"
+        is_packed = self.plan.output_format.is_packed
         if record.id is not None or not self.read.has_ids or is_packed:
             self.writer.write(record, activations)
         self.n_done = embedded.number
@@ -438,8 +438,9 @@ class FileRun:
         n_input = plan.text.source.size
         if not n_input or not done.n_bytes or str(plan.output) == STANDARD_OUTPUT:
             return
-        if plan.output_format.name == "jsonl":
-            value_bytes = 14
+        text_bytes = plan.output_format.format.text_bytes
+        if text_bytes is not None:
+            value_bytes = text_bytes
         elif plan.output_format.dtype == "float32":
             value_bytes = 4
         else:
@@ -481,7 +482,7 @@ def _open_input(
         expected_input(engine.files.name, engine.options.token_limit),
         id_checker=IdChecker(name_datasets=names_datasets_by_id(plan.output_format)),
         numbers_repeated=shows_repeated_ids(plan.output_format),
-        finds_integers=plan.output_format.name in FORMATS_WITH_ROWS,
+        finds_integers=plan.output_format.format.has_rows,
         on_bytes=count_bytes,
         should_stop=should_stop,
     ) as read:

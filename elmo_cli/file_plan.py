@@ -7,7 +7,7 @@ from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.options.model import InitialState
-from elmo_cli.options.output import FORMATS_WITH_ROWS, STANDARD_OUTPUT, OutputSettings
+from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.shard import Shard
 from elmo_cli.records.input_format import TextInput
@@ -54,12 +54,12 @@ def plan_file(
     )
     text.settings.check_whole_records()
     if text.settings.keep_columns:
-        if output_format.name not in FORMATS_WITH_ROWS:
-            name = "HDF5" if output_format.name == "hdf5" else output_format.name
+        if not output_format.format.has_rows:
+            name = output_format.format.title
             raise SettingsError(
                 f"--keep-columns requires Parquet or JSON lines, found {name}"
             )
-        if output_format.name == "parquet":
+        if output_format.format.has_fixed_columns:
             column_types = text.format.column_types(text.source)
             output_format = replace(output_format, column_types=column_types)
     if str(output) != STANDARD_OUTPUT:

@@ -20,7 +20,6 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 NEEDED: Final = (
     "/licenses/LICENSE",
-    "/sboms/elmo-cli.cdx.json",
     "/py.typed",
     "/elmo_cli/__init__.pyi",
     "/weights.hdf5",
@@ -45,7 +44,8 @@ def main() -> None:
     wheels = sorted(arguments.folder.glob("*.whl"))
     problems = [problem for wheel in wheels for problem in content_problems(wheel)]
     problems += choice_problems(arguments.folder, wheels)
-    problems += tag_problems(arguments.tag) if arguments.tag else []
+    if arguments.tag:
+        problems += tag_problems(arguments.tag)
     if problems:
         sys.exit("\n".join(problems))
     print(f"{len(wheels)} wheels: contents and choices are right.")
@@ -72,21 +72,9 @@ def choice_problems(folder: Path, wheels: list[Path]) -> list[str]:
         has_own = any(wheel.stem.endswith(ending) for wheel in wheels)
         expected = ending if has_own else "any"
         with TemporaryDirectory() as temporary:
-            command = [
-                sys.executable,
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--isolated",
-                "--no-deps",
-            ]
-            command += [
-                "--no-index",
-                "--find-links",
-                str(folder),
-                "--only-binary=:all:",
-            ]
+            command = [sys.executable, "-m", "pip", "download", "--quiet"]
+            command += ["--isolated", "--no-deps", "--only-binary=:all:"]
+            command += ["--no-index", "--find-links", str(folder)]
             command += ["--platform", system, "--dest", temporary, "elmo-cli"]
             subprocess.run(command, check=True)
             (chosen,) = Path(temporary).iterdir()
@@ -98,22 +86,19 @@ def choice_problems(folder: Path, wheels: list[Path]) -> list[str]:
 def tag_problems(tag: str) -> list[str]:
     """Return what is left to do before a commit can be released under a tag."""
     text = (ROOT / "elmo_cli" / "version.py").read_text(encoding="utf-8")
-    version = next(
-        ast.literal_eval(node.value)
-        for node in ast.parse(text).body
-        if isinstance(node, ast.Assign)
+    (assignment,) = (
+        node for node in ast.parse(text).body if isinstance(node, ast.Assign)
     )
+    version = ast.literal_eval(assignment.value)
     problems = []
     if tag != f"v{version}":
         problems.append(f"elmo_cli/version.py: version {version}, but the tag is {tag}")
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    if not re.search(
-        rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changes, re.M
-    ):
+    section = rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$"
+    if not re.search(section, changes, re.M):
         problems.append(f"CHANGELOG.md: no section `## [{version}] - YEAR-MONTH-DAY`")
-    if re.search(
-        r'^repository = ""', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M
-    ):
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    if re.search(r'^repository = ""', project, re.M):
         problems.append(
             "pyproject.toml: the address of the project is empty. Set `repository`."
         )

@@ -1,10 +1,11 @@
-"""Check that the pins in constraints.txt can be installed on every supported Python and system.
+"""Check that the pins in constraints.txt fit every supported Python and system.
 
     pip install uv
     python packaging/check_pins.py
 
-Nothing is installed: uv reads the metadata of packages and evaluates markers for the Python that
-it resolves for. `pip install --dry-run --python-version` evaluates them for the running Python.
+Nothing is installed: uv reads the metadata of packages and evaluates markers for the Python
+that it resolves for. `pip install --dry-run --python-version` evaluates them for the
+running Python.
 """
 
 import os
@@ -30,9 +31,8 @@ def main() -> int:
     pythons = supported_pythons()
     # sentencex has no wheel for Python 3.10 on macOS.
     pairs = [(python, LINUX) for python in pythons]
-    pairs += [
-        (python, system) for python in (pythons[1], pythons[-1]) for system in OTHERS
-    ]
+    for python in (pythons[1], pythons[-1]):
+        pairs += [(python, system) for system in OTHERS]
     with ThreadPoolExecutor(4) as pool:  # The network is slower than the solver.
         results = list(pool.map(lambda pair: resolve(*pair), pairs))
     for (python, system), error in zip(pairs, results, strict=True):
@@ -48,15 +48,8 @@ def supported_pythons() -> list[str]:
 
 def resolve(python: str, system: str) -> str:
     """Resolve all extras within the pins. Return the error, or an empty string."""
-    command = [
-        "uv",
-        "pip",
-        "compile",
-        "pyproject.toml",
-        "--all-extras",
-        "-c",
-        "constraints.txt",
-    ]
+    command = ["uv", "pip", "compile", "pyproject.toml", "--all-extras"]
+    command += ["-c", "constraints.txt"]
     command += ["--python-version", python, "--python-platform", system]
     command += ["--only-binary", ":all:", "--quiet", "--output-file", os.devnull]
     result = subprocess.run(

@@ -24,9 +24,9 @@ class CustomMetadataHook(MetadataHookInterface):
             urls["Documentation"] = self.config["documentation"]
         if repository:
             text = absolute_links(text, f"{repository}/blob/v{metadata['version']}")
-            changes = f"{repository}/blob/main/CHANGELOG.md"
-            urls |= {"Repository": repository, "Issues": f"{repository}/issues"}
-            urls |= {"Changelog": changes}
+            urls["Repository"] = repository
+            urls["Issues"] = f"{repository}/issues"
+            urls["Changelog"] = f"{repository}/blob/main/CHANGELOG.md"
         metadata["readme"] = {"content-type": "text/markdown", "text": text}
         metadata["urls"] = urls
 

@@ -150,7 +150,8 @@ def test_batch_to_ids_gives_allennlps_ids(golden: Golden) -> None:
 def test_files_folders_and_modules_are_the_same_model(
     golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files, folder = golden.files, golden.folder
+    files = golden.files
+    folder = golden.folder
     monkeypatch.setenv("ELMO_MODEL", str(folder))
     elmos = [
         Elmo(str(files.options), str(files.weights), 1, False, False, 0.0),
@@ -300,7 +301,8 @@ def test_a_bilm_that_trains_gets_gradients_everywhere(
 def test_a_step_changes_the_bilm_and_not_its_file(
     files: ModelFiles, optimizer: type[torch.optim.Optimizer]
 ) -> None:
-    content, frozen = files.weights.read_bytes(), small_elmo(files)
+    content = files.weights.read_bytes()
+    frozen = small_elmo(files)
     elmo = small_elmo(files, requires_grad=True)
     before = first(elmo(IDS)).detach()
     first(elmo(IDS)).pow(2).sum().backward()
@@ -374,7 +376,8 @@ def test_deep_copies_and_pickles_are_equal(files: ModelFiles) -> None:
 def test_a_state_dict_brings_all_weights_and_the_cache_follows(
     files: ModelFiles, tmp_path: Path
 ) -> None:
-    elmo, other = changed(files), changed(make_model(small_architecture(), 2, tmp_path))
+    elmo = changed(files)
+    other = changed(make_model(small_architecture(), 2, tmp_path))
     # As a part of a larger model, where `load_state_dict` of the Elmo itself is not called.
     nn.Sequential(other).load_state_dict(nn.Sequential(elmo).state_dict())
     assert_same(other, elmo)
@@ -400,13 +403,15 @@ def test_the_cache_changes_no_value(
     elmo = small_elmo(
         files, vocab_to_cache=vocabulary, keep_sentence_boundaries=boundaries
     )
-    ids, words_of_ids = batch_to_ids(sentences), word_inputs(sentences, vocabulary)
+    ids = batch_to_ids(sentences)
+    words_of_ids = word_inputs(sentences, vocabulary)
     words_of_ids[(words_of_ids == 1) & ids.any(dim=2)] = absent
     if (
         absent == 100
     ):  # Padding stays 0: an index outside the list would count as a word.
         words_of_ids[~ids.any(dim=2)] = 0
-    cached, expected = elmo(ids, words_of_ids), elmo(ids)
+    cached = elmo(ids, words_of_ids)
+    expected = elmo(ids)
     assert_allclose(first(cached).detach(), first(expected).detach(), atol=1e-5)
     assert torch.equal(cached["mask"], expected["mask"])
 
@@ -426,7 +431,8 @@ def test_words_without_characters_equal_allennlps(
 
 def test_tokens_of_a_batch_may_lack_characters(files: ModelFiles) -> None:
     elmo = small_elmo(files, vocab_to_cache=VOCABULARY)
-    ids, words = batch_to_ids([["Hi", "cat"], ["The"]]), torch.tensor([[1, 2], [3, 0]])
+    ids = batch_to_ids([["Hi", "cat"], ["The"]])
+    words = torch.tensor([[1, 2], [3, 0]])
     expected = elmo(ids)
     ids[0, 1] = ids[1, 0] = 0
     output = elmo(ids, words)

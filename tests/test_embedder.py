@@ -108,11 +108,10 @@ def test_carried_state_of_blank_lines_is_allennlps(
     golden: Golden, tmp_path: Path
 ) -> None:
     text = "the cat sat\na\nb c\nx\n\ny z\n"
-    batch, last = [line.split() for line in text.splitlines()], [["q"], ["q"]]
-    by_file, by_batch = (
-        load(golden.files, state="carry"),
-        load(golden.files, state="carry"),
-    )
+    batch = [line.split() for line in text.splitlines()]
+    last = [["q"], ["q"]]
+    by_file = load(golden.files, state="carry")
+    by_batch = load(golden.files, state="carry")
     by_file.embed_file(io.StringIO(text), tmp_path / "out", batch_size=3)
     assert content(tmp_path / "out")[2]["4"].shape[1] == 0
     by_batch.embed_batch(batch[:3])
@@ -387,10 +386,8 @@ def test_without_pooling_a_text_has_a_vector_a_token(tiny: ElmoEmbedder) -> None
 
 
 def test_vectors_may_have_length_one(tiny: ElmoEmbedder) -> None:
-    plain, normalized = (
-        tiny.encode(TEXTS),
-        tiny.encode(TEXTS, normalize_embeddings=True),
-    )
+    plain = tiny.encode(TEXTS)
+    normalized = tiny.encode(TEXTS, normalize_embeddings=True)
     lengths = np.linalg.norm(plain, axis=1, keepdims=True)
     assert_allclose(normalized, plain / np.maximum(lengths, 1e-12), atol=1e-6)
     assert_array_equal(normalized[1], np.zeros(32))

@@ -26,8 +26,11 @@ main()
 """A program that makes a checkpoint after each of these lines."""
 
 
-@pytest.fixture(autouse=True)
-def _often(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+pytestmark = pytest.mark.usefixtures("frequent_checkpoints")
+
+
+@pytest.fixture
+def frequent_checkpoints(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make checkpoints as often in this process, in an empty folder."""
     monkeypatch.setattr("elmo_cli.embed_file.checkpoint_tokens", lambda options: 6)
 

@@ -17,13 +17,14 @@ PACKAGE = Path(elmo_cli.__file__).parent
 
 HEAVY = ("torch", "torch._dynamo", "h5py", "click", "numpy", "tqdm", "sacremoses")
 TORCH_FREE = (
-    *(
-        "errors",
-        "text.sources",
-        "records.columns",
-        "records.text_input",
-    ),
-    *("model.vocabulary", "model.options", "pretrained.find", "options.output"),
+    "errors",
+    "text.sources",
+    "records.columns",
+    "records.text_input",
+    "model.vocabulary",
+    "model.options",
+    "pretrained.find",
+    "options.output",
 )
 H5PY = {
     "outputs.hdf5_allennlp",
@@ -36,29 +37,30 @@ H5PY = {
 }
 """Modules that read or write HDF5."""
 ROOMS = (
-    *(
-        "version",
-        "callbacks",
-        "errors",
-        "files",
-        "options",
-        "compiled",
-        "model",
-        "pretrained",
-        "text",
-        "records",
-        "outputs",
-    ),
-    *(
-        "file_plan",
-        "inference",
-        "engine",
-        "elmo",
-        "pipeline",
-        "language_model",
-        "embed_file",
-    ),
-    *("embedder", "analysis", "integrations", "training", "distributed", "cli"),
+    "version",
+    "callbacks",
+    "errors",
+    "files",
+    "options",
+    "compiled",
+    "model",
+    "pretrained",
+    "text",
+    "records",
+    "outputs",
+    "file_plan",
+    "inference",
+    "engine",
+    "elmo",
+    "pipeline",
+    "language_model",
+    "embed_file",
+    "embedder",
+    "analysis",
+    "integrations",
+    "training",
+    "distributed",
+    "cli",
 )
 """Rooms and the files beside them; an import goes to one that is named before."""
 TO_MOVE: list[str] = []
@@ -75,7 +77,8 @@ def imports() -> dict[str, set[str]]:
     found = {}
     for path in PACKAGE.rglob("*.py"):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
-        package, names = ("elmo_cli", *parts[:-1]), set()
+        package = ("elmo_cli", *parts[:-1])
+        names = set()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}

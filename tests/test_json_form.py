@@ -85,22 +85,25 @@ def test_parse_json_says_in_one_line_what_differs(content: bytes, reason: str) -
 # Damage anywhere
 
 ODD: list[Any] = [
-    *(
-        None,
-        True,
-        0,
-        -1,
-        3,
-        10**400,
-        1e300,
-        float("nan"),
-        float("inf"),
-        "",
-        "x",
-        "7",
-        "a\nb",
-    ),
-    *([], {}, [[]], [None], {"a": 1}, ["x"] * 3),
+    None,
+    True,
+    0,
+    -1,
+    3,
+    10**400,
+    1e300,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "7",
+    "a\nb",
+    [],
+    {},
+    [[]],
+    [None],
+    {"a": 1},
+    ["x"] * 3,
 ]
 HALF = (*RUN, "--shard", "1/2")
 """Command whose folder is not complete."""
@@ -115,7 +118,8 @@ often = settings(
 def damages(draw: st.DrawFn) -> Callable[[str], bytes]:
     """Return a function that damages the content of a file: one value, one name, or some bytes."""
     kind = draw(st.sampled_from(["value", "value", "value", "name", "cut", "bytes"]))
-    number, value = draw(st.integers(0, 999)), draw(st.sampled_from(ODD))
+    number = draw(st.integers(0, 999))
+    value = draw(st.sampled_from(ODD))
 
     def damage(content: str) -> bytes:
         data = content.encode()

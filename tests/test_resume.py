@@ -178,7 +178,8 @@ def test_a_faulty_line_keeps_the_last_checkpoint(
 def test_a_device_that_fails_keeps_the_last_checkpoint(
     text: Path, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original, calls = SentenceEncoder.run_from, count()
+    original = SentenceEncoder.run_from
+    calls = count()
 
     def lost(self: SentenceEncoder, *arguments: Any) -> Any:
         if next(calls) == 12:
@@ -322,7 +323,8 @@ def test_kills_at_random_moments_lose_nothing(
     # By as many threads as the children: carried states let roundings grow.
     _embed_in_child(text, tmp_path / "whole.hdf5", settings)
     most = 2 * (time.process_time() - started)
-    n_kills, were_kept = 0, []
+    n_kills = 0
+    were_kept = []
     for turn, choose in enumerate(trials(f"kills of a run, {settings}", 8)):
         output = tmp_path / f"out{turn}.hdf5"
         while not output.exists():

@@ -27,7 +27,8 @@ from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.vector_rows import Columns, TokenRows
+from elmo_cli.outputs.rows import Columns
+from elmo_cli.outputs.token_rows import TokenRows
 from elmo_cli.pipeline import EmbeddedRecord
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record

@@ -83,11 +83,12 @@ class CompiledLinear(Linear):
         self._n_inputs = n_inputs
         self._padding = panels.shape[1] * panels.shape[3] - n_inputs
         self._kernel = product_kernel(panels.dtype)
+        if self._kernel is not None:
+            self._row_strides = Strides(row=n_outputs, block=gates_block())
 
     def __call__(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Multiply; see `Linear.__call__`."""
-        strides = Strides(row=self.n_outputs, block=gates_block())
-        return self._multiply(inputs, workspace, strides)
+        return self._multiply(inputs, workspace, self._row_strides)
 
     def multiply_to_blocks(
         self, inputs: Tensor, workspace: Tensor | None = None
@@ -106,8 +107,8 @@ class CompiledLinear(Linear):
             inputs = functional.pad(inputs, (0, self._padding))
         else:
             inputs = inputs.contiguous()
-        n_rows = len(inputs)
-        if workspace is None or len(workspace) < n_rows:
+        n_rows = inputs.shape[0]
+        if workspace is None or workspace.shape[0] < n_rows:
             workspace = inputs.new_empty(n_rows, self.n_outputs)
         out = workspace[:n_rows]
         dtype = self.weight.dtype

@@ -35,7 +35,7 @@ from elmo_cli.files.folder import Folder, check_name_is_utf8, find_file_system
 from elmo_cli.options.text import DEFAULT_ID, TextSettings
 from elmo_cli.outputs.parquet import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER
-from elmo_cli.outputs.vector_rows import kept_names
+from elmo_cli.outputs.sentence_rows import kept_names
 from elmo_cli.records.formats import FORMATS, find_format
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.open_records import check_records

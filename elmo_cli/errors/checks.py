@@ -71,7 +71,7 @@ def check_sentences(
 
 
 def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:
-    """Return a batch unchanged; raise an `InputError` for a string, a set or a table."""
+    """Return a batch unchanged; raise an `InputError` for a string, set or table."""
     remedy = _batch_remedy(batch)
     if remedy is not None:
         raise InputError(f"{name}: expected a list, found {kind_of(batch)}. {remedy}")
@@ -79,7 +79,7 @@ def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:
 
 
 def _batch_remedy(batch: object) -> str | None:
-    """Return what to do with a value that is no batch of sentences; None for a batch."""
+    """Return what to do with a value that is no batch; None for a batch."""
     if isinstance(batch, (str, bytes)):
         return "Put it into a list."
     if isinstance(batch, Mapping):

@@ -1,8 +1,8 @@
 """Errors that a user can cause, one class per kind of problem.
 
-The message of each is one line that names the thing, the problem and the remedy. The command line
-prints it and exits with status 1, or 2 for a `SettingsError`. Python shows it with arguments in
-place of options: `overwrite=True` for `--overwrite`.
+The message of each is one line that names the thing, the problem and the remedy. The
+command line prints it and exits with status 1, or 2 for a `SettingsError`. Python shows
+it with arguments in place of options: `overwrite=True` for `--overwrite`.
 """
 
 import re
@@ -92,7 +92,7 @@ class OtherInputError(InputError):
 
 
 class SettingsError(InputError):
-    """An option with a wrong value, or that other options, the input or the model exclude."""
+    """An option with a wrong value, or one that does not fit the other options."""
 
 
 class OptionsError(ElmoError, ValueError):

@@ -30,10 +30,10 @@ class Message:
             cell=cell,
         )
 
-    `str` of a message spells options as arguments of Python: `quotes='none'`. The command
-    line calls `as_options`. Only the author of a message writes braces: they hold an option,
-    or the name of a value, which is inserted as it is. A value may be a message or an error
-    itself.
+    `str` of a message spells options as arguments of Python: `quotes='none'`. The
+    command line calls `as_options`. Only the author of a message writes braces: they
+    hold an option, or the name of a value, which is inserted as it is. A value may be a
+    message or an error itself.
 
     `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in a
     shell, such as a pipe. Of several remedies, the first one whose options the running

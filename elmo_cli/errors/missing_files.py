@@ -36,8 +36,8 @@ def not_read(
 ) -> ElmoError:
     """Return the error for a file that cannot be opened or read.
 
-    `content` is a word for what it should contain, such as `weights`. The remedies are those
-    of `Message`.
+    `content` is a word for what it should contain, such as `weights`. The remedies are
+    those of `Message`.
     """
     if isinstance(error, FileNotFoundError):
         return missing_file(path, kind, remedy=remedy, shell_remedy=shell_remedy)
@@ -62,8 +62,8 @@ def missing_file(
 ) -> ElmoError:
     """Return the error for a missing file, which suggests a file with a similar name.
 
-    `kind` is `InputError`, `OptionsError` or `WeightsError`. The error is of its subclass
-    that is a `FileNotFoundError` too. The remedies are those of `Message`.
+    `kind` is `InputError`, `OptionsError` or `WeightsError`. The error is of its
+    subclass that is a `FileNotFoundError` too. The remedies are those of `Message`.
     """
     return _MISSING[kind](
         Message(

@@ -40,7 +40,7 @@ def kind_of(value: object) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message; torch and h5py may add pages to it."""
+    """Return the first line of an error's message. torch and h5py may add pages."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
@@ -62,7 +62,7 @@ def shown(value: object, longest: int = 1000) -> str:
 
 
 def utf8_name(path: str) -> str:
-    r"""Return the name of a file, with escapes such as `\xe9` for bytes that are not UTF-8."""
+    r"""Return the name of a file as UTF-8, with `\xe9` and the like for other bytes."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 

@@ -1,7 +1,7 @@
 """Atomic writes: a file is written as `NAME.elmo-partial`, synced, then renamed.
 
-No other program makes files of this name, so that one which a killed run has left can be
-removed.
+No other program makes files of this name, so that one which a killed run has left can
+be removed.
 """
 
 import errno
@@ -24,8 +24,8 @@ _OPEN_ELSEWHERE: Final = (5, 32)  # on Windows: access denied, sharing violation
 def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
     """Yield the path of a file to write, and rename it to `path` at the end.
 
-    The file is `NAME.elmo-partial`, or `partial`. It is synced first, and removed if the
-    block fails.
+    The file is `NAME.elmo-partial`, or `partial`. It is synced first, and removed if
+    the block fails.
     """
     partial = partial or path.with_name(f"{path.name}.elmo-partial")
     try:
@@ -40,7 +40,7 @@ def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def replaced(path: str | Path) -> Iterator[Path]:
-    """Yield the path of a file to write, like `renamed`; its errors are `OutputError`."""
+    """Yield the path of a file to write, as `renamed`, with errors as `OutputError`."""
     try:
         with renamed(Path(path)) as partial:
             yield partial
@@ -58,7 +58,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """Rename a file over another. Wait `OPEN_SECONDS` for programs on Windows to close it."""
+    """Rename a file over another, after waiting `OPEN_SECONDS` for it on Windows."""
     ends = time.monotonic() + OPEN_SECONDS
     while True:
         try:

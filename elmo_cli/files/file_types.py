@@ -27,7 +27,7 @@ _IN_ZIPS: Final = {
     b"mimetypeapplication/vnd.oasis": _OFFICE_DOCUMENT,
     b"mimetypeapplication/epub": FileType("an EPUB book"),
 }
-"""Bytes at the beginning of some zip files, with their types, the specific ones first."""
+"""Bytes at the beginning of some zip files, the more specific types first."""
 _PARQUET: Final = FileType(
     "Parquet", "Use {--input-format parquet}, and name a file: it cannot be piped."
 )

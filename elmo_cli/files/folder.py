@@ -1,7 +1,7 @@
 """Folders on a local disk, or on a file system that pyarrow supports.
 
-Any number of processes write files there, each as a whole. Object stores cannot create a
-file exclusively: see "Distributed runs" in docs/architecture.md.
+Any number of processes write files there, each as a whole. Object stores cannot create
+a file exclusively: see "Distributed runs" in docs/architecture.md.
 """
 
 import errno
@@ -87,7 +87,7 @@ class Folder:
         return None
 
     def open_parquet(self, name: str) -> Any:
-        """Open a file of Parquet with pyarrow. The metadata may be larger than usual."""
+        """Open a file of Parquet with pyarrow, also with very large metadata."""
         from pyarrow import parquet
 
         return parquet.ParquetFile(
@@ -113,9 +113,9 @@ class Folder:
     ) -> _Result:
         """Write a file under a temporary name, then give it its own name.
 
-        Unless it `replaces`, a file of that name is kept. The answer is that of `write`.
-        After an error, the file may be there, written by a run that has removed temporary
-        files.
+        Unless it `replaces`, a file of that name is kept. The answer is that of
+        `write`. After an error, the file may be there, written by a run that has
+        removed temporary files.
         """
         source = self._path(f"{WORK}/{uuid.uuid4().hex}")
         target = self._path(name)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 def open_hdf5_to_read(path: str | Path, **settings: Any) -> "h5py.File":
     """Open an HDF5 file for reading, with a lock where the file system has locks.
 
-    Complete files of this package do not need one. `settings` are arguments of `h5py.File`.
+    Complete files of this package do not need one. `settings` are arguments of
+    `h5py.File`.
     """
     import h5py
 

@@ -1,8 +1,8 @@
 """JSON files of this project, parsed into dataclasses and named tuples.
 
-The annotations of their fields are the form of the file: str, int, float, bool, `list[X]`,
-`dict[str, X]`, `X | None`, and other dataclasses and named tuples. Unknown names in a file
-are ignored, so that later versions can add names.
+The annotations of their fields are the form of the file: str, int, float, bool,
+`list[X]`, `dict[str, X]`, `X | None`, and other dataclasses and named tuples. Unknown
+names in a file are ignored, so that later versions can add names.
 """
 
 import inspect

@@ -49,7 +49,8 @@ def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
 def unlock(file_lock: "BaseFileLock | None") -> None:
     """Release a lock, and remove its file."""
     if file_lock is not None:
-        # The file is removed while it is locked: filelock never locks a file without a name.
+        # The file is removed while it is locked: filelock never locks a file without a
+        # name.
         with suppress(OSError):
             os.unlink(file_lock.lock_file)
         file_lock.release()
@@ -61,11 +62,11 @@ def locked_folder(
     error_of: Callable[[OSError], Exception],
     on_wait: Callable[[], object] | None = None,
 ) -> Iterator[None]:
-    """Make a folder, and lock it against other processes. Remove it at the end if it is empty.
+    """Make a folder, lock it against other processes, and remove it if it stays empty.
 
     `error_of` returns the error to raise for one of the system, such as a
-    `BlockingIOError`. `on_wait` is called before waiting for another process; without it,
-    a lock of another process is such an error.
+    `BlockingIOError`. `on_wait` is called before waiting for another process; without
+    it, a lock of another process is such an error.
     """
     path = folder / LOCK_FILE
     try:

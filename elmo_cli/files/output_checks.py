@@ -38,7 +38,7 @@ def check_not_read(path: str | Path, sources: Iterable[str | Path | None]) -> No
 def check_output(
     path: str | Path, *sources: str | Path | None, overwrite: bool
 ) -> None:
-    """Raise an `OutputError` if a file cannot be written, or is one of the `sources`."""
+    """Raise an `OutputError` if a file cannot be written or is one of the `sources`."""
     path = Path(path)
     check_not_read(path, sources)
     # The methods of Path raise an error for a name that is too long.

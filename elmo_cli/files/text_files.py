@@ -1,4 +1,4 @@
-"""Small text files that are read as a whole, such as vocabularies and lists of words."""
+"""Small text files that are read as a whole, such as vocabularies and word lists."""
 
 import errno
 from pathlib import Path

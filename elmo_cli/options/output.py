@@ -8,11 +8,12 @@ from typing import Any, Final
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.optional_imports import load_extra, load_pyarrow
+from elmo_cli.options.output_format import FORMATS, HDF5, OutputFormat
 
 STANDARD_OUTPUT: Final = "-"
 
 
-OUTPUT_FORMATS: Final = ("hdf5", "jsonl", "npz", "npy", "parquet")
+OUTPUT_FORMATS: Final = tuple(FORMATS)
 
 
 LAYOUTS: Final = ("allennlp", "packed")
@@ -71,12 +72,17 @@ class OutputSettings:
     @property
     def name(self) -> str:
         """Name of the format; without a path it is HDF5."""
-        return self.file_format or "hdf5"
+        return self.file_format or HDF5.name
+
+    @property
+    def format(self) -> OutputFormat:
+        """Format, and what it can do; without a path it is HDF5."""
+        return FORMATS[self.name]
 
     @property
     def can_resume(self) -> bool:
         """True if an interrupted run resumes from its last checkpoint."""
-        return self.name == "hdf5"
+        return self.format.can_resume
 
     @property
     def is_packed(self) -> bool:

@@ -43,7 +43,7 @@ class ActivationsFile:
 
     @contextmanager
     def reading(self) -> Iterator[LayoutFile]:
-        """Yield the layout, for a block in which errors of HDF5 name the file as damaged."""
+        """Yield the layout. In the block, errors of HDF5 name the file as damaged."""
         if not self._handle:
             raise InputError(f"{self.path}: the file is closed. Open it again.")
         # HDF5 cannot share a file with the parent process.
@@ -55,7 +55,7 @@ class ActivationsFile:
     def pairs(
         self, start: int, stop: int, *, with_records: bool = False
     ) -> Iterator[tuple[Record, Array]]:
-        """Yield records with their activations. They are empty unless `with_records`."""
+        """Yield records and activations. The former are empty without `with_records`."""
         while start < stop:
             with self.reading() as layout:
                 values = layout.values(start, stop)
@@ -148,7 +148,8 @@ def _holds_activations(file: h5py.File) -> bool:
         is_deep = name.count("/") > MAX_NESTED
         return item if isinstance(item, h5py.Dataset) or is_deep else None
 
-    # AllenNLP's --use-sentence-keys: a "/" makes groups. Weights begin with another shape.
+    # AllenNLP's --use-sentence-keys: a "/" makes groups. Weights begin with another
+    # shape.
     first = file.visititems(dataset_or_deep)
     if not isinstance(first, h5py.Dataset):
         return False

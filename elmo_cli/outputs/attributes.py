@@ -39,7 +39,7 @@ _OPTIONS: Final = {
     "output format": "{--format}",
     "sentence_keys": "{--use-sentence-keys}",
 }
-"""Names in messages of attributes that are not called like the option that they record."""
+"""Names in messages of attributes that are not called like their option."""
 _TEXTS: Final = (
     "compression",
     "format",

@@ -20,14 +20,17 @@ SHARED_ATTRIBUTES: Final = (
 )
 """Attributes that must be equal in files that are read as one."""
 _NOT_COMPARED: Final = {"model", "normalization"}
-"""Attributes that others say better: the weights, and the full name of the tokenizer."""
+"""Attributes that others say better: the weights, and the tokenizer's full name."""
 _LONGEST_VALUE: Final = 400  # characters of an attribute in a message
 
 
 def check_same(
     described: Sequence[tuple[object, Mapping[str, Any]]], names: Iterable[str]
 ) -> None:
-    """Raise an `InputError` unless files, each a path and its attributes, agree in `names`."""
+    """Raise an `InputError` unless files agree in the attributes with these `names`.
+
+    Each file is described by its path and its attributes.
+    """
     first_path, first = described[0]
     expected = _with_tokenizer(first)
     for path, attributes in described[1:]:
@@ -54,7 +57,7 @@ def check_same(
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[Message]:
-    """Describe the attributes that differ between an output (`there`) and a run (`here`)."""
+    """Describe the attributes that differ in an output (`there`) and a run (`here`)."""
     there = _with_tokenizer(there)
     here = _with_tokenizer(here)
     differing = []
@@ -71,5 +74,5 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[Messa
 
 
 def _with_tokenizer(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes with the full name of the tokenizer, by default `whitespace`."""
+    """Return attributes with the tokenizer's full name, by default `whitespace`."""
     return {**attributes, "tokenizer": recorded_tokenizer(attributes) or "whitespace"}

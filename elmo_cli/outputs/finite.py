@@ -1,6 +1,7 @@
 """Check that the values of an output are finite, and a warning if they are not.
 
-Finite weights can give NaN and infinity: large ones, or values that float16 cannot hold.
+Finite weights can give NaN and infinity: large ones, or values that float16 cannot
+hold.
 """
 
 import logging
@@ -24,7 +25,7 @@ def _log_warning(message: Message) -> None:
 
 @dataclass
 class FiniteCheck:
-    """Check of the activations that an output gets, which reports the first bad record."""
+    """Check of an output's activations, which reports the first bad record."""
 
     output: object
     """Name of the output in the report."""

@@ -13,12 +13,17 @@ if TYPE_CHECKING:
 
 
 class FormatWriter:
-    """Base of the writers, one per format, which add records to an open file."""
+    """Base of the writers, one per format, which add records to an open file.
+
+    A writer implements `write`, and of the other methods those that its format needs.
+    """
 
     def __init__(
         self, file: Any, output_format: OutputSettings, attributes: Attributes
     ) -> None:
-        self._file, self._format, self._attributes = file, output_format, attributes
+        self._file = file
+        self._format = output_format
+        self._attributes = attributes
 
     def skip(self, number: int, record: Record) -> None:
         """Pass over a record that the file contains already, from an earlier run."""
@@ -31,7 +36,10 @@ class FormatWriter:
         raise NotImplementedError
 
     def describe(self, example: Record, values: "NDArray[Any]") -> None:
-        """Take a record and its values, for a format whose columns and types a file always has."""
+        """Take a record and its values as an example, in case there are no records.
+
+        Formats with columns and types have them in a file without rows too.
+        """
 
     def flush(self) -> None:
         """Write everything that is buffered."""

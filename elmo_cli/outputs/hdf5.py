@@ -46,7 +46,10 @@ class Hdf5Writer(FormatWriter):
         attributes: Attributes,
         n_records: int,
     ) -> None:
-        """Begin an empty file, or resume one; raise a `DamagedError` unless it has `n_records`."""
+        """Begin an empty file, or resume one that should have `n_records`.
+
+        If it has another number, a `DamagedError` is raised.
+        """
         super().__init__(file, settings, attributes)
         self._keeps_tokens = keeps_tokens(settings, attributes)
         self._n_records = n_records
@@ -59,7 +62,7 @@ class Hdf5Writer(FormatWriter):
             self._begin(begun)
 
     def _begin(self, file: h5py.File) -> None:
-        """Prepare to add records; raise a `DamagedError` unless the file has `_n_records`."""
+        """Prepare to add records; raise a `DamagedError` if some are missing."""
         raise NotImplementedError
 
     def finish(self, attributes: Attributes) -> None:
@@ -79,11 +82,13 @@ class Hdf5Writer(FormatWriter):
         return self._open("r+")
 
     def _open(self, mode: str) -> h5py.File:
-        # A file that could not be written cannot be opened. An exception of h5py that is alive
-        # when Python ends would make HDF5 close the file object later, which crashes.
+        # A file that could not be written cannot be opened. An exception of h5py that
+        # is alive when Python ends would make HDF5 close the file object later, which
+        # crashes.
         if self._file.error is not None:
             raise self._file.error
-        # HDF5 2 would cache 8 MB of chunks per dataset, and only the last chunk changes.
+        # HDF5 2 would cache 8 MB of chunks per dataset, and only the last chunk
+        # changes.
         return h5py.File(self._file, mode, rdcc_nbytes=2 * CHUNK_BYTES)
 
 
@@ -100,7 +105,7 @@ def _filters(compression: str | None) -> dict[str, Any]:
 def checked_dataset(
     group: h5py.Group, name: str, kind: str, n_axes: tuple[int, ...]
 ) -> Any:
-    """Return a dataset after checking its axes and its dtype: `f`, `u1`, `i8` or `O`."""
+    """Return a dataset after checking its axes and dtype: `f`, `u1`, `i8` or `O`."""
     try:
         dataset = group[name]
     except (KeyError, RuntimeError) as error:

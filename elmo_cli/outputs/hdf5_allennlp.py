@@ -118,7 +118,7 @@ class AllenNlpWriter(Hdf5Writer):
             ) from None
 
     def _create(self, name: str, values: Array) -> None:
-        """Add a dataset; raise a `ValueError` or `TypeError` if it cannot have the name."""
+        """Add a dataset; raise a `ValueError` or `TypeError` for an invalid name."""
         if "\0" in name:
             raise ValueError("HDF5 ends a name there")
         if self._filters and values.size:  # HDF5 has no empty chunks.
@@ -154,7 +154,8 @@ class AllenNlpFile:
         self.has_keys = file.attrs.get("format") == "fasta" or KEYS in file.attrs
         self._has_attributes = self.has_keys or has_own_tokens(file.attrs)
         is_by_text = file.attrs.get("sentence_keys") == "True"
-        # An id or a sentence may have the name of the index; the file has no index then.
+        # An id or a sentence may have the name of the index; the file has no index
+        # then.
         has_numbers = not self.has_keys and not is_by_text
         self._has_index = SENTENCE_TO_INDEX in file and has_numbers
         n_names = len(file) - 1 if self._has_index else len(file)
@@ -174,7 +175,7 @@ class AllenNlpFile:
         return [self._record(number) for number in range(start, stop)]
 
     def find(self, name: str) -> int | None:
-        """Return the number of a record by its id; without ids, the last with that text."""
+        """Return the number of a record by its id, or of the last with that text."""
         return self._numbers.get(name)
 
     def _is_numbered(self, n_names: int) -> bool:

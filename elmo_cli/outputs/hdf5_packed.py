@@ -1,7 +1,7 @@
 """HDF5 in the packed layout: one dataset for all records, written and read.
 
-The dataset `activations` has the rows of all records one after another, and `offsets` has
-their ends. Datasets of texts are alike, and exist where a record has a text.
+The dataset `activations` has the rows of all records one after another, and `offsets`
+has their ends. Datasets of texts are alike, and exist where a record has a text.
 """
 
 import json
@@ -105,7 +105,7 @@ class PackedWriter(Hdf5Writer):
         self._n_bytes = 0
 
     def _add_text(self, name: str, text: str) -> None:
-        """Add a text to a dataset, which begins with the first text that is not empty."""
+        """Add a text to a dataset, which begins with the first text that is not ""."""
         if text or name in self._ends:
             encoded = text.encode("utf-8", "surrogatepass")
             self._add(name, np.frombuffer(encoded, np.uint8))
@@ -119,7 +119,7 @@ class PackedWriter(Hdf5Writer):
         self._n_bytes += rows.nbytes + 2 * _ARRAY_BYTES
 
     def _begin_dataset(self, name: str, rows: Array) -> None:
-        """Begin a dataset for rows like these; the records so far have no rows in it."""
+        """Begin a dataset for rows like these, without rows of the records so far."""
         if name not in self._ends:
             self._ends[name] = 0
             self._held[name] = [rows[:0]]
@@ -148,7 +148,7 @@ class PackedFile:
     has_each_sentence = True
 
     def __init__(self, file: h5py.File) -> None:
-        """Check that the datasets fit together; raise a `DamagedError` if they do not."""
+        """Read the offsets; raise a `DamagedError` for datasets that do not fit."""
         self._path = file.filename
         self._is_pooled = "pooling" in file.attrs
         offsets = checked_dataset(file, "offsets", "i8", (1,))
@@ -208,7 +208,7 @@ class PackedFile:
         ]
 
     def find(self, name: str) -> int | None:
-        """Return the number of a record by its id; without ids, the last with that text."""
+        """Return the number of a record by its id, or of the last with that text."""
         if not name:
             return None
         numbers = np.flatnonzero(self._hashes == hash(name))
@@ -245,7 +245,7 @@ class PackedFile:
         return f"{self._path}: record {number + 1}"
 
     def _texts(self, name: str, start: int, stop: int) -> list[str]:
-        """Read the texts of some records in a dataset. A missing one has "" for each."""
+        """Read the texts of some records. A missing dataset has "" for each."""
         if name not in self._rows:
             return [""] * (stop - start)
         parts = self._read(name, self._offsets[name][start : stop + 1])

@@ -16,7 +16,7 @@ class LayoutFile(Protocol):
     has_sentences: bool
     """True if the file contains sentences."""
     has_each_sentence: bool
-    """True if `has_sentences` holds for each record, and not for the last of equal ones."""
+    """True if equal sentences are all stored, and not only the last one."""
     is_ordered: bool
     """True if the records have the order of the input."""
 
@@ -27,7 +27,7 @@ class LayoutFile(Protocol):
         """
 
     def records(self, start: int, stop: int) -> list[Record]:
-        """Read records without their activations; `stop` is one that `values` returned."""
+        """Read records without activations, as many as `values` returns."""
 
     def find(self, name: str) -> int | None:
-        """Return the number of a record by its id; without ids, the last with that text."""
+        """Return the number of a record by its id, or of the last with that text."""

@@ -1,61 +1,68 @@
-"""Writer for npy: one array, and a file of ids next to it."""
+"""Writer for npy: one array with a row per record, and a file of ids next to it."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.files.atomic import renamed, sync
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
-from elmo_cli.outputs.vector_rows import Array
 from elmo_cli.records.record import Record
 
-_NPY_HEADER_BYTES: Final = 128
+_HEADER_BYTES: Final = 128
+"""Size of the header, for any number of rows."""
 
 
 class NpyWriter(FormatWriter):
-    """Writer of one array, and of a file next to it with the ids of its rows, one per line."""
+    """Writer of one array. The file next to it has the id of each row, one per line."""
 
     def __init__(
         self, file: Any, output_format: OutputSettings, attributes: Attributes
     ) -> None:
         super().__init__(file, output_format, attributes)
-        self._n_rows, self._row_shape = 0, ()
+        self._n_rows = 0
+        self._row_shape: tuple[int, ...] = ()
         self._ids: list[str] = []
-        file.write(bytes(_NPY_HEADER_BYTES))
+        file.write(bytes(_HEADER_BYTES))
 
-    def write(self, number: int, record: Record, values: Array) -> None:
-        """Add the row of a record; raise an `InputError` if its id is no line of a text."""
+    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
+        """Add the row of a record; raise an `InputError` if its id is not one line."""
         if record.id is not None:
             if "\n" in record.id or "\r" in record.id:
                 raise InputError(
-                    f"the id {record.id[:60]!r} has a line end, but the file of ids next to npy "
-                    "has one id per line. Use Parquet or JSON lines."
+                    f"the id {record.id[:60]!r} has a line end, but the file of ids next "
+                    "to npy has one id per line. Use Parquet or JSON lines."
                 )
             self._ids.append(record.id)
-        self._n_rows, self._row_shape = self._n_rows + 1, values.shape
+        self._n_rows += 1
+        self._row_shape = values.shape
         self._file.write(values.tobytes())
 
     def finish(self, attributes: Attributes) -> None:
-        """Write the header, which has the same length for any number of rows."""
-        descr = np.lib.format.dtype_to_descr(np.dtype(self._format.dtype))
-        shape = (self._n_rows, *self._row_shape)
-        header = {"descr": descr, "fortran_order": False, "shape": shape}
+        """Write the header."""
+        header = {
+            "descr": np.lib.format.dtype_to_descr(np.dtype(self._format.dtype)),
+            "fortran_order": False,
+            "shape": (self._n_rows, *self._row_shape),
+        }
         self._file.seek(0)
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def publish(self, path: Path, rename: Callable[[], object]) -> None:
-        """Rename the array, then the ids. Even a kill never leaves ids next to other vectors."""
+        """Rename the array, then the ids, so that these never lie next to other vectors."""
         ids = ids_path(path)
-        with renamed(ids) if self._ids else nullcontext() as partial:
-            if partial is not None:
-                partial.write_text("".join(f"{each}\n" for each in self._ids), "utf-8")
-                sync(partial)
+        if not self._ids:
+            ids.unlink(missing_ok=True)
+            rename()
+            return
+        with renamed(ids) as partial:
+            partial.write_text("".join(f"{each}\n" for each in self._ids), "utf-8")
+            sync(partial)
             ids.unlink(missing_ok=True)
             rename()
 

@@ -1,20 +1,24 @@
-"""Writer for npz: one array per record."""
+"""Writer for npz, which adds an array per record to a zip archive of `numpy.savez`."""
 
 import json
 import zipfile
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
-from elmo_cli.outputs.vector_rows import RECORDS, Array, SentenceRows
+from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.records.record import Record
+
+RECORDS: Final = "records.jsonl"
+"""Member that describes the records, if their tokens are stored."""
 
 
 class NpzWriter(FormatWriter):
-    """Writer that adds arrays to a zip archive in the format of `numpy.savez`."""
+    """Writer of one array per record, named by its id or number."""
 
     def __init__(
         self, file: Any, output_format: OutputSettings, attributes: Attributes
@@ -24,7 +28,7 @@ class NpzWriter(FormatWriter):
         self._rows = SentenceRows(output_format, attributes)
         self._records: list[str] = []
 
-    def write(self, number: int, record: Record, values: Array) -> None:
+    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
         """Add the array of a record."""
         if self._rows.keeps_tokens:
             fields = self._rows.fields(number, record)
@@ -39,10 +43,9 @@ class NpzWriter(FormatWriter):
         self._archive.close()
 
 
-def write_array(archive: zipfile.ZipFile, name: str, values: Array) -> None:
+def write_array(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
     """Add an array to a zip archive of `numpy.savez`."""
     # Equal runs write equal files: the member has no time.
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-        np.lib.format.write_array(
-            member, np.ascontiguousarray(values), allow_pickle=False
-        )
+        contiguous = np.ascontiguousarray(values)
+        np.lib.format.write_array(member, contiguous, allow_pickle=False)

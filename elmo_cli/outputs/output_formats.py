@@ -1,7 +1,5 @@
-"""Formats of outputs: the settings that choose one, its attributes, and the base of its writers.
+"""What an output keeps of its input, and the data type of its values.
 
-`OutputSettings` are what a user sets, and `for_path` completes them with what the path says. The
-attributes record how a file was made. They are texts in the file, checked when it is opened.
 Importing this module loads neither torch nor numpy.
 """
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 
 def names_datasets_by_id(output: OutputSettings) -> bool:
     """Return whether ids name datasets, so that they must be valid and not repeat."""
-    return output.name == "npz" or (output.name == "hdf5" and not output.is_packed)
+    return output.format.has_named_arrays and not output.is_packed
 
 
 def shows_repeated_ids(output: OutputSettings) -> bool:
@@ -24,16 +22,20 @@ def shows_repeated_ids(output: OutputSettings) -> bool:
 
     Parquet and rows of tokens have numbers next to the ids anyway.
     """
-    return output.name == "jsonl" and output.rows == "sentences"
+    has_numbers = output.format.has_fixed_columns or output.rows == "tokens"
+    return output.format.has_rows and not has_numbers
 
 
 def keeps_tokens(output: OutputSettings, attributes: Attributes) -> bool:
-    """Return whether an output with these attributes has the tokens next to each record."""
+    """Return whether an output with these attributes has the tokens of each record."""
     return has_own_tokens(attributes) and not output.forget_sentences
 
 
 def as_dtype(values: "NDArray[Any]", dtype: str) -> "NDArray[Any]":
-    """Convert values to a data type. torch rounds like NumPy, in a tenth of the time."""
+    """Convert values to a data type, by torch, in a tenth of NumPy's time.
+
+    Both round in the same way.
+    """
     if values.dtype == dtype:
         return values
     import torch

@@ -5,26 +5,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_pyarrow
+from elmo_cli.files.json_form import json_text
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.vector_rows import (
-    INTEGERS,
-    Array,
-    Columns,
-    RowWriter,
-    SentenceRows,
-    TokenRows,
-    as_text,
-)
+from elmo_cli.outputs.row_writer import RowWriter
+from elmo_cli.outputs.rows import INTEGERS, Array, Columns
+from elmo_cli.outputs.sentence_rows import SentenceRows
+from elmo_cli.outputs.token_rows import TokenRows
 from elmo_cli.records.record import Record
 
-# bytes of rows that are buffered and written together to Parquet
 ROW_GROUP_BYTES: Final = 1 << 25
+"""Number of bytes of rows that are held and written together."""
 
 
 class ParquetWriter(RowWriter):
-    """Writer of groups of rows. The first ones fix the types that nothing else fixes."""
+    """Writer of groups of rows. The first rows fix types that are not given."""
 
     def __init__(
         self,
@@ -35,18 +32,14 @@ class ParquetWriter(RowWriter):
     ) -> None:
         super().__init__(file, output_format, attributes, rows_type)
         self._parquet: Any = None
-        # A column may have been renamed by `renamed_columns`, and always is if it is called id.
-        types = output_format.column_types
-        self._types = {
-            **{f"input_{name}": kind for name, kind in types.items()},
-            **types,
-        }
-        self._types.pop("id", None)
-        # Rows that are not written yet. Without any record, sentences still have a column.
+        self._types = _kept_types(output_format.column_types)
+        # Rows that are not written yet. Without any record, sentences still have a
+        # column.
         self._own: Columns = {} if isinstance(self.rows, TokenRows) else {"index": []}
         self._kept: Columns = {}
         self._vectors: Columns = {}
-        self._n_held = self._n_bytes = 0
+        self._n_held = 0
+        self._n_bytes = 0
         self._example: tuple[Record, Array] | None = None
 
     def describe(self, example: Record, values: Array) -> None:
@@ -54,24 +47,20 @@ class ParquetWriter(RowWriter):
         self._example = example, values
 
     def fix_columns(self, types: Mapping[str, Any]) -> None:
-        """Write these ids and kept columns with these types, also where no record has them."""
+        """Write ids and kept columns with these types, even if no record has them."""
         self._types |= types
-        self._own |= {"id": []} if "id" in types else {}
-        self._kept |= {name: [] for name in types if name != "id"}
+        for name in types:
+            if name == "id":
+                self._own[name] = []
+            else:
+                self._kept[name] = []
 
     def write(self, number: int, record: Record, values: Array) -> None:
-        """Collect the rows of a record, and write a group of rows when it is large enough."""
+        """Hold the rows of a record, and write a group of rows that is large enough."""
         rows = self.rows.of(number, record, values.copy())  # It may share memory.
-        for name in rows.kept:
-            if self._parquet is not None and name not in self._parquet.schema.names:
-                raise InputError(
-                    f"column {name!r}: record {number + 1:,} has it, but none of the first "
-                    "records. Name the columns with --keep-columns, or write JSON lines (.jsonl)."
-                )
-        for held, new in ((self._own, rows.own), (self._kept, rows.kept)):
-            for name in {**held, **new}:
-                column = held.setdefault(name, [None] * self._n_held)
-                column.extend(new.get(name, [None] * rows.n))
+        self._check_columns(rows.kept, number)
+        self._hold(self._own, rows.own, rows.n)
+        self._hold(self._kept, rows.kept, rows.n)
         for name, vectors in rows.vectors.items():
             self._vectors.setdefault(name, []).append(vectors)
         self._n_held += rows.n
@@ -82,7 +71,8 @@ class ParquetWriter(RowWriter):
     def finish(self, attributes: Attributes) -> None:
         """Write the last rows, and add these attributes."""
         if self._parquet is None and not self._n_held and self._example is not None:
-            self.write(0, *self._example)
+            record, values = self._example
+            self.write(0, record, values)
             self._write_held(0)
         if self._n_held or self._parquet is None:
             self._write_held()
@@ -91,38 +81,53 @@ class ParquetWriter(RowWriter):
         self._parquet.close()
 
     def close(self) -> None:
-        """Close the file of pyarrow, which would otherwise write to ours when it is collected."""
+        """Close the file of pyarrow, which would else write to ours when collected."""
         if self._parquet is not None:
             self._parquet.close()
+
+    def _check_columns(self, kept: Columns, number: int) -> None:
+        """Raise an `InputError` for a column that the first rows did not have."""
+        for name in kept:
+            if self._parquet is not None and name not in self._parquet.schema.names:
+                raise InputError(
+                    Message(
+                        "column {name}: record {number} has it, but none of the first "
+                        "records. Name the columns with {--keep-columns}, or write JSON "
+                        "lines (.jsonl).",
+                        name=repr(name),
+                        number=f"{number + 1:,}",
+                    )
+                )
+
+    def _hold(self, held: Columns, new: Columns, n_rows: int) -> None:
+        """Add the values of rows to columns; None where either has no such column."""
+        for name in {**held, **new}:
+            column = held.setdefault(name, [None] * self._n_held)
+            column.extend(new.get(name, [None] * n_rows))
 
     def _write_held(self, n_rows: int | None = None) -> None:
         """Write the rows that are held, or only the first `n_rows`."""
         from pyarrow import parquet
 
-        columns = {
-            name: self._own_column(name, held) for name, held in self._own.items()
-        }
-        columns |= {
-            name: self._kept_column(name, held) for name, held in self._kept.items()
-        }
-        settings = self.rows.parquet_settings([*columns], self._vectors)
-        columns |= {
-            name: self.rows.nested(held) for name, held in self._vectors.items()
-        }
+        columns: dict[str, Any] = {}
+        for name, values in self._own.items():
+            columns[name] = self._own_column(name, values)
+        for name, values in self._kept.items():
+            columns[name] = self._kept_column(name, values)
+        settings = self.rows.parquet_settings(list(columns), self._vectors)
+        for name, vectors in self._vectors.items():
+            columns[name] = self.rows.nested(vectors)
         table = load_pyarrow().table(columns)
         if self._parquet is None:
-            schema = table.schema.with_metadata(
-                {"elmo": json.dumps(dict(self._attributes))}
-            )
+            metadata = {"elmo": json.dumps(dict(self._attributes))}
+            schema = table.schema.with_metadata(metadata)
             self._parquet = parquet.ParquetWriter(self._file, schema, **settings)
         self._parquet.write_table(table.slice(0, n_rows))
-        for held in (
-            *self._own.values(),
-            *self._kept.values(),
-            *self._vectors.values(),
-        ):
-            held.clear()
-        self._n_held = self._n_bytes = 0
+        for held in (self._own, self._kept, self._vectors):
+            for values in held.values():
+                values.clear()
+        self._n_held = 0
+        self._n_bytes = 0
 
     def _own_column(self, name: str, values: list[Any]) -> Any:
         if name == "id":
@@ -130,37 +135,52 @@ class ParquetWriter(RowWriter):
         pyarrow = load_pyarrow()
         if name == "tokens":
             return pyarrow.array(values, pyarrow.list_(pyarrow.string()))
-        return pyarrow.array(
-            values, pyarrow.int64() if name in INTEGERS else pyarrow.string()
-        )
+        kind = pyarrow.int64() if name in INTEGERS else pyarrow.string()
+        return pyarrow.array(values, kind)
 
     def _kept_column(self, name: str, values: list[Any]) -> Any:
         """Convert a column. Values of several types in the first rows become texts."""
         pyarrow = load_pyarrow()
         if name not in self._types:
             found = type_of(values)
-            self._types[name] = (
-                pyarrow.string() if pyarrow.types.is_null(found) else found
-            )
+            is_unknown = pyarrow.types.is_null(found)
+            self._types[name] = pyarrow.string() if is_unknown else found
         column_type = self._types[name]
         if pyarrow.types.is_string(column_type):
-            values = list(map(as_text, values))
+            values = [_as_text(value) for value in values]
         column = _arrow_array(values, column_type)
-        if column is None:
-            wrong = next(
-                value for value in values if _arrow_array([value], column_type) is None
-            )
-            raise InputError(
-                f"column {name!r}: expected {column_type}, as in the first rows, found "
-                f"{str(wrong)[:60]!r}. Write JSON lines (.jsonl), or give the column one type."
-            )
-        return column
+        if column is not None:
+            return column
+        for value in values:
+            if _arrow_array([value], column_type) is None:
+                raise InputError(
+                    f"column {name!r}: expected {column_type}, as in the first rows, "
+                    f"found {str(value)[:60]!r}. Write JSON lines (.jsonl), or give the "
+                    "column one type."
+                )
+        raise AssertionError(f"{name}: each value has the type, and all have not")
 
 
 def type_of(values: Sequence[object]) -> Any:
-    """Return the type of values: text if they have several types, null if all are None."""
+    """Return the type of values: text for several types, null if all are None."""
     array = _arrow_array(values)
     return load_pyarrow().string() if array is None else array.type
+
+
+def _kept_types(types: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the types of kept columns by their names in the output.
+
+    `renamed_columns` may have renamed a column, and always has one that is called id.
+    """
+    by_name = {f"input_{name}": kind for name, kind in types.items()}
+    by_name.update(types)
+    by_name.pop("id", None)
+    return by_name
+
+
+def _as_text(value: object) -> str | None:
+    """Return a value as text: JSON, unless it is text or missing."""
+    return value if value is None or isinstance(value, str) else json_text(value)
 
 
 def _arrow_array(values: Sequence[object], kind: Any = None) -> Any:

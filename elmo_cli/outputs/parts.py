@@ -1,10 +1,10 @@
-"""Parts of a folder that `elmo distribute` writes: their names, and what their footers say.
+"""Parts of a folder that `elmo distribute` writes: their names and their footers.
 
 part-00000000.parquet ...   parts; the metadata of each names its plan, its number and
                             the number of all parts
 _elmo/plan.parquet          plan, as JSON in the metadata of a file without rows
-_elmo/work/                 unfinished files, and reasons of failed parts; removed at the end
-_SUCCESS                    empty; it appears when all parts are complete
+_elmo/work/                 unfinished files, and reasons of failed parts; removed at
+the end _SUCCESS                    empty; it appears when all parts are complete
 
 A folder belongs to one plan: inputs, options and parts. The file of the plan is created
 exclusively and never changes. It has the columns of the parts, because polars reads all
@@ -99,7 +99,7 @@ def find_done(folder: Folder, plan_sha256: str) -> set[int]:
 
 
 def count_repeated(folder: Folder, n_parts: int) -> int:
-    """Count the records with the id of an earlier record. 8 bytes per id are in memory."""
+    """Count the records with the id of an earlier one, by a hash of 8 bytes per id."""
     hashes = [np.empty(0, np.int64)]
     for number in range(n_parts):
         with (

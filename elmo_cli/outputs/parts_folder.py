@@ -96,7 +96,7 @@ class PartsFolder:
         ]
 
     def find(self, name: str) -> int | None:
-        """Return the number of a record by its id; without ids, the last with that text."""
+        """Return the number of a record by its id, or of the last with that text."""
         return self._numbers.get(name)
 
     @cached_property
@@ -117,7 +117,7 @@ class PartsFolder:
         return numbers
 
     def _own_columns(self, footers: list[Footer]) -> list[str]:
-        """Return the columns that are not kept from the inputs: those before the tokens."""
+        """Return the columns before the tokens, which are not kept from the inputs."""
         for footer in footers:
             if footer.n_records:
                 names = self._part(footer.number).schema_arrow.names
@@ -125,7 +125,7 @@ class PartsFolder:
         return []
 
     def _read_footers(self) -> list[Footer]:
-        """Read the footers of all parts, and check that they are complete and of one plan."""
+        """Read the footers of all parts, which must be complete and of one plan."""
         found = read_footers(self._folder)
         first = next((footer for footer in found.values() if footer is not None), None)
         n_parts = first.n_parts if first is not None else 0
@@ -173,7 +173,7 @@ class PartsFolder:
         )
 
     def _rows(self, start: int, stop: int) -> Any:
-        """Return the rows of records from `start` on, as many as are in its row group."""
+        """Return the rows of records from `start` on, up to the end of a row group."""
         part = bisect_right(self._ends, start)
         part_start = self._ends[part - 1] if part else 0
         row = start - part_start
@@ -220,7 +220,7 @@ def _as_text(value: object) -> str | None:
 
 
 def _array_in_row(column: Any, row: int) -> NDArray[Any]:
-    """Return the array in a row of nested lists; at most one axis has no fixed length."""
+    """Return the array in a row of nested lists; one axis may have no fixed length."""
     values = column.slice(row, 1)
     shape: list[int] = []
     while hasattr(values.type, "value_type"):

@@ -29,12 +29,12 @@ class Activations:
             activations["The cat sat ."]    # the last line of that text
             for values in activations: ...  # all lines in their order
 
-    Records are numbered from 0. Records with ids are found by their ids, others by their
-    sentences. Shapes are (L, T, W), or (T, W) if one layer was chosen or mixed, without the
-    T if tokens were pooled.
+    Records are numbered from 0. Records with ids are found by their ids, others by
+    their sentences. Shapes are (L, T, W), or (T, W) if one layer was chosen or mixed,
+    without the T if tokens were pooled.
 
-    It is a context manager. It can be pickled and used after a fork: each process opens the
-    files for itself.
+    It is a context manager. It can be pickled and used after a fork: each process opens
+    the files for itself.
     """
 
     def __init__(self, *paths: str | Path) -> None:
@@ -98,7 +98,7 @@ class Activations:
         return isinstance(name, str) and self._find(name) is not None
 
     def number_of(self, name: str) -> int:
-        """Return the number of a record by its id, or in a file without ids by its sentence.
+        """Return the number of a record by its id, or without ids by its sentence.
 
         The last of equal sentences counts. The first call reads all names.
 
@@ -182,7 +182,7 @@ class Activations:
         raise IndexError(f"record {index}: {self.paths[0]} has {len(self):,}")
 
     def _find(self, name: str) -> int | None:
-        """Return the number of a record by its id or sentence; None if there is none."""
+        """Return the number of a record by its id or sentence, if there is one."""
         numbers = []
         for file in self.files:
             with file.reading() as layout:
@@ -196,10 +196,10 @@ def open_activations(*paths: str | Path) -> Activations:
     """Open files of activations, to be read by the number, id or sentence of a record.
 
     Args:
-        paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their names
-            such as `"part-*.hdf5"`, or folders of `elmo distribute`, also as URIs. Several
-            are read as one: the shards of an input in the order of its lines, other files
-            one after another.
+        paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their
+            names such as `"part-*.hdf5"`, or folders or URIs of `elmo distribute`.
+            Several are read as one: the shards of an input in the order of its lines,
+            other files one after another.
 
     Raises:
         InputError: A file is missing or contains no activations, or the files cannot be
@@ -225,7 +225,7 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
 
 
 def _check_files(files: Sequence[ActivationsFile]) -> bool:
-    """Raise an `InputError` unless files can be read as one. Return whether they are shards."""
+    """Return whether files are shards; raise an `InputError` if they do not fit."""
     described = [(file.path, file.attributes) for file in files]
     check_same(described, SHARED_ATTRIBUTES)
     are_shards = len(files) > 1 and any("shard" in file.attributes for file in files)
@@ -247,7 +247,7 @@ def _check_shards(files: Sequence[ActivationsFile]) -> None:
 
 
 def _number_in_turns(files: Sequence[ActivationsFile]) -> None:
-    """Give the records of shards the numbers of their input: one of each file in turn."""
+    """Give one record of each shard a number in turn, as their input does."""
     step = len(files)
     for first, file in enumerate(files):
         file.numbers = range(first, first + step * file.layout.n_records, step)

@@ -1,11 +1,10 @@
 """Writer of an output, opened once: new, at a checkpoint, or complete already.
 
-It has what all formats share: the name of the file until it is complete, checkpoints, and errors.
-`FiniteCheck` looks for NaN and infinity, which finite weights can give.
+It has what all formats share: the name of the file until it is complete, checkpoints,
+and errors.
 """
 
 import json
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
 from elmo_cli.errors.messages import Message, joined
 from elmo_cli.files.output_checks import check_output, exists_error, output_error
@@ -22,6 +22,7 @@ from elmo_cli.files.resumable import resumable_file
 from elmo_cli.files.resumable.checkpoint_log import remove_log
 from elmo_cli.files.resumable.resumable_file import ResumableFile
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
+from elmo_cli.options.output_format import HDF5, PARQUET
 from elmo_cli.options.shard import shard_of
 from elmo_cli.outputs.attributes import KEYS, Attributes
 from elmo_cli.outputs.comparison import differences
@@ -34,27 +35,20 @@ from elmo_cli.outputs.npz import NpzWriter
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.reader import open_activations
-from elmo_cli.outputs.vector_rows import SentenceRows
+from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.records.progress import Progress
 from elmo_cli.records.record import Record
 
-logger = logging.getLogger(__name__)
-
-# Attributes that are known only at the end.
 _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
-_WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
-    "jsonl": JsonlWriter,
-    "npz": NpzWriter,
-    "npy": NpyWriter,
-}
+"""Attributes that are known only at the end."""
 
 
 class ActivationsWriter:
     """Writer of an output, which is called `NAME.partial` until it is complete.
 
-    Records before a checkpoint survive whatever ends the process, and a writer with equal
-    attributes resumes from the last checkpoint. Leaving its context without `finish` drops
-    everything after that checkpoint.
+    Records before a checkpoint survive whatever ends the process, and a writer with
+    equal attributes resumes from the last checkpoint. Leaving its context without
+    `finish` drops everything after that checkpoint.
     """
 
     def __init__(
@@ -65,21 +59,24 @@ class ActivationsWriter:
         *,
         overwrite: bool = False,
         rows_type: type[SentenceRows] | None = None,
-        should_stop: Callable[[], bool] = lambda: False,
+        should_stop: Callable[[], bool] = never,
     ) -> None:
         """Open the output; `rows_type` replaces the rows of Parquet.
 
-        `overwrite` replaces an existing file, and an unfinished run that is damaged or has other
-        attributes. Resuming reads the unfinished file, until `should_stop` returns True.
+        `overwrite` replaces an existing file, and an unfinished run that is damaged or
+        has other attributes. Resuming reads the unfinished file, until `should_stop`
+        returns True.
         """
-        self._rows_type = rows_type
         self.output_format = output_format
-        # Attributes of the file. A run resumes only if they are equal.
         self.settings: dict[str, str] = {**attributes, **output_format.to_attributes()}
-        # True if the file is finished already. It is not changed then.
+        """Attributes of the file. A run resumes only if they are equal."""
         self.is_complete = False
+        """True if the file is finished already. It is not changed then."""
         self.n_records = 0
-        self.run_state: dict[str, Any] = {}  # state of the run at the last checkpoint
+        """Number of records written, by an earlier run too."""
+        self.run_state: dict[str, Any] = {}
+        """State of the run at the last checkpoint."""
+        self._rows_type = rows_type
         self._shard = shard_of(attributes)
         self._writer: FormatWriter | None = None
         self._file: ResumableFile | None = None  # Standard output has no file.
@@ -87,20 +84,16 @@ class ActivationsWriter:
         if str(path) == STANDARD_OUTPUT:
             return
         check_output(self.path, overwrite=True)
-        if output_format.name == "npy":
-            check_output(
-                ids_path(self.path),
-                overwrite=overwrite or self.path.exists(),
-            )
+        if output_format.format.has_ids_beside:
+            replaces_ids = overwrite or self.path.exists()
+            check_output(ids_path(self.path), overwrite=replaces_ids)
         if overwrite or not os.path.exists(self.path):
-            self._file = self._open(should_stop, overwrite=overwrite)
-        self.is_complete = self._file is None
-        if self.is_complete:
+            self._file = self._begin_file(should_stop, overwrite=overwrite)
+        if self._file is None:
+            self.is_complete = True
             remove_log(self.path)
-            self._resume(
-                finished_state(self.path),
-                f"{self.path} already exists, and was written with",
-            )
+            what = f"{self.path} already exists, and was written with"
+            self._resume(finished_state(self.path), what)
 
     @property
     def partial(self) -> Path:
@@ -112,51 +105,55 @@ class ActivationsWriter:
         if self._writer is not None:
             self._writer.close()
         if self._file is not None:
-            with self._errors_named():
+            with self._naming_output():
                 self._file.start_over()
         self._writer = None
-        self.n_records, self.run_state = 0, {}
+        self.n_records = 0
+        self.run_state = {}
 
     def skip(self, number: int, record: Record) -> None:
         """Pass over a record that an earlier run has written, by its number from 0."""
-        with self._errors_named():
-            self._opened().skip(self._shard.number_in_input(number), record)
+        with self._naming_output():
+            self._format_writer().skip(self._shard.number_in_input(number), record)
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
-        """Add the activations of the next record: float, (L, T, W) or (T, W); pooled without T."""
+        """Add the activations of the next record: float, (L, T, W) or (T, W).
+
+        Pooled ones have no axis T.
+        """
         values = as_dtype(values, self.output_format.dtype)
-        with self._errors_named():
-            self._opened().write(
-                self._shard.number_in_input(self.n_records), record, values
-            )
+        number = self._shard.number_in_input(self.n_records)
+        with self._naming_output():
+            self._format_writer().write(number, record, values)
         self.n_records += 1
 
     def describe(self, example: Record, values: NDArray[Any]) -> None:
-        """Give an output without rows the columns and types of an example; see `write`."""
-        with self._errors_named():
-            self._opened().describe(example, as_dtype(values, self.output_format.dtype))
+        """Give an output without rows the columns and types of an example."""
+        values = as_dtype(values, self.output_format.dtype)
+        with self._naming_output():
+            self._format_writer().describe(example, values)
 
     def checkpoint(self, run_state: dict[str, Any]) -> None:
         """Make a checkpoint with JSON values, if the format can resume."""
-        if self._file is not None and self.output_format.can_resume:
-            with self._errors_named():
-                self._opened().flush()
-                self._opened().close()  # The next record reopens it.
-                self._file.commit(
-                    {
-                        "settings": self.settings,
-                        "n_records": self.n_records,
-                        "run": run_state,
-                    }
-                )
-            self.run_state = run_state
+        if self._file is None or not self.output_format.can_resume:
+            return
+        state = {
+            "settings": self.settings,
+            "n_records": self.n_records,
+            "run": run_state,
+        }
+        with self._naming_output():
+            self._format_writer().flush()
+            self._format_writer().close()  # The next record reopens it.
+            self._file.commit(state)
+        self.run_state = run_state
 
     def finish(self, attributes: Attributes) -> None:
         """Complete the file with attributes that are known only now, and rename it."""
-        with self._errors_named():
-            self._opened().finish(attributes)
+        with self._naming_output():
+            self._format_writer().finish(attributes)
             if self._file is not None:
-                self._opened().publish(self.path, self._file.finish)
+                self._format_writer().publish(self.path, self._file.finish)
 
     def __enter__(self) -> "ActivationsWriter":
         return self
@@ -169,22 +166,16 @@ class ActivationsWriter:
                     self._writer.close()
             self._file.roll_back()
 
-    def _open(
+    def _begin_file(
         self, should_stop: Callable[[], bool], *, overwrite: bool
     ) -> ResumableFile | None:
-        """Open the unfinished file, new or at its last checkpoint; None if it was finished."""
+        """Begin the file, or continue it; None if an earlier run had finished it."""
         try:
             file = resumable_file.begin(
                 self.path, overwrite=overwrite, should_stop=should_stop
             )
             if file is not None and file.state is not None:
-                try:
-                    self._resume(file.state, f"{file.path} is an unfinished run with")
-                except OutputError:
-                    if not overwrite:
-                        file.close()
-                        raise
-                    file.start_over()
+                self._resume_file(file, file.state, overwrite=overwrite)
         except BlockingIOError:
             message = f"{self.path}: another process is writing it. Wait, or stop it."
             raise OutputError(message) from None
@@ -192,29 +183,20 @@ class ActivationsWriter:
             raise output_error(self.path, error) from None
         return file
 
-    def _opened(self) -> FormatWriter:
-        """Return the writer of the format, which is created for the first record."""
-        if self._writer is None:
-            chosen = self.output_format
-            attributes = self.settings
-            if chosen.name == "hdf5":
-                assert self._file is not None
-                hdf5_type = PackedWriter if chosen.is_packed else AllenNlpWriter
-                self._writer = hdf5_type(
-                    self._file.file, chosen, attributes, self.n_records
-                )
-                return self._writer
-            stream = sys.stdout.buffer if self._file is None else self._file.file
-            if chosen.name == "parquet":
-                self._writer = ParquetWriter(
-                    stream, chosen, attributes, self._rows_type
-                )
-            else:
-                self._writer = _WRITERS[chosen.name](stream, chosen, attributes)
-        return self._writer
+    def _resume_file(
+        self, file: ResumableFile, state: dict[str, Any], *, overwrite: bool
+    ) -> None:
+        """Resume an unfinished file, or start over if it has other attributes."""
+        try:
+            self._resume(state, f"{file.path} is an unfinished run with")
+        except OutputError:
+            if not overwrite:
+                file.close()
+                raise
+            file.start_over()
 
     def _resume(self, state: dict[str, Any], what: str) -> None:
-        """Resume from a state; if its attributes differ, raise an error that begins with `what`."""
+        """Resume from a state; raise an error that begins with `what` if it differs."""
         there = {**state["settings"], "output format": "hdf5"}
         here = {**self.settings, "output format": self.output_format.name}
         differing = differences(there, here)
@@ -227,22 +209,48 @@ class ActivationsWriter:
                     differing=joined(differing),
                 )
             )
-        self.n_records, self.run_state = state["n_records"], state["run"]
+        self.n_records = state["n_records"]
+        self.run_state = state["run"]
+
+    def _format_writer(self) -> FormatWriter:
+        """Return the writer of the format, which is made for the first record."""
+        if self._writer is None:
+            self._writer = self._make_writer()
+        return self._writer
+
+    def _make_writer(self) -> FormatWriter:
+        chosen = self.output_format
+        file: Any = sys.stdout.buffer if self._file is None else self._file.file
+        if chosen.format is HDF5:
+            hdf5_type = PackedWriter if chosen.is_packed else AllenNlpWriter
+            return hdf5_type(file, chosen, self.settings, self.n_records)
+        if chosen.format is PARQUET:
+            return ParquetWriter(file, chosen, self.settings, self._rows_type)
+        return _WRITERS[chosen.name](file, chosen, self.settings)
 
     @contextmanager
-    def _errors_named(self) -> Iterator[None]:
-        """Turn errors of the disk and of HDF5 into one of ours. Other errors propagate."""
+    def _naming_output(self) -> Iterator[None]:
+        """Turn errors of the disk and of HDF5 into ours. Other errors propagate."""
         error: BaseException | None = None
         try:
             yield
         except Exception as exception:
             error = exception
         if self._file is not None and not isinstance(error, ElmoError):
-            error = self._file.file.error or error  # HDF5 does not see this error.
+            # HDF5 does not see the error that the file has stored.
+            error = self._file.file.error or error
             if isinstance(error, OSError):
                 raise output_error(self.path, error) from None
         if error is not None:
             raise error
+
+
+_WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
+    "jsonl": JsonlWriter,
+    "npz": NpzWriter,
+    "npy": NpyWriter,
+}
+"""Writers of formats that take nothing more than a file."""
 
 
 def end_attributes(
@@ -252,14 +260,20 @@ def end_attributes(
     *,
     has_keys: bool = False,
 ) -> dict[str, str]:
-    """Return `_END_ATTRIBUTES`. `skipped` has the reason for each skipped record, by its name."""
-    return {
+    """Return the attributes that are known only at the end.
+
+    `skipped` has the reason for each skipped record, by its name.
+    """
+    attributes = {
         "records": str(n_records),
         "input_records": str(progress.n_records),
         "input_sha256": progress.sha256,
-        **({"skipped": json.dumps(skipped, sort_keys=True)} if skipped else {}),
-        **({KEYS: "True"} if has_keys else {}),
     }
+    if skipped:
+        attributes["skipped"] = json.dumps(skipped, sort_keys=True)
+    if has_keys:
+        attributes[KEYS] = "True"
+    return attributes
 
 
 def finished_state(path: Path) -> dict[str, Any]:
@@ -267,13 +281,14 @@ def finished_state(path: Path) -> dict[str, Any]:
     with suppress(InputError, KeyError), open_activations(path) as activations:
         stored = activations.attributes
         settings = {
-            n: str(value) for n, value in stored.items() if n not in _END_ATTRIBUTES
+            name: str(value)
+            for name, value in stored.items()
+            if name not in _END_ATTRIBUTES
         }
         progress = Progress(int(stored["input_records"]), str(stored["input_sha256"]))
-        n_records = int(stored["records"])
         return {
             "settings": settings,
-            "n_records": n_records,
+            "n_records": int(stored["records"]),
             "run": {"place": progress},
         }
     raise exists_error(path)

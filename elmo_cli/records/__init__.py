@@ -1,1 +1,1 @@
-"""Records: a source of text in any format, turned into sentences with ids and columns."""
+"""Records: what a source of text in any format has, with ids and columns."""

@@ -1,4 +1,4 @@
-"""Ids of records: the rules of an output for them, and a first pass over a file's ids."""
+"""Ids of records: the rules of an output, and a first pass over the ids of a file."""
 
 import logging
 import re
@@ -27,10 +27,10 @@ _NUMBERED: Final = 'To number the records instead, use {--id-column} "".'
 
 
 class IdChecker:
-    """Check of the ids of an output. The output makes it, and each record passes it once.
+    """Check of the ids of an output, which each record passes once.
 
-    All records have an id, or none has one. If ids name datasets, as in HDF5 and npz, they
-    are also valid names, and do not repeat.
+    All records have an id, or none has one. If ids name datasets, as in HDF5 and npz,
+    they are also valid names, and do not repeat.
     """
 
     def __init__(self, *, name_datasets: bool = False) -> None:

@@ -62,7 +62,7 @@ class JsonLines(RowFormat):
 
 
 def names_of_first_object(source: Source) -> list[str]:
-    """Return the fields of the first object in the head of a source, if there is one."""
+    """Return the fields of the first object in the head of a source, if any."""
     head = source.head or source.first_line
     content = head.decode("utf-8-sig", "replace").lstrip("[ \r\n")
     # Errors are reported when the input is read.

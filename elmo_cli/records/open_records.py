@@ -1,4 +1,4 @@
-"""Records of an open input, with the checks of their ids and the warnings about them."""
+"""Records of an open input, with checks of their ids and warnings about them."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ class Records(NamedTuple):
 
     records: Iterator[Record]
     is_ready: Callable[[], bool]
-    """Function that returns whether the next record can be read without a long wait."""
+    """Function that says whether the next record can be read without a long wait."""
     has_ids: bool
     is_numbered: bool
     """True if records have their number as `line`, because their ids may repeat."""
@@ -49,9 +49,10 @@ def open_records(
 
     Args:
         text: The input.
-        expected: What the model and the command expect. Warnings compare it with the input.
-        id_checker: Check of the ids by the rules of the output. By default all records have
-            an id, or none has one.
+        expected: What the model and the command expect, which warnings compare with the
+            input.
+        id_checker: Check of the ids by the rules of the output. By default all records
+            have an id, or none has one.
         reads_ids: Read the ids. If not, the records have none.
         numbers_repeated: Give records their number as `line` if their ids may repeat.
         finds_integers: Read the ids of CSV and TSV as integers if all of them look so.
@@ -145,7 +146,7 @@ def check_records(
 
 
 def _skipped(record: Record, error: str | Message) -> Record:
-    """Return what is left of an invalid record: its text and, if that is valid, its id."""
+    """Return what is left of an invalid record: its text, and perhaps its id."""
     skipped = Record(record.text, [], error=error, start=record.start)
     if error is not record.error:
         # The id is the problem.

@@ -139,7 +139,7 @@ class Parquet(InputFormat):
         return list(self.column_types(source))
 
     def column_types(self, source: Source) -> dict[str, Any]:
-        """Return the Arrow types of the columns, and of nested fields by their paths."""
+        """Return the Arrow types of the columns, and of nested fields by paths."""
         with _opened(source.open(), source.name) as table:
             return _field_types(table.schema_arrow)
 

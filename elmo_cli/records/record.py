@@ -55,7 +55,7 @@ class Record(NamedTuple):
 
     @property
     def id_value(self) -> str | int | None:
-        """Id as its input has it, text or integer, so that an output joins the input."""
+        """Id as its input has it, text or integer, to join an output with the input."""
         if self.id is not None and self.id_is_integer:
             return int(self.id)
         return self.id

@@ -31,9 +31,9 @@ def choose_tokenizer(
     | the one of its training     | whitespace | trained    | trained | trained |
     | none of them                | whitespace | whitespace | moses   | moses   |
 
-    `trained` is the tokenizer of the model's training; without it, the last line applies
-    to strings with a language, too. The language of a tokenizer without one is that of
-    the settings, or else of the model, or else English.
+    `trained` is the tokenizer of the model's training. Without it, the last line
+    applies to strings with a language, too. The language of a tokenizer without one is
+    that of the settings, or else of the model, or else English.
 
     Args:
         settings: Options of the text, of which the tokenizer, the language and

@@ -22,7 +22,7 @@ _LINE_WITH_END: Final = re.compile(r"(?<=\r)(?!\n)|(?<=\n)")
 
 
 class InvalidLine(str):
-    """Readable part of a line that is not UTF-8, with `skip_errors`. It is not blank."""
+    """Readable part of a line that is not UTF-8, with `skip_errors`; never blank."""
 
     error: str
 
@@ -121,7 +121,7 @@ class LineReader:
         return self._file.has_line()
 
     def _begin(self) -> None:
-        """Find the line ends of a file by its beginning. Refuse data that is no text."""
+        """Find the line ends of a file by its beginning. Refuse what is no text."""
         self._is_at_start = False
         self._rest = self._readline(LINE_END_BYTES)
         error = binary_error(self._name, self._rest)

@@ -7,7 +7,7 @@ from elmo_cli.errors.optional_imports import load_extra
 
 
 def load_splitter() -> Any:
-    """Import the package that splits sentences; raise an `ElmoError` if it is missing."""
+    """Import the package that splits sentences, or raise an `ElmoError`."""
     return load_extra(Message("{--split-sentences}"), "sentencex", "sentences")
 
 

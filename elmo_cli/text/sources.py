@@ -73,7 +73,7 @@ class Source:
 
     @cached_property
     def is_file(self) -> bool:
-        """True for a regular file, which has a head and a size, and can be read again."""
+        """True for a regular file, which has a head and a size, and can be reread."""
         if self.path is None or self.path == STANDARD_INPUT:
             return False
         return os.path.isfile(self.path)
@@ -111,7 +111,7 @@ class Source:
         return line
 
     def open(self, should_stop: Callable[[], bool] = ignore) -> BinaryIO:
-        """Return the open file; `should_stop` is called while a pipe waits for input."""
+        """Return the open file; a pipe that waits for input calls `should_stop`."""
         if self._file is None:
             if self.path == STANDARD_INPUT:
                 self._file = open_standard_input(should_stop)
@@ -151,7 +151,7 @@ class Source:
             ) from None
 
     def check(self) -> None:
-        """Raise an `InputError` if a file cannot be opened. Streams are not opened yet."""
+        """Raise an `InputError` if a file cannot be opened; streams are not opened."""
         if self.path is None or self.path == STANDARD_INPUT:
             return
         if not Path(self.path).is_fifo():
@@ -163,7 +163,7 @@ class Source:
             self._file.seek(0)
 
     def close(self) -> None:
-        """Close a file that was opened here. If it is used again, it is opened again."""
+        """Close a file that was opened here. If it is used again, it is reopened."""
         # The constructor may have failed.
         file = getattr(self, "_file", None)
         self._file = None
@@ -179,7 +179,7 @@ class Source:
         splits_at_cr: bool = False,
         keep_ends: bool = False,
     ) -> tuple[Iterator[str], Callable[[], bool]]:
-        """Return the lines, and a function that returns whether the next one is ready.
+        """Return the lines, and a function that says whether the next one is ready.
 
         Args:
             on_bytes: Called with the number of bytes of each line of a path.

@@ -32,7 +32,8 @@ def apd(old: Array, new: Array) -> float:
 
 
 def prt(old: Array, new: Array) -> float:
-    a, b = old.mean(axis=0), new.mean(axis=0)
+    a = old.mean(axis=0)
+    b = new.mean(axis=0)
     return float(np.linalg.norm(a) * np.linalg.norm(b) / (a @ b))
 
 
@@ -56,9 +57,11 @@ def test_divergence_equals_the_planted_senses() -> None:
     def senses(*sizes: int) -> Array:
         return np.concatenate([matrix(n, i, centre=i) for i, n in enumerate(sizes)])
 
-    old, new = senses(9, 3, 0), senses(2, 6, 4)  # the same vectors twice too
+    old = senses(9, 3, 0)
+    new = senses(2, 6, 4)  # the same vectors twice too
     (change,) = measure_change({"w": old}, {"w": new}, "jsd")
-    p, q = np.array([9, 3, 0]) / 12, np.array([2, 6, 4]) / 12
+    p = np.array([9, 3, 0]) / 12
+    q = np.array([2, 6, 4]) / 12
     terms = [
         x * np.log(2 * x / (a + b))
         for a, b in zip(p, q, strict=True)
@@ -132,7 +135,8 @@ def corpus(seed: int, **attributes: str) -> Corpus:
 
 @layouts
 def test_occurrences_are_found_by_their_forms(tmp_path: Path, layout: str) -> None:
-    old, new = tmp_path / "old.hdf5", tmp_path / "new.hdf5"
+    old = tmp_path / "old.hdf5"
+    new = tmp_path / "new.hdf5"
     for seed, path in enumerate((old, new)):
         write(corpus(seed), path, layout)
     (tmp_path / "t.txt").write_text("bank,banks\n\nfish\n")
@@ -253,13 +257,12 @@ def test_adjusted_p_equal_scipys(p: list[float]) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_the_command() -> None:
-    old, new = matrix(4), matrix(5, 1, centre=1)
+    old = matrix(4)
+    new = matrix(5, 1, centre=1)
     np.savez("old.npz", mouse=old, house=old, rare=matrix(1))
     np.savez_compressed("new.npz", mouse=new, house=new, rare=matrix(9), fish=matrix(3))
-    command, corrected = (
-        ("change", "old.npz", "new.npz"),
-        ("--correction", "bonferroni"),
-    )
+    command = ("change", "old.npz", "new.npz")
+    corrected = ("--correction", "bonferroni")
     result = elmo(*command, "--permutations", "9", *corrected)
     figures = f"{apd(old, new):.6f}\t4\t5\t0.100000\t0.200000"
     header = "word\tchange\tn_old\tn_new\tp\tadjusted_p"

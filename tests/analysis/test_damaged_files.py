@@ -17,65 +17,58 @@ from pyarrow import parquet
 from tests.support.commands import TINY, elmo
 
 VALUES: list[Any] = [
-    *(
-        "",
-        "x",
-        "all",
-        "top",
-        "0,1",
-        "1,,2",
-        "0,1,2,9",
-        "nan",
-        "1,2,3",
-        "3/2",
-        "-1",
-        "9" * 5000,
-    ),
-    *(
-        "[",
-        "null",
-        "{}",
-        '{"a": 1}',
-        '{"cat": "cat"}',
-        "[" * 20_000,
-        "a\nb",
-        "mean",
-        "packed",
-    ),
-    *(
-        3,
-        0.5,
-        True,
-        np.array([1, 2]),
-        np.array(["a", "b"], "S1"),
-        h5py.Empty("f"),
-        b"\xff",
-        None,
-    ),
+    "",
+    "x",
+    "all",
+    "top",
+    "0,1",
+    "1,,2",
+    "0,1,2,9",
+    "nan",
+    "1,2,3",
+    "3/2",
+    "-1",
+    "9" * 5000,
+    "[",
+    "null",
+    "{}",
+    '{"a": 1}',
+    '{"cat": "cat"}',
+    "[" * 20_000,
+    "a\nb",
+    "mean",
+    "packed",
+    3,
+    0.5,
+    True,
+    np.array([1, 2]),
+    np.array(["a", "b"], "S1"),
+    h5py.Empty("f"),
+    b"\xff",
+    None,
 ]
 """Values of an attribute; None removes it."""
 NAMES = (
-    *(
-        "model",
-        "model_sha256",
-        "state",
-        "layers",
-        "mix",
-        "gamma",
-        "pooling",
-        "format",
-        "layout",
-    ),
-    *(
-        "records",
-        "input_records",
-        "shard",
-        "words",
-        "compression",
-        "sentence_keys",
-        "tokenizer",
-    ),
-    *("keys", "normalize", "dtype", "normalization"),
+    "model",
+    "model_sha256",
+    "state",
+    "layers",
+    "mix",
+    "gamma",
+    "pooling",
+    "format",
+    "layout",
+    "records",
+    "input_records",
+    "shard",
+    "words",
+    "compression",
+    "sentence_keys",
+    "tokenizer",
+    "keys",
+    "normalize",
+    "dtype",
+    "normalization",
 )
 FILES = ("all.hdf5", "packed.hdf5", "words.hdf5", "words.parquet")
 attributes = st.dictionaries(
@@ -190,7 +183,8 @@ def test_plot_of_damaged_attributes_says_one_line(
 def test_parquet_that_is_damaged_is_named(
     originals: Path, content: str | None, reason: str
 ) -> None:
-    path, table = Path("words.parquet"), parquet.read_table(originals / "words.parquet")
+    path = Path("words.parquet")
+    table = parquet.read_table(originals / "words.parquet")
     if content is None:
         texts = pyarrow.array(["x"] * len(table))
         table = table.set_column(table.column_names.index("vector"), "vector", texts)

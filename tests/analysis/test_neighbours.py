@@ -48,7 +48,8 @@ def embed(
 
 
 def cosines(query: Array, vectors: Array) -> Any:
-    a, b = query.astype(np.float64), vectors.astype(np.float64)
+    a = query.astype(np.float64)
+    b = vectors.astype(np.float64)
     return b @ a / np.linalg.norm(a) / np.linalg.norm(b, axis=1)
 
 
@@ -91,8 +92,11 @@ def test_the_nearest_tokens_have_the_largest_cosines(
 @pytest.mark.parametrize(
     ("stored", "layers", "rows"),
     [
-        *(("all", None, [1, 2]), ("all", "0", [0]), ("all", "2,0", [0, 2])),
-        *(("0,2", None, [1]), ("0,2", "2", [1])),
+        ("all", None, [1, 2]),
+        ("all", "0", [0]),
+        ("all", "2,0", [0, 2]),
+        ("0,2", None, [1]),
+        ("0,2", "2", [1]),
     ],
 )
 def test_the_mean_of_the_lstm_layers_is_compared_by_default(
@@ -217,7 +221,8 @@ def test_records_with_keys_are_searched_by_their_tokens(
 def test_a_file_that_cannot_answer_a_query_is_refused(
     changes: dict[str, Any], layers: str | None, message: str, tmp_path: Path
 ) -> None:
-    there, path = corpus([2])._replace(**changes), tmp_path / "v.hdf5"
+    there = corpus([2])._replace(**changes)
+    path = tmp_path / "v.hdf5"
     write(there, path, "packed", forget_sentences=message.endswith("the tokens"))
     with open_activations(path) as activations, pytest.raises(ElmoError) as error:
         neighbours(activations, np.ones((1, 4)), layers=layers)
@@ -241,7 +246,8 @@ def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_cosine_of_planted_vectors() -> None:
-    one, other = np.array([3, 4], np.float32), np.array([4, 3], np.float32)
+    one = np.array([3, 4], np.float32)
+    other = np.array([4, 3], np.float32)
     assert cosine(one, other) == pytest.approx(24 / 25)
     assert cosine(one, 10 * one) == pytest.approx(1)
     assert cosine(one, -one) == pytest.approx(-1)
@@ -250,10 +256,8 @@ def test_the_cosine_of_planted_vectors() -> None:
 
 
 def test_a_word_is_found_or_an_error_with_the_tokens() -> None:
-    twice, times = (
-        ["bank", "after", "bank"],
-        "'bank' occurs 2 times in 'bank after bank'",
-    )
+    twice = ["bank", "after", "bank"]
+    times = "'bank' occurs 2 times in 'bank after bank'"
     assert find_occurrence("We sat by the river bank.", "bank").index == 5
     assert [find_occurrence(twice, "bank", number).index for number in (1, 2)] == [0, 2]
     for sentence, word, number, message in (

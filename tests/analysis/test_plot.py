@@ -52,8 +52,11 @@ def senses(n_each: int, seed: int = 0) -> Corpus:
     return Corpus(list(map(line_record, texts)), list(values), {"layers": "top"})
 
 
-@pytest.fixture(autouse=True)
-def vectors(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("bank_vectors")
+
+
+@pytest.fixture
+def bank_vectors(folder: Path) -> None:
     """Write 20 occurrences of each sense into the current folder."""
     write(senses(20), "v.hdf5", "packed")
 

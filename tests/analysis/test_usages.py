@@ -41,9 +41,12 @@ COUNTS = {"bank": 5, "see": 1, "fish": 0}
 FORMATS = pytest.mark.parametrize("name", ["u.hdf5", "u.npz", "u.parquet", "u.jsonl"])
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("corpus")
+
+
+@pytest.fixture
+def corpus(folder: Path) -> None:
+    """Write a text and target words into the current folder."""
     Path("text.txt").write_text(TEXT)
     Path("targets.txt").write_text("bank,banks\nsee,saw\nfish\n")
 
@@ -95,7 +98,8 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
                 map(str, positions)
             )
         # Both files have equal occurrences, also for lines that occur twice.
-        one, other = find_occurrences(file), find_occurrences(everything, WORDS)
+        one = find_occurrences(file)
+        other = find_occurrences(everything, WORDS)
         assert [each.location.number for each in one["bank"]] == [1, 4, 4, 5, 7]
         assert one["bank"][0].marked == "The [bank] lent"
         assert one.keys() == {"bank", "see", "fish"}
@@ -172,7 +176,8 @@ def test_equal_runs_write_equal_bytes(name: str) -> None:
 def test_only_sentences_with_a_word_are_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    compute, computed = Engine.embed_arrays, list[list[str]]()
+    compute = Engine.embed_arrays
+    computed = list[list[str]]()
 
     def noted(self: Engine, window: list[list[str]], *rest: Any, **options: Any) -> Any:
         computed.extend(filter(None, window))
@@ -306,10 +311,8 @@ def test_a_sentence_beyond_memory_is_skipped(
 @FORMATS
 def test_change_is_the_same_from_all_formats(name: str) -> None:
     Path("new.txt").write_text(TEXT.replace("bank", "big bank"))
-    model, words = (
-        ("--model", TINY, "--layers", "top", "-q"),
-        ("--words", "targets.txt"),
-    )
+    model = ("--model", TINY, "--layers", "top", "-q")
+    words = ("--words", "targets.txt")
     for text, output in (
         ("text", f"text.{name}"),
         ("new", f"new.{name}"),

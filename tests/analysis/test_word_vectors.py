@@ -31,8 +31,11 @@ from tests.support.table_files import write_table
 MODEL = ("--model", "model")
 
 
-@pytest.fixture(autouse=True)
-def model(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("character_model")
+
+
+@pytest.fixture
+def character_model(folder: Path) -> None:
     """Write a character model and its softmax into `model` in the current folder."""
     Path("model").mkdir()
     make_language_model(small_architecture(), 3, Path("model"))
@@ -125,13 +128,15 @@ def read_words(path: Path) -> tuple[list[str], NDArray[np.float32]]:
         b"\n", 1
     )
     n_words, width = map(int, header.split())
-    words, rows = [], []
+    words = []
+    rows = []
     for _ in range(n_words):
         word, rest = rest.split(b" ", 1)
         words.append(word.decode())
         if path.suffix == ".bin":
             rows.append(np.frombuffer(rest, np.float32, width))
-            end, rest = rest[4 * width : 4 * width + 1], rest[4 * width + 1 :]
+            end = rest[4 * width : 4 * width + 1]
+            rest = rest[4 * width + 1 :]
             assert end == b"\n"
         else:
             line, rest = rest.split(b"\n", 1)
@@ -147,10 +152,8 @@ def read_words(path: Path) -> tuple[list[str], NDArray[np.float32]]:
 def test_every_format_has_words_and_vectors(
     suffix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    name, tokens = (
-        f"out.{suffix}",
-        ["東京", "New York", "a\tb", "c\nd", "\u00a0", "x\u3000y", "x"],
-    )
+    name = f"out.{suffix}"
+    tokens = ["東京", "New York", "a\tb", "c\nd", "\u00a0", "x\u3000y", "x"]
     write_table("corpus.jsonl", [{"tokens": tokens}])
     for output in ("out.hdf5", name):
         n_words = write_average_vectors(
@@ -190,7 +193,8 @@ def means_by_hand(
     words: Sequence[str], layers: list[int], at_most: int = 99
 ) -> list[Any]:
     """Return the mean over the first occurrences of each word."""
-    embedder, uses = ElmoEmbedder(model="model"), defaultdict[str, list[Any]](list)
+    embedder = ElmoEmbedder(model="model")
+    uses = defaultdict[str, list[Any]](list)
     for sentence in SENTENCES:
         values = embedder.embed_sentence(sentence)[layers].astype(float).mean(axis=0)
         for token, vector in zip(sentence, values, strict=True):
@@ -232,7 +236,8 @@ def test_sentences_without_the_words_are_not_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     embedder = ElmoEmbedder(model="model")
-    embed, computed = Engine.embed_window, list[list[str]]()
+    embed = Engine.embed_window
+    computed = list[list[str]]()
 
     def noted(engine: Engine, window: list[list[str]], selection: Selection) -> Any:
         computed.extend(window)

@@ -211,7 +211,8 @@ def test_a_command_that_memory_does_not_suffice_for_is_one_line(
 
 @pytest.mark.usefixtures("folder")
 def test_a_model_whose_name_is_not_utf8_is_recorded_with_escapes() -> None:
-    name, output = os.fsdecode(b"m\xe9"), os.fsdecode(b"v\xe9.hdf5")
+    name = os.fsdecode(b"m\xe9")
+    output = os.fsdecode(b"v\xe9.hdf5")
     shutil.copytree(TINY, name)
     assert elmo("embed", "-", output, "--model", name, stdin="a b").exit_code == 0
     with elmo_cli.open_activations(output) as activations:

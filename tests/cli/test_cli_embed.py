@@ -51,8 +51,11 @@ OUTPUTS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def text(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("raw_and_tokenized")
+
+
+@pytest.fixture
+def raw_and_tokenized(folder: Path) -> None:
     """Write a tokenized and a raw text into the current folder."""
     Path("text").write_text("The cat sat\n\nbank\nThe cat sat on the mat\n")
     Path("raw.txt").write_text(RAW, encoding="utf-8")
@@ -68,15 +71,22 @@ def test_the_files_of_allennlp_come_out_again(golden: Golden, layers: str) -> No
     text = "".join(" ".join(sentence) + "\n" for sentence in golden.sentences)
     Path("sentences").write_text(text, encoding="utf-8")
     result = elmo(
-        *("embed", "sentences", "out.hdf5", f"--{layers}", "--state", "carry"),
-        *("--batch-size", "4", "--options-file", golden.files.options),
-        *("--weight-file", golden.files.weights),
+        "embed",
+        "sentences",
+        "out.hdf5",
+        f"--{layers}",
+        "--state",
+        "carry",
+        "--batch-size",
+        "4",
+        "--options-file",
+        golden.files.options,
+        "--weight-file",
+        golden.files.weights,
     )
     assert (result.exit_code, "--batch-size requires" in result.stderr) == (0, False)
-    actual, expected = (
-        datasets("out.hdf5"),
-        datasets(golden.folder / f"allennlp-{layers}.hdf5"),
-    )
+    actual = datasets("out.hdf5")
+    expected = datasets(golden.folder / f"allennlp-{layers}.hdf5")
     assert list(actual) == list(expected)
     (index,), (expected_index,) = (
         each.pop("sentence_to_index") for each in (actual, expected)
@@ -91,29 +101,23 @@ def test_the_files_of_allennlp_come_out_again(golden: Golden, layers: str) -> No
 
 def test_an_old_command_line_works_as_it_is() -> None:
     result = elmo(
-        *(
-            "embed",
-            "text",
-            "out.hdf5",
-            "--top",
-            "--batch-size",
-            "2",
-            "--cuda-device",
-            "-1",
-        ),
-        *(
-            "--forget-sentences",
-            "--vocab-path",
-            "vocabulary",
-            "--include-package",
-            "a.b",
-        ),
-        *(
-            "--options-file",
-            TINY / "options.json",
-            "--weight-file",
-            TINY / "weights.hdf5",
-        ),
+        "embed",
+        "text",
+        "out.hdf5",
+        "--top",
+        "--batch-size",
+        "2",
+        "--cuda-device",
+        "-1",
+        "--forget-sentences",
+        "--vocab-path",
+        "vocabulary",
+        "--include-package",
+        "a.b",
+        "--options-file",
+        TINY / "options.json",
+        "--weight-file",
+        TINY / "weights.hdf5",
     )
     assert result.exit_code == 0
     assert result.stderr.splitlines()[:3] == [
@@ -165,8 +169,20 @@ def test_the_bundled_model_is_the_default_and_is_logged() -> None:
 
 def test_options_reach_the_file() -> None:
     result = elmo(
-        *("embed", "text", "out.hdf5", "--dtype", "float16", "--precision", "bfloat16"),
-        *("--state", "warm", "--batch-tokens", "2", "--layers", "0, 2", *TINY_MODEL),
+        "embed",
+        "text",
+        "out.hdf5",
+        "--dtype",
+        "float16",
+        "--precision",
+        "bfloat16",
+        "--state",
+        "warm",
+        "--batch-tokens",
+        "2",
+        "--layers",
+        "0, 2",
+        *TINY_MODEL,
     )
     assert result.exit_code == 0
     chosen = {

@@ -16,8 +16,11 @@ def model_in(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def mini(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+pytestmark = pytest.mark.usefixtures("small_mini")
+
+
+@pytest.fixture
+def small_mini(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundled = "elmo_cli.pretrained.cache.BUNDLED_FOLDER"
     monkeypatch.setattr(bundled, model_in(tmp_path / "mini"))
     (tmp_path / "mini" / "card.md").write_text("# mini\n\nA small model.\n")
@@ -27,7 +30,13 @@ def test_models_is_a_table(cache: Path) -> None:
     model_in(cache / "original")
     header, *lines = elmo("models").stdout.splitlines()
     assert header.split() == [
-        *("name", "parameters", "language", "size", "state", "trained", "on")
+        "name",
+        "parameters",
+        "language",
+        "size",
+        "state",
+        "trained",
+        "on",
     ]
     names = [line.split()[0] for line in lines]
     first = ["mini", "small", "medium", "original", "original-5.5b", "pubmed"]

@@ -17,7 +17,8 @@ from tests.support.commands import LOADED, TINY, assert_misused, elmo
 from tests.support.table_files import NAMES, csv_rows, write_table
 
 MODEL = ("--model", str(TINY))
-RIVER, MONEY = "I sat by the bank.", "The bank lent us money."
+RIVER = "I sat by the bank."
+MONEY = "The bank lent us money."
 COLUMNS = [f"cosine_{layer}" for layer in (0, 1, 2, "average")]
 TEXT = "The bank lent us money .\n\nWe sat by the bank .\nThe cat sat .\n"
 NEW = "She robbed the bank ."
@@ -45,8 +46,11 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(autouse=True)
-def corpus(embedded: Path, folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("embedded_corpus")
+
+
+@pytest.fixture
+def embedded_corpus(embedded: Path, folder: Path) -> None:
     """Write these files into the current folder."""
     shutil.copytree(embedded, folder, dirs_exist_ok=True)
 
@@ -59,10 +63,8 @@ def cosines(
 ) -> list[float]:
     """Return the cosine of two tokens in each layer, and of their average."""
     embed = ElmoEmbedder(model=TINY).embed_sentence
-    a, b = (
-        embed(one)[:, index].astype(float),
-        embed(other)[:, other_index].astype(float),
-    )
+    a = embed(one)[:, index].astype(float)
+    b = embed(other)[:, other_index].astype(float)
     pairs = [*zip(a, b, strict=True), (a.mean(axis=0), b.mean(axis=0))]
     return [float(x @ y / np.sqrt((x @ x) * (y @ y))) for x, y in pairs]
 
@@ -192,7 +194,8 @@ def test_words_occurrences_and_characters_choose_tokens() -> None:
     ]
     write_table("wic.csv", chosen)
     found = [float(row["cosine"]) for row in rows_of("--layer", "2")]
-    one, other = tokenize(sentence), tokenize(RIVER)
+    one = tokenize(sentence)
+    other = tokenize(RIVER)
     expected = [
         cosines(one, i, other, j)[2] for i, j in ((1, 4), (4, 4), (4, 1), (0, 1))
     ]

@@ -16,8 +16,11 @@ from tests.support.table_files import write_table
 MODEL = ("-m", TINY, "-q")
 
 
-@pytest.fixture(autouse=True)
-def text(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("text_and_words")
+
+
+@pytest.fixture
+def text_and_words(folder: Path) -> None:
     Path("text.txt").write_text("The cat sat .\nA cat ran .\n")
     Path("words.txt").write_text("cat\n")
 
@@ -72,14 +75,18 @@ def test_columns_of_the_input_are_completed(name: str) -> None:
 
 def test_files_are_completed_by_the_shell() -> None:
     for line in (
-        *(
-            "elmo embed ",
-            "elmo embed in.txt ",
-            "elmo embed in.txt out.hdf5 --weight-file ",
-        ),
-        *("elmo perplexity ", "elmo surprisal ", "elmo convert "),
-        *("elmo word-vectors ", "elmo train ", "elmo distribute in ", "elmo info ./"),
-        *("elmo neighbours bank 'a' ", "elmo embed in.txt out --model ./"),
+        "elmo embed ",
+        "elmo embed in.txt ",
+        "elmo embed in.txt out.hdf5 --weight-file ",
+        "elmo perplexity ",
+        "elmo surprisal ",
+        "elmo convert ",
+        "elmo word-vectors ",
+        "elmo train ",
+        "elmo distribute in ",
+        "elmo info ./",
+        "elmo neighbours bank 'a' ",
+        "elmo embed in.txt out --model ./",
     ):
         assert [item for item in completed(line) if item.startswith("file,")], line
     assert completed("elmo predict ") == [""]  # a text

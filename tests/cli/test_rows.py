@@ -19,53 +19,49 @@ from tests.support.commands import TINY, elmo, run_r
 from tests.support.table_files import csv_rows, read_rows, write_table
 
 HARD = [
-    *(
-        '"',
-        '""',
-        "'",
-        '"a',
-        'a"b',
-        ",",
-        "\t",
-        "\n",
-        "a\nb",
-        "\\",
-        '\\"',
-        "#",
-        "# a",
-        " ",
-        " a ",
-    ),
-    *(
-        "=1+1",
-        "-",
-        "--",
-        ";",
-        "|",
-        "a;b|c",
-        "T",
-        "TRUE",
-        "1",
-        "01",
-        "1e5",
-        "0x10",
-        "Inf",
-        "東京",
-    ),
-    *("a\rb", "a\r\nb", "\r"),
-    *(
-        "\N{NO-BREAK SPACE}",
-        "\u2028",
-        "\x85",
-        "\x0b",
-        "é",
-        "e\u0301",
-        "😀",
-        "<S>",
-        "%s",
-        "`",
-        "/*",
-    ),
+    '"',
+    '""',
+    "'",
+    '"a',
+    'a"b',
+    ",",
+    "\t",
+    "\n",
+    "a\nb",
+    "\\",
+    '\\"',
+    "#",
+    "# a",
+    " ",
+    " a ",
+    "=1+1",
+    "-",
+    "--",
+    ";",
+    "|",
+    "a;b|c",
+    "T",
+    "TRUE",
+    "1",
+    "01",
+    "1e5",
+    "0x10",
+    "Inf",
+    "東京",
+    "a\rb",
+    "a\r\nb",
+    "\r",
+    "\N{NO-BREAK SPACE}",
+    "\u2028",
+    "\x85",
+    "\x0b",
+    "é",
+    "e\u0301",
+    "😀",
+    "<S>",
+    "%s",
+    "`",
+    "/*",
 ]
 """Tokens that a reader may misread."""
 texts = st.text(
@@ -75,8 +71,11 @@ DELIMITERS = {"csv": ",", "tsv": "\t"}
 formats = st.sampled_from([*DELIMITERS])
 
 
-@pytest.fixture(autouse=True)
-def text(word_model: None) -> None:
+pytestmark = pytest.mark.usefixtures("text_and_model")
+
+
+@pytest.fixture
+def text_and_model(word_model: None) -> None:
     """Write a language model and a text into the current folder."""
     Path("text.txt").write_text("the cat sat\n\nthe dog sat\n")
 
@@ -104,7 +103,14 @@ def test_python_reads_back_every_text(tokens: list[str], row_format: str) -> Non
 def test_missing_values_and_numbers_are_cells() -> None:
     values: list[Any] = [None, "", True, 3, 2.0, 1.5e-7, -0.0123456789, 0.0]
     assert [cell(value) for value in values] == [
-        *("", '""', "1", "3", "2.000000", "1.5e-07", "-0.012346", "0.000000")
+        "",
+        '""',
+        "1",
+        "3",
+        "2.000000",
+        "1.5e-07",
+        "-0.012346",
+        "0.000000",
     ]
 
 
@@ -197,10 +203,8 @@ def test_texts_of_parquet_are_not_read_to_compare_ids(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    path, read = (
-        write("a", "b", "a", name="in.parquet"),
-        parquet.ParquetFile.iter_batches,
-    )
+    path = write("a", "b", "a", name="in.parquet")
+    read = parquet.ParquetFile.iter_batches
     noted = Mock(side_effect=read)
     monkeypatch.setattr(
         parquet.ParquetFile, "iter_batches", lambda *a, **s: noted(*a, **s)
@@ -222,7 +226,8 @@ def test_vectors_of_repeated_ids_have_an_index_or_line(
     output: str, command: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     Path("words.txt").write_text("the\n")
-    path, (name, *options) = write("a", "b", "a"), command.split()
+    path = write("a", "b", "a")
+    (name, *options) = command.split()
     elmo(name, path, output, *options, "--model", TINY)
     assert (
         name == "usages" or caplog.messages.count(f"Warning: {path}: {REPEATED}") == 1
@@ -252,13 +257,13 @@ def test_records_without_ids_are_numbered() -> None:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        *(("in.csv", "--layers all"), ("in.json", "--mix 1,2,3 --dtype float16")),
-        *(
-            ("in.parquet", "--layers top"),
-            ("in.conllu", "--layers top"),
-            ("in.csv", "--mix 1,2,3"),
-        ),
-        *(("text", "--split-sentences"), ("text", "--split-sentences --pooling mean")),
+        ("in.csv", "--layers all"),
+        ("in.json", "--mix 1,2,3 --dtype float16"),
+        ("in.parquet", "--layers top"),
+        ("in.conllu", "--layers top"),
+        ("in.csv", "--mix 1,2,3"),
+        ("text", "--split-sentences"),
+        ("text", "--split-sentences --pooling mean"),
     ],
 )
 def test_a_shard_without_rows_has_the_columns_of_the_others(
@@ -301,11 +306,13 @@ def test_rows_of_surprisal_are_a_text_again(name: str, direction: str) -> None:
         "surprisal", "text.txt", *MODEL, "-f", row_format, "--direction", direction
     ).stdout
     Path(name).write_text(rows)
+    columns = ("--word-column", "token", "--id-column", "line")
+    words = (*columns, "--tokenizer", "whitespace")
     found, expected = (
         elmo(
-            "perplexity", source, *MODEL, "-q", "--per-sentence", stdin=rows
+            "perplexity", *source, *MODEL, "-q", "--per-sentence", stdin=rows
         ).stdout.splitlines()
-        for source in (name, "text.txt")
+        for source in ([name, *words], ["text.txt"])
     )
     del expected[2]  # A blank line has no row.
     assert [line.split("\t")[-7:] for line in found] == [

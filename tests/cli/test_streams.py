@@ -19,8 +19,11 @@ from tests.support.commands import TINY, python, start_elmo
 CANNOT_WRITE = "standard output or a temporary file: cannot write it"
 
 
-@pytest.fixture(autouse=True)
-def text(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("bank_file")
+
+
+@pytest.fixture
+def bank_file(folder: Path) -> None:
     """Write a text into the current folder."""
     Path("text").write_text("a bank\n")
 

@@ -51,7 +51,8 @@ def command_of(name: str, options: Sequence[str]) -> list[str]:
 
 def do(runs: list[Run], kill_at: float, chance: random.Random) -> list[tuple[str, int]]:
     """Start runs at their moments, kill one of them, and return plans and exit statuses."""
-    began, waiting = time.monotonic(), sorted(runs)
+    began = time.monotonic()
+    waiting = sorted(runs)
     started: list[tuple[str, Any]] = []
     while waiting or any(process.poll() is None for _, process in started):
         now = time.monotonic() - began

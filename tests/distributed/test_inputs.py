@@ -29,7 +29,8 @@ from tests.support.table_files import write_table
 
 pytestmark = pytest.mark.usefixtures("folder")
 
-SPACE, MARK = "\u00a0".encode(), "\ufeff".encode()
+SPACE = "\u00a0".encode()
+MARK = "\ufeff".encode()
 LINES = {
     "text": [b"", b"a b", b"c", "東京 naïve".encode(), b"  d\t", b"\r"],
     # One reader may call a line blank, and another one may not.
@@ -128,7 +129,8 @@ def test_compressed_data_is_one_part() -> None:
 
 
 def test_json_lines_and_parquet_have_columns() -> None:
-    lines, table = Path("rows.jsonl"), Path("rows.parquet")
+    lines = Path("rows.jsonl")
+    table = Path("rows.parquet")
     write_table(
         lines, [{"t": text, "id": 7} for text in ["a b", ["c d", "e"], None] * 5]
     )
@@ -271,7 +273,8 @@ def assert_rows_equal_embed(source: str, *options: str) -> None:
     result = elmo("distribute", source, "out", *RUN, *options)
     assert result.exit_code == 0, result.output
     assert len(list(Path("out").glob("part-*"))) > 1
-    plain, distributed = parquet.read_table("plain.parquet"), parquet.read_table("out")
+    plain = parquet.read_table("plain.parquet")
+    distributed = parquet.read_table("out")
     assert distributed.schema.remove_metadata() == plain.schema.remove_metadata()
     kept = distributed.schema.names[:-1]
     assert distributed.select(kept).to_pylist() == plain.select(kept).to_pylist()

@@ -259,7 +259,8 @@ def test_what_is_no_file_under_the_name_of_a_part_is_replaced() -> None:
 def test_a_damaged_plan_is_one_line() -> None:
     open_plan(Folder("out"), ("text.txt",), ZERO)
     path = Path("out", PLAN)
-    content, schema = path.read_bytes(), parquet.read_schema(path)
+    content = path.read_bytes()
+    schema = parquet.read_schema(path)
     plan = schema.metadata[b"plan"].replace(b'"zero"', b'"warm"')  # Its hash stays.
     table = schema.with_metadata({**schema.metadata, b"plan": plan}).empty_table()
     parquet.write_table(table, "changed")

@@ -28,10 +28,13 @@ from tests.support.distributed_runs import (
     wait_until,
 )
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None,
-    reason='needs Ray; pip install "elmo-cli[ray]"',
-)
+pytestmark = [
+    pytest.mark.usefixtures("long_text"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("ray") is None,
+        reason='needs Ray; pip install "elmo-cli[ray]"',
+    ),
+]
 
 SHORT = "".join(f"The cat {i} sat\n\n" for i in range(200))
 LONG = f"{'word ' * 10_000}\n"
@@ -82,8 +85,8 @@ main()
 """`elmo` that waits for 3 seconds where it would for 25."""
 
 
-@pytest.fixture(autouse=True)
-def text(folder: Path) -> None:
+@pytest.fixture
+def long_text(folder: Path) -> None:
     """Write a text into the empty current folder."""
     Path("text.txt").write_text(SHORT + LONG * 4)
 
@@ -200,7 +203,8 @@ def test_an_address_without_a_cluster_is_said_in_one_line(is_silent: bool) -> No
 
 
 def test_an_error_of_ray_leads_to_a_remedy() -> None:
-    lost, other = ConnectionError("Failed to connect"), OSError(113, "No route to host")
+    lost = ConnectionError("Failed to connect")
+    other = OSError(113, "No route to host")
     lost.__cause__ = RuntimeError(
         "InvalidAuthToken: Authentication token is missing or incorrect"
     )
@@ -237,10 +241,8 @@ def test_an_error_of_ray_leads_to_a_remedy() -> None:
 def test_resources_that_a_cluster_has_not_are_said(
     address: str, kind: str, is_own: bool
 ) -> None:
-    option, where = (
-        f"--{kind.lower()}s-per-worker",
-        ("--workers" if is_own else "--address"),
-    )
+    option = f"--{kind.lower()}s-per-worker"
+    where = "--workers" if is_own else "--address"
     status, said = end_of(
         start_elmo(*RUN, option, "9", where, "2" if is_own else address)
     )

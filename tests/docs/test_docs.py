@@ -287,7 +287,8 @@ def test_addresses_come_from_the_project(hooks: dict[str, Any], tmp_path: Path) 
 
 def test_directions_never_mix_in_the_picture_of_the_model() -> None:
     root = ElementTree.parse(DOCS / "elmo.svg").getroot()
-    boxes, texts = root.findall(f"{SVG}rect")[1:], root.findall(f"{SVG}text")
+    boxes = root.findall(f"{SVG}rect")[1:]
+    texts = root.findall(f"{SVG}text")
     labels = [text for text in texts if text.get("text-anchor") == "middle"]
 
     def box_at(x: float, y: float) -> str | None:

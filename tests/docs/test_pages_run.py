@@ -207,10 +207,8 @@ def nearest(path: str, word: str) -> list[str]:
         line.split(" ")
         for line in Path(path).read_text(encoding="utf-8").splitlines()[1:]
     ]
-    words, vectors = (
-        [row[0] for row in rows],
-        np.array([row[1:] for row in rows], np.float32),
-    )
+    words = [row[0] for row in rows]
+    vectors = np.array([row[1:] for row in rows], np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     order = np.argsort(-vectors @ vectors[words.index(word)])
     return [words[index] for index in order if words[index] != word][:5]

@@ -26,7 +26,8 @@ def test_sentences_and_words_to_cache_may_be_arrays(models: SmallModels) -> None
 
 
 def test_language_models_take_raw_texts(models: SmallModels) -> None:
-    model, text = models.model, "The cat, it sat."
+    model = models.model
+    text = "The cat, it sat."
     tokens = ["The", "cat", ",", "it", "sat", "."]
     assert model.tokenize(text) == tokens
     calls: list[Any] = [
@@ -96,7 +97,8 @@ def test_one_argument_is_a_model(kind: Any, models: SmallModels) -> None:
 
 
 def test_two_arguments_are_the_files_of_a_model(models: SmallModels) -> None:
-    options, weights = models.options, models.weights
+    options = models.options
+    weights = models.weights
     expected = models.embedder.embed_sentence(["cat"])
     for embedder in (
         ElmoEmbedder(str(options), str(weights)),

@@ -11,8 +11,10 @@ from evaluation import bootstrap, data_folder, evaluate_model
 from evaluation.tables import Figure, Table, to_json, to_markdown
 from tests.support.golden import GOLDEN
 
+pytestmark = pytest.mark.usefixtures("no_wordnet")
 
-@pytest.fixture(autouse=True)
+
+@pytest.fixture
 def no_wordnet(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the WordNet of this machine."""
     monkeypatch.setattr(data_folder, "DEBIANS_INDEX", folder / "none")
@@ -50,7 +52,8 @@ def test_every_test_runs_that_has_data(
     content = json.loads((folder / "mini.json").read_text("utf-8"))
     assert content["model"] == "mini"
     senses = ["Lists of senses", "Word senses", "Word senses without fallback"]
-    names, tests = [*senses, "Parts of speech", "Minimal pairs"], content["tests"]
+    names = [*senses, "Parts of speech", "Minimal pairs"]
+    tests = content["tests"]
     assert list(tests) == names
     typical = [
         cell["value"] for cell in tests["Lists of senses"]["rows"]["typical"].values()
@@ -162,7 +165,8 @@ def test_a_difference_is_paired() -> None:
 
 
 def test_a_ratio_divides_sums() -> None:
-    right, answered = np.array([[1.0], [1.0], [0.0]]), np.array([[1.0], [1.0], [2.0]])
+    right = np.array([[1.0], [1.0], [0.0]])
+    answered = np.array([[1.0], [1.0], [2.0]])
     estimate = bootstrap.ratio_of_groups(right, answered, np.array([5, 5, 9]))
     assert estimate.values == pytest.approx([0.5])
     # The first group is drawn twice, once or never: ratios 1, 0.5 and 0.

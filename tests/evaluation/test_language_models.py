@@ -78,13 +78,11 @@ def test_the_table_has_a_row_per_phenomenon() -> None:
     table = minimal_pairs.evaluate(PAIRS, MEASURED)
     assert list(table.rows)[:3] == ["all", "agreement", "islands"]
     assert table.columns[:5] == [
-        *(
-            "forward",
-            "backward",
-            "both",
-            "pairs with unknown words",
-            "both, all words known",
-        )
+        "forward",
+        "backward",
+        "both",
+        "pairs with unknown words",
+        "both, all words known",
     ]
     rows = [[cell.value for cell in row if cell] for row in [*table.rows.values()][:3]]
     assert rows[0] == pytest.approx([50, 60, 70, 20, 62.5, 20])

@@ -37,7 +37,8 @@ def planted() -> Planted:
 
 # Word senses
 
-RIVER, MONEY = "bank%1:17:01::", "bank%1:14:00::"
+RIVER = "bank%1:17:01::"
+MONEY = "bank%1:14:00::"
 NUMBERS = {RIVER: 1, MONEY: 2, "mouse%1:05:00::": 1, "mouse%1:06:00::": 4}
 
 
@@ -210,7 +211,15 @@ def test_brown_lines_become_the_tokens_of_elmos_text() -> None:
     sentence = tagged_data.parse_brown(line)
     assert sentence.tokens == [
         '"',
-        *["I", "'m", "not", "Fulton", "'s", "can", "'t", "sine", "1/2"],
+        "I",
+        "'m",
+        "not",
+        "Fulton",
+        "'s",
+        "can",
+        "'t",
+        "sine",
+        "1/2",
     ]
     tagged = [sentence.tokens[position] for position in sentence.positions]
     assert tagged == ['"', "I", "not", "Fulton", "can", "sine", "1/2"]
@@ -251,7 +260,8 @@ def test_treebanks_are_read_without_ranges_and_empty_nodes(tmp_path: Path) -> No
 
 
 def test_the_classifier_finds_the_layer_that_knows() -> None:
-    random, tags = np.random.default_rng(0), {2: "nn", 3: "vb", 4: "jj"}
+    random = np.random.default_rng(0)
+    tags = {2: "nn", 3: "vb", 4: "jj"}
     texts = [list(random.choice(["xx", "xxx", "xxxx"], size=6)) for _ in range(400)]
     # A tag follows from the length of the token before.
     tagged = [

@@ -180,11 +180,9 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
     sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
     embedder = ElmoEmbedder(model=TINY)
     expected = embedder.embed_batch(sentences)
-    run, batches, load = (
-        embedder.engine.encoder.run,
-        list[list[int]](),
-        Mock(wraps=load_bilm),
-    )
+    run = embedder.engine.encoder.run
+    batches = list[list[int]]()
+    load = Mock(wraps=load_bilm)
 
     def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
         batches.append([len(sentence) for sentence in sentences])
@@ -273,11 +271,9 @@ def test_a_batch_out_of_memory_is_scored_in_halves(
 def test_embed_file_frees_a_window_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrays, n_alive, compute = (
-        list[weakref.ref[Any]](),
-        list[int](),
-        engine.Engine.compute,
-    )
+    arrays = list[weakref.ref[Any]]()
+    n_alive = list[int]()
+    compute = engine.Engine.compute
 
     def count_alive(*args: Any) -> Any:
         n_alive.append(sum(array() is not None for array in arrays))

@@ -82,7 +82,8 @@ def assert_gives_mean(elmo: Elmo, *words: torch.Tensor) -> None:
 
 @changes
 def test_changes_of_elmo_bilm_take_effect(embedder: ElmoEmbedder, change: Any) -> None:
-    before, sha256 = embedder.embed_sentence(SENTENCE), embedder.content_sha256
+    before = embedder.embed_sentence(SENTENCE)
+    sha256 = embedder.content_sha256
     original = {
         name: values.clone() for name, values in embedder.elmo_bilm.state_dict().items()
     }
@@ -100,7 +101,8 @@ def test_changes_of_elmo_bilm_take_effect(embedder: ElmoEmbedder, change: Any) -
 
 @changes
 def test_changes_of_a_frozen_module_take_effect(change: Any) -> None:
-    elmo, hub = Elmo(model=TINY, dropout=0.0, vocab_to_cache=["cat"]), HubElmo(TINY)
+    elmo = Elmo(model=TINY, dropout=0.0, vocab_to_cache=["cat"])
+    hub = HubElmo(TINY)
     elmo(IDS), hub([SENTENCE])
     for module in (elmo, hub):
         change(module.bilm)

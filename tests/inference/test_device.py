@@ -35,9 +35,16 @@ def have(monkeypatch: pytest.MonkeyPatch, n_gpus: int = 0, mps: bool = False) ->
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        *((-1, "cpu"), ("-1", "cpu"), ("cpu", "cpu"), (torch.device("cpu"), "cpu")),
-        *((1, "cuda:1"), ("1", "cuda:1"), ("cuda:1", "cuda:1")),
-        *(("cuda", "cuda:0"), ("auto", "cuda:0"), (torch.device("mps", 0), "mps")),
+        (-1, "cpu"),
+        ("-1", "cpu"),
+        ("cpu", "cpu"),
+        (torch.device("cpu"), "cpu"),
+        (1, "cuda:1"),
+        ("1", "cuda:1"),
+        ("cuda:1", "cuda:1"),
+        ("cuda", "cuda:0"),
+        ("auto", "cuda:0"),
+        (torch.device("mps", 0), "mps"),
     ],
 )
 def test_a_device_has_a_name_or_a_number(

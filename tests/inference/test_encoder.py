@@ -304,7 +304,8 @@ def test_a_pickle_can_go_to_another_kind_of_processor(
 ) -> None:
     with processor(source):
         encoder = make_encoder(tmp_path, precision)
-        expected, content = run(encoder), pickle.dumps(encoder)
+        expected = run(encoder)
+        content = pickle.dumps(encoder)
     with processor(target):
         layers = run(pickle.loads(content))
     tolerance = 1e-6 if precision == "float32" else 0.05
@@ -320,7 +321,8 @@ def test_a_bfloat16_pickle_needs_no_amx_on_either_side(
 ) -> None:
     monkeypatch.setattr(kernels, "request_tiles", lambda: has_tiles)
     encoder = make_encoder(tmp_path, "bfloat16", projection_dim=32)
-    expected, content = run(encoder), pickle.dumps(encoder)
+    expected = run(encoder)
+    content = pickle.dumps(encoder)
     monkeypatch.setattr(kernels, "request_tiles", lambda: not has_tiles)
     assert_allclose(run(pickle.loads(content)).float(), expected.float(), atol=0.05)
 

@@ -60,7 +60,8 @@ def assert_fast_equals_readable(
     expected = torch.stack([torch.cat(pair, dim=1)[in_order] for pair in pairs])
     expected_state = select_state(ended, order.argsort())
     start = select_state(state, torch.tensor([0])) if shared else state
-    before, copied = map_state(start, torch.clone), deepcopy(bilm)
+    before = map_state(start, torch.clone)
+    copied = deepcopy(bilm)
     fast = FastBiLm(copied, TYPES)
     assert (
         len(copied.forward_layers) == len(copied.backward_layers) == 0
@@ -117,7 +118,8 @@ def test_the_default_type_of_torch_changes_nothing(
     dtype: torch.dtype, tmp_path: Path
 ) -> None:
     files = make_model(small_architecture(), 1, tmp_path)
-    vectors, tokens = random_tensor(4, 3), padded([[0, 1, 0], [2], [0, 1, 1, 3, 2, 0]])
+    vectors = random_tensor(4, 3)
+    tokens = padded([[0, 1, 0], [2], [0, 1, 1, 3, 2, 0]])
 
     def run() -> Tensor:
         fast = FastBiLm(load_bilm(files), TYPES)
@@ -150,7 +152,8 @@ def packed_layers(bilm: BiLm) -> Tensor:
 
 
 def test_a_bilm_that_does_not_train_runs_fast_and_so_do_copies(bilm: BiLm) -> None:
-    runner, expected = BiLmRunner(), bilm(IDS).layers
+    runner = BiLmRunner()
+    expected = bilm(IDS).layers
     run_layers(runner, bilm)
     fast = runner._fast
     assert_allclose(run_layers(runner, bilm), expected, atol=1e-6)
@@ -193,7 +196,8 @@ def test_a_bilm_that_trains_encodes_each_distinct_token_once(bilm: BiLm) -> None
 def test_half_precision_runs_fast_and_float64_exactly(
     bilm: BiLm, dtype: torch.dtype
 ) -> None:
-    runner, expected = BiLmRunner(), bilm(IDS).layers
+    runner = BiLmRunner()
+    expected = bilm(IDS).layers
     activations = run_layers(runner, bilm.to(dtype))
     assert activations.dtype == dtype
     assert (runner._fast is None) == (dtype == torch.float64)

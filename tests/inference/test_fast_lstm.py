@@ -26,7 +26,8 @@ from tests.support.cell_formulas import PROCESSORS, cells_after, processor
 from tests.support.strategies import padded, random_tensor, seeds
 
 CPU = torch.device("cpu")
-FLOAT, SHORT = torch.float32, torch.bfloat16
+FLOAT = torch.float32
+SHORT = torch.bfloat16
 TYPES = [(FLOAT, FLOAT), (FLOAT, SHORT), (SHORT, SHORT)]
 WITHOUT = {"torch": ("step", "cells"), "cells": ("step",), "step": ()}
 """The functions in C that each way of taking a step does without."""
@@ -81,7 +82,8 @@ def step(
 ) -> tuple[Tensor, Tensor]:
     """Return the cells after a step, and the inputs of the projection."""
     shape = len(hidden), before.table.shape[1]
-    after, out = torch.empty(shape), torch.empty(shape, dtype=dtype)
+    after = torch.empty(shape)
+    out = torch.empty(shape, dtype=dtype)
     layer.compute_step(inputs, hidden, before, after, out)
     return after, out
 
@@ -129,7 +131,8 @@ def test_cells_follow_the_formulas(
     spread: float,
     seed: int,
 ) -> None:
-    (gates, out_type), (n, dim) = types, sizes
+    (gates, out_type) = types
+    (n, dim) = sizes
     with_rows, with_parents = uses_table
     table = (spread * random_tensor(n + 3, 4 * dim, seed=seed)).to(gates)
     rows = torch.arange(n).mul_(5).remainder_(n + 3) if with_rows else None
@@ -213,7 +216,8 @@ def test_a_step_by_tiles_follows_the_formulas(
     made = lstm(dim, width, clip, seed)
     layer = prepared(made, SHORT, SHORT, "step")
     gates = spread * random_tensor(n + 3, layer.input_gates.n_outputs, seed=seed + 1)
-    gates, hidden = gates.to(SHORT), random_tensor(n, width, seed=seed + 2).to(SHORT)
+    gates = gates.to(SHORT)
+    hidden = random_tensor(n, width, seed=seed + 2).to(SHORT)
     cells = random_tensor(n + 3, dim, seed=seed + 3)
     tokens = (5 * torch.arange(n)) % (n + 3) if in_table else torch.arange(n)
     parents = torch.arange(n).flip(0)
@@ -236,7 +240,8 @@ def test_a_step_by_tiles_follows_the_formulas(
 def test_a_step_by_tiles_keeps_values_that_are_not_numbers() -> None:
     layer = prepared(lstm(20, 32), SHORT, SHORT, "step")
     gates = torch.zeros(3, layer.input_gates.n_outputs, dtype=SHORT)
-    gates[1, 0], gates[2, 17] = torch.nan, torch.inf
+    gates[1, 0] = torch.nan
+    gates[2, 17] = torch.inf
     before = TableRows(torch.zeros(3, 20), torch.arange(3))
     after, out = step(
         layer, TableRows(gates, None), gates.new_zeros(3, 32), before, SHORT
@@ -250,7 +255,8 @@ def test_a_step_by_tiles_keeps_values_that_are_not_numbers() -> None:
 @needs_kernels
 def test_small_values_keep_their_digits() -> None:
     """Check tanh of small values, which would lose their digits if computed by the sigmoid."""
-    n, dim = 40, 64
+    n = 40
+    dim = 64
     gates = torch.zeros(n, 4 * dim)
     gates[:, dim : 2 * dim] = torch.logspace(-9, 1, n)[:, None] * (
         1 - 2 * (torch.arange(dim) % 2)
@@ -307,12 +313,11 @@ def test_steps_at_once_have_the_bits_of_single_steps(
 
 @needs_kernels
 def test_tensors_that_c_would_misread_raise_an_error() -> None:
-    layer, hidden, parents = (
-        prepared(lstm(20, 4)),
-        torch.zeros(2, 4),
-        torch.tensor([0, 1]),
-    )
-    gates, cells = torch.zeros(2, 80), torch.ones(2, 20)
+    layer = prepared(lstm(20, 4))
+    hidden = torch.zeros(2, 4)
+    parents = torch.tensor([0, 1])
+    gates = torch.zeros(2, 80)
+    cells = torch.ones(2, 20)
     with pytest.raises(ValueError, match=r"found torch\.float32, strides \(1, 2\)$"):
         step(
             layer,

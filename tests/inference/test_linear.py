@@ -28,11 +28,9 @@ def products(
     draw: st.DrawFn, n_rows: st.SearchStrategy[int], n_inputs: st.SearchStrategy[int]
 ) -> Product:
     """Draw layers and inputs of random values, with a bias or without."""
-    n, seed, n_outputs = (
-        draw(n_inputs),
-        draw(st.integers(0, 99)),
-        draw(st.integers(1, 150)),
-    )
+    n = draw(n_inputs)
+    seed = draw(st.integers(0, 99))
+    n_outputs = draw(st.integers(1, 150))
     bias = random_tensor(n_outputs, seed=seed + 1) if draw(st.booleans()) else None
     inputs = random_tensor(draw(n_rows), n, seed=seed + 2)
     return inputs, random_tensor(n_outputs, n, seed=seed), bias
@@ -62,7 +60,8 @@ def test_a_layer_in_c_equals_float64_and_keeps_its_weights(
     with processor(name), pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear, "has_tiles", lambda: with_tiles)
         multiply = CompiledLinear(weight, given_bias)
-        output, alone = multiply(inputs), multiply(inputs[rows])
+        output = multiply(inputs)
+        alone = multiply(inputs[rows])
         unpacked, unpacked_bias = multiply.unpack()
     assert type(make_linear(weight)) is CompiledLinear
     assert torch.equal(unpacked, weight)
@@ -105,8 +104,10 @@ def test_int8_multiplies_whole_steps_exactly(product: Product) -> None:
 
 @needs_int8
 def test_int8_rounds_almost_all_values_to_the_nearest_step() -> None:
-    weight, inputs = random_tensor(300, 200), random_tensor(100, 200, seed=1)
-    rounded, scales = [], []
+    weight = random_tensor(300, 200)
+    inputs = random_tensor(100, 200, seed=1)
+    rounded = []
+    scales = []
     for values in (inputs.double(), weight.double()):
         scales.append(values.abs().amax(dim=1, keepdim=True) / 127)
         rounded.append((values / scales[-1]).round())

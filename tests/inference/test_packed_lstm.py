@@ -34,7 +34,8 @@ def results(
     run: RunLstm, lstm: Lstm, sizes: Sequence[int], n_more: int = 0
 ) -> list[Tensor]:
     """Return the hidden states, the final states, and the gradients of a random sum of all."""
-    width, dim = lstm.options.projection_dim, lstm.options.dim
+    width = lstm.options.projection_dim
+    dim = lstm.options.dim
     n = sizes[0] + n_more
     shapes = (sum(sizes), width), (n, width), (n, dim)
     arguments = [random_tensor(*shape, seed=9 + i) for i, shape in enumerate(shapes)]
@@ -79,7 +80,8 @@ def test_gradients_of_gradients_are_refused() -> None:
 
 
 def test_a_second_backward_pass_is_possible() -> None:
-    lstm, inputs = random_lstm(), random_tensor(3, 3)
+    lstm = random_lstm()
+    inputs = random_tensor(3, 3)
     total = lstm(inputs, [2, 1], run=run_packed)[0].sum()
     first, second = (
         torch.autograd.grad(total, lstm.gates.weight, retain_graph=True)[0]
@@ -117,7 +119,8 @@ def test_gradients_have_the_memory_layout_of_their_weights() -> None:
 
 
 def test_without_gradients_it_is_the_readable_lstm() -> None:
-    lstm, inputs = random_lstm(), random_tensor(3, 3)
+    lstm = random_lstm()
+    inputs = random_tensor(3, 3)
     with torch.no_grad():
         outputs, ended = lstm(inputs, [2, 1], run=run_packed)
         expected, expected_end = lstm(inputs, [2, 1])

@@ -18,7 +18,8 @@ from tests.support.golden import GOLDEN
 from tests.support.strategies import seeds
 
 TOLERANCE = 1e-5
-MIX, GAMMA = [0.2, -0.3, 0.5], 1.2
+MIX = [0.2, -0.3, 0.5]
+GAMMA = 1.2
 WEIGHTS = GAMMA * np.exp(MIX) / np.exp(MIX).sum()
 POOL_ONE: dict[str, Callable[[Array], Array]] = {
     "mean": lambda values: values.mean(axis=-2),
@@ -164,7 +165,8 @@ def test_chunks_of_a_batch_have_the_values_of_the_whole(
 
 @pytest.mark.parametrize(("value", "dtype"), [(3e38, "float32"), (65_000.0, "float16")])
 def test_values_are_finite_even_if_their_sum_is_not(value: float, dtype: str) -> None:
-    selection, lengths = Selection("all"), [400, 400]
+    selection = Selection("all")
+    lengths = [400, 400]
     layers = torch.full((3, 800, 4), value)
     assert selected_arrays(selection, layers, lengths, dtype)[1]
     for wrong in (np.nan, np.inf, -np.inf):

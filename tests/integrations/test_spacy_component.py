@@ -64,7 +64,8 @@ def test_layers_stand_side_by_side(tiny: ElmoEmbedder, layers: str, width: int) 
 @pytest.mark.filterwarnings("error")
 def test_tokens_of_one_form_compare_by_their_vectors() -> None:
     doc = pipeline("sentencizer")(TEXT)
-    one, other = doc[4], doc[11]
+    one = doc[4]
+    other = doc[11]
     assert one.text == other.text == "bank"
     assert one.similarity(other) == pytest.approx(cosine(doc.tensor[4], doc.tensor[11]))
     assert one.similarity(other) < 0.9999
@@ -81,7 +82,8 @@ def test_a_stream_is_batched_through_to_the_embedder(
     nlp = pipeline("sentencizer")
     texts = [TEXT, "", "A cat.", " \n", TEXT, "No. Yes."]
     expected = [nlp(text).tensor for text in texts]
-    calls, embed = [], ElmoEmbedder.embed_sentences
+    calls = []
+    embed = ElmoEmbedder.embed_sentences
 
     def counted(self: ElmoEmbedder, sentences: Any, **settings: Any) -> Any:
         calls.append(list(sentences))
@@ -118,7 +120,8 @@ def test_it_survives_the_disk_and_pickle_without_weights(tmp_path: Path) -> None
 
 @pytest.mark.filterwarnings("ignore")  # lost hooks, and fork with threads
 def test_two_processes_give_equal_results() -> None:
-    nlp, texts = pipeline("sentencizer"), [TEXT, "A cat."]
+    nlp = pipeline("sentencizer")
+    texts = [TEXT, "A cat."]
     for doc, text in zip(nlp.pipe(texts, n_process=2), texts, strict=True):
         assert_allclose(doc.tensor, nlp(text).tensor, atol=1e-6)
 

@@ -42,7 +42,8 @@ def expected_outputs(
     embedder: ElmoEmbedder, tokens: Sequence[list[str]], n_steps: int, hub: HubElmo
 ) -> dict[str, Any]:
     """Compute the outputs in plain numpy, from the activations of each sentence by itself."""
-    n_layers, width = embedder.options.n_layers, embedder.options.width
+    n_layers = embedder.options.n_layers
+    width = embedder.options.width
     layers = np.zeros((n_layers, len(tokens), n_steps, width))
     for i, sentence in enumerate(tokens):
         layers[:, i, : len(sentence)] = embedder.embed_sentence(sentence)
@@ -100,7 +101,8 @@ def test_any_model_and_padding_gives_equal_results(
 
 @pytest.mark.parametrize("sentences", [[], [""], [[]], [["", ""], ["", ""]]])
 def test_nothing_gives_outputs_without_tokens(hub: HubElmo, sentences: Any) -> None:
-    outputs, n = hub(sentences), len(sentences)
+    outputs = hub(sentences)
+    n = len(sentences)
     assert outputs["elmo"].shape == (n, len(sentences[0]) if n else 0, 32)
     assert outputs["default"].shape == (n, 32)
     assert not any(values.any() for values in outputs.values())

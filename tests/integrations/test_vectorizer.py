@@ -77,10 +77,8 @@ def test_strings_are_tokenized_and_lists_are_tokens() -> None:
 
 @pytest.mark.filterwarnings("default")
 def test_it_is_a_step_of_a_pipeline() -> None:
-    texts, labels = (
-        ["good film", "a good one", "bad film", "a bad one"] * 3,
-        [*"++--"] * 3,
-    )
+    texts = ["good film", "a good one", "bad film", "a bad one"] * 3
+    labels = [*"++--"] * 3
     pipeline = make_pipeline(
         ElmoVectorizer(MODEL), LogisticRegression(C=1e4, max_iter=1000)
     )
@@ -133,7 +131,7 @@ def test_a_clone_and_a_pickle_have_the_parameters_and_no_model() -> None:
         ({"pooling": None}, "pooling None: expected mean, max, first or last"),
         (
             {"tokenizer": "words"},
-            "--tokenizer 'words': unknown. Use whitespace, moses, spacy,",
+            "tokenizer 'words': unknown. Use whitespace, moses, spacy,",
         ),
         ({"gamma": 2.0}, "--gamma requires --mix"),
     ],

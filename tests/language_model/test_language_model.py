@@ -112,7 +112,8 @@ def test_one_file_may_hold_weights_and_softmax(
 
 
 def test_carried_state_equals_the_reference(model_folder: Path) -> None:
-    model, state = LanguageModel(model=model_folder, state="carry"), None
+    model = LanguageModel(model=model_folder, state="carry")
+    state = None
     scores = list(model.score(SENTENCES, batch_size=1))
     for score, sentence in zip(scores, SENTENCES, strict=True):
         if sentence:
@@ -309,7 +310,8 @@ def test_the_best_come_first_and_as_many_as_asked(model: LanguageModel) -> None:
 def test_samples_are_as_frequent_as_probable(
     model_folder: Path, model: LanguageModel, backward: bool, temperature: float
 ) -> None:
-    text, n = ["the", "cat"], 3000
+    text = ["the", "cat"]
+    n = 3000
     samples = sample_sentences(
         model, text, n, backward=backward, temperature=temperature, max_words=1
     )

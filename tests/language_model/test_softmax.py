@@ -31,11 +31,13 @@ from tests.support.cell_formulas import PROCESSORS, WAYS, processor
 from tests.support.strategies import random_tensor, seeds
 
 CPU = torch.device("cpu")
-N_WORDS, DIM = 23, 4
+N_WORDS = 23
+DIM = 4
 RANDOM = np.random.default_rng(0)
 WEIGHT = RANDOM.normal(size=(7, 3)).astype(np.float32)
 BIAS = RANDOM.normal(size=7).astype(np.float32)
-W, B = "softmax/W", "softmax/b"
+W = "softmax/W"
+B = "softmax/b"
 
 
 class Case:
@@ -131,7 +133,8 @@ def test_it_is_the_reference_however_it_is_cut(
 def test_only_a_large_softmax_is_read_again_per_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case, path = Case(9, N_WORDS, DIM, 1), tmp_path / "softmax.hdf5"
+    case = Case(9, N_WORDS, DIM, 1)
+    path = tmp_path / "softmax.hdf5"
     case.write(path)
     softmaxes = []
     for held_bytes in (4 * N_WORDS * DIM, 4 * N_WORDS * DIM - 1):
@@ -248,7 +251,8 @@ def test_log_probabilities_in_c_equal_float64(
 @each_kernel
 @pytest.mark.parametrize("n", [1, 7, 50, 600])
 def test_bits_do_not_depend_on_threads(name: str, dtype: torch.dtype, n: int) -> None:
-    case, n_threads = Case(n, 5000, 48, 1), torch.get_num_threads()
+    case = Case(n, 5000, 48, 1)
+    n_threads = torch.get_num_threads()
     results = []
     with processor(name):
         try:
@@ -283,7 +287,8 @@ def test_very_unequal_logits_keep_their_sum(name: str, dtype: torch.dtype) -> No
     with processor(name):
         scores = case.compute(dtype)
         case.bias[:] = case.bias.flip(0)
-        case.weight, case.targets = case.weight.flip(0), 199 - case.targets
+        case.weight = case.weight.flip(0)
+        case.targets = 199 - case.targets
         flipped = case.compute(dtype)
     assert_allclose(scores, case.expected(dtype), rtol=1e-6, atol=0.1)
     assert_allclose(flipped, scores, rtol=1e-6, atol=0.1)
@@ -333,10 +338,8 @@ def test_a_softmax_in_bfloat16_is_unpickled_without_amx(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     softmax = FullSoftmax(path, 5000, 32, CPU, "bfloat16")
-    content, scores = (
-        pickle.dumps(softmax),
-        softmax.of_targets(CASE.contexts, CASE.targets),
-    )
+    content = pickle.dumps(softmax)
+    scores = softmax.of_targets(CASE.contexts, CASE.targets)
     path.unlink()
     again = pickle.loads(content)
     assert torch.equal(again.of_targets(CASE.contexts, CASE.targets), scores)

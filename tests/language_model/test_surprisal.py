@@ -96,15 +96,17 @@ def test_sums_of_words_are_those_of_the_reference(
     record = Record(mark.join(map("".join, words)), sentence, "s1")
     columns, rows = measure_rows(model_folder, record, **settings)
     assert columns == [
-        *(f"{unit}_number", unit, "tokens"),
-        *("surprisal_forward", "surprisal_backward", "surprisal_average"),
-        *(
-            "entropy_forward",
-            "entropy_backward",
-            "log_frequency_by_rank",
-            "length",
-            "known",
-        ),
+        f"{unit}_number",
+        unit,
+        "tokens",
+        "surprisal_forward",
+        "surprisal_backward",
+        "surprisal_average",
+        "entropy_forward",
+        "entropy_backward",
+        "log_frequency_by_rank",
+        "length",
+        "known",
     ]
     expected, entropies = expected_bits(model_folder, sentence).swapaxes(0, 1)
     ends = np.cumsum([len(tokens) for tokens in words])
@@ -147,7 +149,8 @@ def test_units_have_their_texts_and_tokens(
 
 
 def test_units_have_numbers_and_tokens_positions() -> None:
-    a, b = Unit(0, "a", slice(0, 1)), Unit(1, "b", slice(1, 2))
+    a = Unit(0, "a", slice(0, 1))
+    b = Unit(1, "b", slice(1, 2))
     assert find_units("token", "a b", ["a", "b"]) == [a, b]
     # An empty region keeps its number.
     regions = find_units("region", "The horse | | fell", ["The", "horse", "fell"])

@@ -145,7 +145,8 @@ def test_dropout_drops_its_share_and_scales_the_rest(
 
 
 def test_layer_norm_takes_padding_alone_and_half_precision() -> None:
-    mix, layer = ScalarMix(1, do_layer_norm=True), 200 * torch.randn(4, 50, 16)
+    mix = ScalarMix(1, do_layer_norm=True)
+    layer = 200 * torch.randn(4, 50, 16)
     assert mix([torch.zeros(2, 3, 4)], torch.zeros(2, 3)).isfinite().all()
     assert_allclose(mix([layer.half()]).detach(), mix([layer]).detach(), atol=2e-3)
 

@@ -144,7 +144,9 @@ def test_a_word_level_model_without_its_vocabulary_is_reported(tmp_path: Path) -
 
 
 def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
-    random, messages, path = np.random.default_rng(0), "", tmp_path / "weights.hdf5"
+    random = np.random.default_rng(0)
+    messages = ""
+    path = tmp_path / "weights.hdf5"
     for _ in range(60):
         content = bytearray(WHOLE)
         for position in random.integers(100, 3000, size=5):
@@ -172,7 +174,8 @@ def with_one(value: float, *shape: int) -> NDArray[np.float32]:
     return values
 
 
-W_PROJ, B_PROJ = "CNN_proj/W_proj", "CNN_proj/b_proj"
+W_PROJ = "CNN_proj/W_proj"
+B_PROJ = "CNN_proj/b_proj"
 MISFIT = " does not fit the options: "
 NO_PROJECTION = (
     f"{MISFIT}{W_PROJ}: expected (27, 10), found no tensor; {B_PROJ}: expected (10,), "
@@ -264,10 +267,8 @@ def test_other_files_are_reported(
 
 def test_integers_in_safetensors_are_refused(tmp_path: Path) -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
-    path, arrays = (
-        tmp_path / "weights.safetensors",
-        reference.read_arrays(MODEL / "weights.hdf5"),
-    )
+    path = tmp_path / "weights.safetensors"
+    arrays = reference.read_arrays(MODEL / "weights.hdf5")
     safetensors.save_file(arrays | {B_PROJ: arrays[B_PROJ].astype(np.int64)}, path)
     assert message_of(path) == f": {B_PROJ}: expected floats, found I64"
 
@@ -351,7 +352,8 @@ def test_small_tensors_are_read(
 
 def test_changes_of_mapped_weights_are_private(files: ModelFiles) -> None:
     content = files.weights.read_bytes()
-    bilm, other = load_bilm(files), load_bilm(files)
+    bilm = load_bilm(files)
+    other = load_bilm(files)
     for parameter in bilm.parameters():
         parameter.mul_(2)
     for name, values in other.state_dict().items():

@@ -24,11 +24,15 @@ from tests.support.runs import assert_same_file, stop_after
 embed = partial(runs.embed, checkpoint_tokens=1)
 
 LINES = "The cat sat\n\na bank\nthe river bank\na bank\n"
-TEXT, OUT = Path("input.txt"), Path("out")
+TEXT = Path("input.txt")
+OUT = Path("out")
 
 
-@pytest.fixture(autouse=True)
-def text(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("text_file")
+
+
+@pytest.fixture
+def text_file(folder: Path) -> None:
     """Write a text that tests change into the empty current folder."""
     TEXT.write_text(LINES)
 

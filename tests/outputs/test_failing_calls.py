@@ -73,7 +73,8 @@ def text(folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_run_resumes_after_any_call_that_failed(text: Path, name: str) -> None:
-    counting, whole = Disk(), Path(name)
+    counting = Disk()
+    whole = Path(name)
     with used(counting):
         run(text, whole)
     assert counting.n_calls > 10
@@ -90,7 +91,8 @@ def test_a_run_resumes_after_any_call_that_failed(text: Path, name: str) -> None
 
 @pytest.mark.parametrize("name", ["allennlp.hdf5", "pooled.npy", "rows.parquet"])
 def test_overwriting_survives_a_disk_that_fails(text: Path, name: str) -> None:
-    counting, output = Disk(), Path(name)
+    counting = Disk()
+    output = Path(name)
     run(text, output)
     old = output.read_bytes()
     text.write_text(f"Another line\n{LINES}")

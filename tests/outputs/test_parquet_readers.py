@@ -26,8 +26,11 @@ FORMS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def items(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+pytestmark = pytest.mark.usefixtures("table_folder")
+
+
+@pytest.fixture(scope="module")
+def table_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Write a table, words and a text into the current folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("items"))
@@ -101,7 +104,8 @@ def test_every_reader_has_the_same_values(reader: str, form: str, dtype: str) ->
 @pytest.mark.parametrize("rows", ["sentences", "tokens"])
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_an_output_joins_its_input_by_id(kind: str, rows: str) -> None:
-    source, numbers = f"stimuli.{kind}", range(1, 41)
+    source = f"stimuli.{kind}"
+    numbers = range(1, 41)
     table = pandas.DataFrame({"id": numbers, "text": [f"the cat {n}" for n in numbers]})
     getattr(table, f"to_{kind}")(source, index=False)
     command = (

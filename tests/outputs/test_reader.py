@@ -250,8 +250,11 @@ TEXT = "The cat sat\n\na bank\nthe river bank\na bank\nbirds sang\n\na bank\nthe
 FASTA = b">a 1\nMV\n>b 2\nM\n>c 3\n\n>a 4\nM\n>e 5\nKK\xff\n>f 6\nMKV\n>g 7\nM\n"
 
 
-@pytest.fixture(autouse=True)
-def texts(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("text_files")
+
+
+@pytest.fixture
+def text_files(folder: Path) -> None:
     """Write a text and FASTA into the current folder."""
     Path("text").write_text(TEXT)
     Path("text.fasta").write_bytes(FASTA)

@@ -108,7 +108,8 @@ def test_a_log_without_its_file_starts_over(saved: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["cut log", "symlink_to", "hardlink_to"])
 def test_files_of_another_program_are_an_error_and_kept(kind: str, saved: Path) -> None:
-    partial, log = Path("a.partial"), Path("a.partial.log")
+    partial = Path("a.partial")
+    log = Path("a.partial.log")
     if kind == "cut log":
         log.write_bytes(log.read_bytes()[:-3])
     else:

@@ -30,8 +30,11 @@ TOKENS = [
 both = pytest.mark.parametrize("name", ["out.parquet", "out.jsonl"])
 
 
-@pytest.fixture(autouse=True)
-def items(folder: Path) -> None:
+pytestmark = pytest.mark.usefixtures("items_file")
+
+
+@pytest.fixture
+def items_file(folder: Path) -> None:
     """Write a table into the current folder."""
     Path("items.csv").write_text(ITEMS)
 
@@ -172,10 +175,14 @@ def test_a_skipped_record_has_no_rows() -> None:
 
 
 @both
-def test_rows_of_sentences_and_usages_keep_columns(name: str) -> None:
+def test_rows_of_sentences_keep_columns(name: str) -> None:
     embed("items.csv", name, pooling="mean", keep_columns=["line", "group"])
     rows = [(row["id"], row["input_line"], row["group"]) for row in read_rows(name)]
     assert rows == [("a/1", "7", "x"), ("b 2", "8", "y"), ("c, 3", "9", "")]
+
+
+def test_rows_of_usages_keep_columns() -> None:
+    name = "out.parquet"
     Path("words.txt").write_text("dog\ncat\n")
     arguments = ("usages", "items.csv", name, "--words", "words.txt", "--model", TINY)
     assert elmo(*arguments, "--keep-columns", "group", "--overwrite").exit_code == 0

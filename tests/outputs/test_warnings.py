@@ -14,9 +14,11 @@ from elmo_cli.outputs.finite import FiniteCheck
 from tests.support.commands import TINY, elmo
 from tests.support.runs import embed, stop_after
 
+pytestmark = pytest.mark.usefixtures("inputs_with_warnings")
 
-@pytest.fixture(autouse=True)
-def inputs(folder: Path) -> None:
+
+@pytest.fixture
+def inputs_with_warnings(folder: Path) -> None:
     """Write texts, words and a model of large finite weights into the current folder."""
     Path("text.txt").write_text("\n" + "The cat sat\n" * 3)
     Path("blank.txt").write_text("The cat sat\n\n\nthe bank\n   \nof a river\n" * 2)

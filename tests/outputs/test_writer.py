@@ -76,8 +76,11 @@ def test_a_run_that_resumes_writes_the_same_bytes(
 
 @layouts
 def test_many_records_are_written_alike_with_stops(layout: str, tmp_path: Path) -> None:
-    corpus, checkpoints = lines(*map(str, range(1200))), range(100, 1200, 300)
-    whole, parts, stops = tmp_path / "whole", tmp_path / "parts", [99, 150, 1000, 1199]
+    corpus = lines(*map(str, range(1200)))
+    checkpoints = range(100, 1200, 300)
+    whole = tmp_path / "whole"
+    parts = tmp_path / "parts"
+    stops = [99, 150, 1000, 1199]
     write(corpus, whole, layout, checkpoints=checkpoints)
     write(corpus, parts, layout, checkpoints=checkpoints, stops=stops)
     assert parts.read_bytes() == whole.read_bytes()
@@ -109,7 +112,8 @@ def test_a_checkpoint_with_too_few_records_is_an_error(
 def test_a_write_that_fails_leaves_no_file(
     fault: BaseException, message: str, n_good: int, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    write_at, writes = PagedFile.write_at, iter(range(n_good))
+    write_at = PagedFile.write_at
+    writes = iter(range(n_good))
 
     def fail(*arguments: Any) -> int:
         if next(writes, None) is None:

@@ -50,7 +50,8 @@ def datasets(path: Path) -> dict[str, tuple[Any, bytes]]:
 
 def test_hdf5_to_safetensors_and_back_is_equal_to_the_bit(tmp_path: Path) -> None:
     files = make_language_model(small_architecture(), 0, tmp_path)
-    there, back = tmp_path / "there.safetensors", tmp_path / "back.h5"
+    there = tmp_path / "there.safetensors"
+    back = tmp_path / "back.h5"
     for path in filter(None, (files.weights, files.softmax)):
         convert_weights(path, there, overwrite=True)
         convert_weights(there, back, overwrite=True)
@@ -76,7 +77,8 @@ def test_the_file_records_its_source(tmp_path: Path, converted: Path) -> None:
 def test_float16_takes_half_the_bytes_and_is_precise(
     tmp_path: Path, suffix: str
 ) -> None:
-    full, half = tmp_path / f"full{suffix}", tmp_path / f"half{suffix}"
+    full = tmp_path / f"full{suffix}"
+    half = tmp_path / f"half{suffix}"
     convert_weights(WEIGHTS, full)
     convert_weights(WEIGHTS, half, "float16")
     n_values = sum(values.size for values in reference.read_arrays(WEIGHTS).values())
@@ -91,7 +93,8 @@ def test_float16_takes_half_the_bytes_and_is_precise(
 
 
 def test_bfloat16_is_read(tmp_path: Path) -> None:
-    path, target = tmp_path / "weights.safetensors", tmp_path / "weights.hdf5"
+    path = tmp_path / "weights.safetensors"
+    target = tmp_path / "weights.hdf5"
     header = b'{"char_embed": {"dtype": "BF16", "shape": [3], "data_offsets": [0, 6]}}'
     path.write_bytes(bytes([len(header)]) + bytes(7) + header + b"\x80\x3f" * 3)
     convert_weights(path, target)

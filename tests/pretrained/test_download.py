@@ -92,7 +92,8 @@ def test_the_error_names_the_last_host_and_the_log_the_others(
     site: Site, destination: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "elmo_cli")
-    first, second = site.put("/1", b"", status(403)), site.put("/2", b"<p>")
+    first = site.put("/1", b"", status(403))
+    second = site.put("/2", b"<p>")
     host = urlsplit(first).netloc
     reason = (
         r"expected JSON, found an error: Expecting value: line 1 column 1 \(char 0\)"
@@ -186,7 +187,8 @@ def test_a_bad_answer_is_reported_and_the_next_mirror_tried(
     problem: str,
 ) -> None:
     monkeypatch.setattr("elmo_cli.pretrained.download.TIMEOUT_SECONDS", 0.3)
-    bad, good = site.put("/bad", WEIGHTS, answer, answer), site.put("/good", WEIGHTS)
+    bad = site.put("/bad", WEIGHTS, answer, answer)
+    good = site.put("/good", WEIGHTS)
     with pytest.raises(
         ModelError, match=rf"^cannot download weights.hdf5 from .*: ({problem})"
     ):
@@ -221,10 +223,8 @@ def test_an_invalid_url_is_a_one_line_error(destination: Path, url: str) -> None
 
 
 def test_a_full_disk_is_a_one_line_error(site: Site, destination: Path) -> None:
-    url, message = (
-        site.put("/file", CONTENT),
-        "cannot be written: No space left .*ELMO_CACHE",
-    )
+    url = site.put("/file", CONTENT)
+    message = "cannot be written: No space left .*ELMO_CACHE"
     with (
         open("/dev/full", "wb", buffering=0) as full,
         pytest.MonkeyPatch.context() as patch,

@@ -158,7 +158,8 @@ def test_readme_has_metadata_use_and_card(tmp_path: Path) -> None:
     files = replace(find_model(tmp_path / "model"), language="fr")
     save_model(files, tmp_path / "elmo-fr")
     card = ModelCard.load(tmp_path / "elmo-fr" / "README.md")
-    metadata, text = card.data, card.text
+    metadata = card.data
+    text = card.text
     assert (metadata.library_name, metadata.language) == ("elmo-cli", "fr")
     assert metadata.pipeline_tag == "feature-extraction"
     assert text.startswith(

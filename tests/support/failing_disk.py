@@ -30,7 +30,8 @@ class Disk:
     """Counts the calls that reach the disk, and refuses some of them."""
 
     def __init__(self, refused: Collection[int] = ()) -> None:
-        self.refused, self.n_calls = refused, 0
+        self.refused = refused
+        self.n_calls = 0
 
     def before_call(self) -> None:
         """Count a call, and refuse it if it is one of those."""

@@ -45,7 +45,8 @@ class FakeTensor(Tensor):
             dtype=real.dtype,
             device=_IN_C,
         )
-        made.stored, made.kind = real, device
+        made.stored = real
+        made.kind = device
         return made
 
     @property

@@ -126,7 +126,8 @@ class Server:
 def receive(client: socket.socket) -> dict[str, Any]:
     """Read what a client asks for, with its streams by their numbers there."""
     size, received, _, _ = socket.recv_fds(client, 8, 3)
-    n_bytes, message = int.from_bytes(size, "little"), b""
+    n_bytes = int.from_bytes(size, "little")
+    message = b""
     while len(message) < n_bytes:
         message += client.recv(n_bytes - len(message))
     asked: dict[str, Any] = marshal.loads(message)
@@ -174,17 +175,17 @@ def open_stream(number: int) -> io.TextIOWrapper:
 
 def run(arguments: list[str]) -> None:
     """Do what `python ARGUMENTS` does: `-c CODE`, `-m MODULE`, or a file."""
-    kind, name, sys.argv = (
-        arguments[0],
-        arguments[1] if len(arguments) > 1 else "",
-        arguments,
-    )
+    kind = arguments[0]
+    name = arguments[1] if len(arguments) > 1 else ""
+    sys.argv = arguments
     if kind == "-c":
-        sys.argv, sys.path[0] = ["-c", *arguments[2:]], ""
+        sys.argv = ["-c", *arguments[2:]]
+        sys.path[0] = ""
         main = sys.modules["__main__"] = types.ModuleType("__main__")
         exec(compile(name, "<string>", "exec"), main.__dict__)
     elif kind == "-m":
-        sys.argv, sys.path[0] = arguments[1:], os.getcwd()
+        sys.argv = arguments[1:]
+        sys.path[0] = os.getcwd()
         runpy.run_module(name, run_name="__main__", alter_sys=True)
     else:
         sys.path[0] = os.path.dirname(os.path.abspath(kind))

@@ -46,12 +46,15 @@ _LINES = st.one_of(
 @st.composite
 def corpora(draw: st.DrawFn) -> Corpus:
     """Draw lines or FASTA sequences, in every shape that `elmo embed` writes."""
-    keyed, pooled = draw(st.booleans()), draw(st.booleans())
+    keyed = draw(st.booleans())
+    pooled = draw(st.booleans())
     lines = draw(st.lists(_LINES, max_size=12))
     attributes = {"layers": "all", "format": "fasta" if keyed else "text"}
     attributes |= {"pooling": "mean"} if pooled else {}
-    n_layers, width = draw(st.sampled_from([(), (1,), (3,)])), draw(st.integers(1, 5))
-    records, values = [], []
+    n_layers = draw(st.sampled_from([(), (1,), (3,)]))
+    width = draw(st.integers(1, 5))
+    records = []
+    values = []
     random = np.random.default_rng(draw(st.integers(0, 99)))
     for number, line in enumerate(lines):
         key = f"id.{number}" if keyed else None

@@ -11,9 +11,19 @@ import torch  # noqa: F401
 
 MODULES = ("fcntl", "grp", "pwd", "resource", "termios", "tty", "pty")
 OF_OS = (
-    *("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "copy_file_range", "fork"),
-    *("posix_fadvise", "posix_fallocate", "pread", "pwrite", "register_at_fork"),
-    *("sched_getaffinity", "sysconf", "uname"),
+    "O_CLOEXEC",
+    "O_NOFOLLOW",
+    "O_NONBLOCK",
+    "copy_file_range",
+    "fork",
+    "posix_fadvise",
+    "posix_fallocate",
+    "pread",
+    "pwrite",
+    "register_at_fork",
+    "sched_getaffinity",
+    "sysconf",
+    "uname",
 )
 
 for name in MODULES:

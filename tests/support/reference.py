@@ -18,7 +18,8 @@ Array = NDArray[np.float64]
 Arrays = dict[str, Array]
 Options = dict[str, Any]
 
-FORWARD, BACKWARD = 0, 1
+FORWARD = 0
+BACKWARD = 1
 
 
 class CellState(NamedTuple):
@@ -95,10 +96,8 @@ def convolutions(token: str, options: Options, arrays: Arrays) -> Array:
     characters = arrays["char_embed"][ids]
     features = []
     for i, (width, _) in enumerate(char_cnn["filters"]):
-        weights, bias = (
-            arrays[f"CNN/W_cnn_{i}"][0],
-            arrays[f"CNN/b_cnn_{i}"],
-        )  # (width, C, count)
+        weights = arrays[f"CNN/W_cnn_{i}"][0]
+        bias = arrays[f"CNN/b_cnn_{i}"]  # (width, C, count)
         responses = [
             np.tensordot(characters[start : start + width], weights, 2) + bias
             for start in range(len(characters) - width + 1)
@@ -159,7 +158,8 @@ def run_direction(
 ) -> tuple[list[list[Array]], list[CellState]]:
     """Return the outputs of each layer of one stack, in the order of the sentence."""
     inputs = list(vectors) if direction == FORWARD else list(vectors)[::-1]
-    layers, ended = [], []
+    layers = []
+    ended = []
     for layer in range(options["lstm"].get("n_layers", 1)):
         current = state[layer][direction]
         outputs = []
@@ -222,7 +222,8 @@ def model_predictions(
     """
     options = json.loads((folder / "options.json").read_text())
     softmax = read_arrays(folder / "softmax.hdf5")
-    weight, bias = softmax["softmax/W"], softmax["softmax/b"]
+    weight = softmax["softmax/W"]
+    bias = softmax["softmax/b"]
     layers, ended = bilm(
         sentence, options, read_arrays(folder / "weights.hdf5"), words, state
     )

@@ -213,7 +213,8 @@ def _shapes(
     content: dict[str, Any], n_words: int, *, projects: bool
 ) -> dict[str, tuple[int, ...]]:
     lstm = content["lstm"]
-    size, dim = lstm["projection_dim"], lstm["dim"]
+    size = lstm["projection_dim"]
+    dim = lstm["dim"]
     shapes: dict[str, tuple[int, ...]] = {"embedding": (n_words, size)}
     if "char_cnn" in content:
         shapes = _encoder_shapes(content["char_cnn"], size)

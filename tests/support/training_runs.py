@@ -109,7 +109,8 @@ def weights(output: str) -> dict[str, Any]:
 
 def assert_same_weights(one: str, other: str) -> None:
     """Assert that two trained models are equal bit for bit."""
-    expected, tensors = weights(one), weights(other)
+    expected = weights(one)
+    tensors = weights(other)
     assert expected.keys() == tensors.keys()
     for name, values in expected.items():
         assert np.array_equal(values, tensors[name]), name

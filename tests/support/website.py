@@ -70,7 +70,8 @@ class Site:
         self._server.server_close()
 
     def put(self, path: str, content: bytes, *answers: Answer) -> str:
-        self.files[path], self.answers[path] = content, list(answers)
+        self.files[path] = content
+        self.answers[path] = list(answers)
         return self.url + path
 
 

@@ -118,7 +118,8 @@ def test_a_very_long_entry_is_shortened_in_its_error() -> None:
     for name, text, message in (
         ("jsonl", "[" * 100_000, f"expected a JSON object, found {'[' * 60}"),
         (
-            *("fasta", f">{'é' * 32_766}\nM\n"),
+            "fasta",
+            f">{'é' * 32_766}\nM\n",
             f"the id {'é' * 60!r} {n_bytes}. Use layout='packed', Parquet or JSON lines.",
         ),
     ):
@@ -172,8 +173,11 @@ def test_cr_ends_the_lines_of_fasta_and_conllu(
         ("fasta", "a.fasta b.fa c.faa d.FAS x/f.fa.GZ b.fa.zst"),
         ("jsonl", "a.jsonl b.NDJSON.gz c.jsonl.bz2"),
         ("text", "a.fasta.txt - a.txt.xz news.en"),
-        *(("conllu", "a.conllu"), ("json", "a.json"), ("csv", "a.csv.gz")),
-        *(("tsv", "b.TSV"), ("parquet", "c.parquet")),
+        ("conllu", "a.conllu"),
+        ("json", "a.json"),
+        ("csv", "a.csv.gz"),
+        ("tsv", "b.TSV"),
+        ("parquet", "c.parquet"),
     ],
 )
 def test_a_suffix_says_the_format(expected: str, names: str) -> None:

@@ -142,7 +142,8 @@ def test_a_passage_is_pooled_over_all_its_tokens(pooling: str) -> None:
 
 def test_a_passage_is_one_record_of_every_command(model_folder: Path) -> None:
     pytest.importorskip("sentencex")
-    table, model = write_table("table.jsonl", PASSAGES), ("--model", model_folder)
+    table = write_table("table.jsonl", PASSAGES)
+    model = ("--model", model_folder)
     Path("lines.txt").write_text("\n".join(LINES))
     split = (table, "--split-sentences", *model)
     moses = ("lines.txt", "--tokenizer", "moses", *model)
@@ -440,8 +441,12 @@ def test_embed_opens_its_input_once() -> None:
     options = small_architecture() | {"training": {"tokenizer": "moses:en"}}
     Path("model/options.json").write_text(json.dumps(options))
     commands = [
-        *("a.txt text.hdf5", "a.gz gz.hdf5", "a.csv csv.parquet", "a.jsonl jsonl.hdf5"),
-        *("a.json json.hdf5", "a.parquet parquet.parquet --keep-columns all"),
+        "a.txt text.hdf5",
+        "a.gz gz.hdf5",
+        "a.csv csv.parquet",
+        "a.jsonl jsonl.hdf5",
+        "a.json json.hdf5",
+        "a.parquet parquet.parquet --keep-columns all",
         "a.csv kept.parquet --rows tokens --keep-columns all",
         "a.txt moses.hdf5 --tokenizer moses",
     ]

@@ -101,7 +101,9 @@ READINGS: dict[str, tuple[tuple[str, ...], list[Row], TextSettings, Sequence[Any
     ),
     "tokens of Prodigy": (VALUES, PRODIGY, keep(), [(None, ["New", "Oslo"], {})]),
     "text of Prodigy": (
-        *(VALUES, PRODIGY, TextSettings(text_column="text")),
+        VALUES,
+        PRODIGY,
+        TextSettings(text_column="text"),
         [(None, ["New", "Oslo", "."], {})],
     ),
     "paths": (VALUES, [NESTED], CHOSEN, [(7, "a b", FOUND)]),
@@ -176,14 +178,14 @@ def test_texts_are_read_back_as_written(texts: list[str], name: str, end: str) -
 @pytest.mark.parametrize(
     "header",
     [
-        *(
-            "item,sentence",
-            "item;sentence",
-            "item\tsentence",
-            "item|sentence",
-            '"item";"sentence"',
-        ),
-        *("sep=;\nitem;sentence", '"sep=;"\r\nitem;sentence', "SEP=|\nitem|sentence"),
+        "item,sentence",
+        "item;sentence",
+        "item\tsentence",
+        "item|sentence",
+        '"item";"sentence"',
+        "sep=;\nitem;sentence",
+        '"sep=;"\r\nitem;sentence',
+        "SEP=|\nitem|sentence",
     ],
 )
 @pytest.mark.parametrize("name", ["csv", "tsv"])

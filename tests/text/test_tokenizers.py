@@ -28,8 +28,11 @@ def require(name: str) -> None:
     )
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> None:
+pytestmark = pytest.mark.usefixtures("fresh_tokenizers")
+
+
+@pytest.fixture
+def fresh_tokenizers() -> None:
     """Forget the cached tokenizers, because a test may hide their packages."""
     make_tokenizer.cache_clear()
 

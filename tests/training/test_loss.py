@@ -62,7 +62,8 @@ def test_loss_of_blocks_equals_the_whole_stream(unroll: int) -> None:
     other = [Piece(sentence[:4], 0, 5), Piece(sentence[4:], 0, 5)]
     with torch.no_grad():
         expected, *_ = model(make_batch([long], VOCABULARY))
-        total, state = 0.0, None
+        total = 0.0
+        state = None
         for start in range(0, 10, unroll):
             stop = min(start + unroll, 10)
             block = make_batch([[Piece(sentence, start, stop)]], VOCABULARY)
@@ -118,7 +119,9 @@ def test_samples_are_distinct_and_repeatable() -> None:
 
 def test_samples_have_the_expected_frequencies() -> None:
     generator = torch.Generator().manual_seed(0)
-    counts, expected, n_turns = np.zeros(12), np.zeros(12), 1500
+    counts = np.zeros(12)
+    expected = np.zeros(12)
+    n_turns = 1500
     probability = np.log1p(1 / np.arange(1, 13)) / np.log(13)
     for _ in range(n_turns):
         words, n_draws = losses.draw_words(12, 5, generator)

@@ -49,10 +49,8 @@ def test_two_processes_give_the_weights_of_one(options: str) -> None:
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors.decode()
     assert elmo(*arguments, "--steps", "10", "--output", "one").exit_code == 0
-    tensors, losses = (
-        weights("two"),
-        [log_entries(folder)[0] for folder in ("one", "two")],
-    )
+    tensors = weights("two")
+    losses = [log_entries(folder)[0] for folder in ("one", "two")]
     assert losses[0]["training_loss"] == pytest.approx(
         losses[1]["training_loss"], rel=1e-5
     )
@@ -87,7 +85,8 @@ def test_training_on_a_gpu_gives_the_model_of_the_cpu(
     train("gpu", device=gpu, steps=1, **options)
     perplexity = train("gpu", device=gpu, steps=2, **options)  # The run resumes.
     assert perplexity["average"] == pytest.approx(expected["average"], rel=1e-4)
-    trained, other = weights("cpu"), weights("gpu")
+    trained = weights("cpu")
+    other = weights("gpu")
     for name, values in trained.items():
         assert_allclose(other[name], values, atol=1e-4, err_msg=name)
 

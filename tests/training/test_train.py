@@ -207,7 +207,8 @@ def test_training_page_runs_and_prints_what_it_shows() -> None:
     commands = [blocks[name].replace("\\\n", "") for name in ("train", "embed", "tune")]
     results = [elmo(*shlex.split(command)[1:]) for command in commands]
     assert [result.exit_code for result in results] == [0, 0, 0]
-    measured, shown = json.loads(results[0].stdout), json.loads(blocks["perplexity"])
+    measured = json.loads(results[0].stdout)
+    shown = json.loads(blocks["perplexity"])
     assert measured == pytest.approx(shown, rel=0.01)
     assert (
         results[0].stderr.splitlines()[-1]
@@ -233,10 +234,13 @@ def test_fine_tuning_keeps_weights_and_softmax() -> None:
     )
     tune("second", "first")
     tune("third", "first", vocabulary_file="words.txt")
-    old, new, other = weights("first"), weights("second"), weights("third")
+    old = weights("first")
+    new = weights("second")
+    other = weights("third")
     assert_close(old, new)
     assert Path("first/vocab.txt").read_text() == Path("second/vocab.txt").read_text()
-    kept, rows = old["softmax/W"], other["softmax/W"]
+    kept = old["softmax/W"]
+    rows = other["softmax/W"]
     np.testing.assert_allclose(rows[[0, 1, 2, 4]], kept[[0, 1, 2, 5]], atol=1e-6)
 
 
@@ -266,7 +270,8 @@ def test_fine_tuning_keeps_the_weights_of_any_model(
     Path("old").mkdir()
     files = make_model(content, 0, Path("old"), **projects)
     tune("new", "old", negative_samples=0)
-    old, new = reference.read_arrays(files.weights), weights("new")
+    old = reference.read_arrays(files.weights)
+    new = weights("new")
     assert_close(old, new)
     assert new.keys() - old.keys() == {"softmax/W", "softmax/b"}
     words = read_vocabulary("new/vocab.txt").words

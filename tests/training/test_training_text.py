@@ -206,7 +206,8 @@ def test_commands_use_the_tokenizer_of_the_model(command: str, raw_texts: None) 
 def test_python_methods_use_the_tokenizer_of_the_model(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    embedder, text = ElmoEmbedder(model="model"), "Mr. a said, b"
+    embedder = ElmoEmbedder(model="model")
+    text = "Mr. a said, b"
     assert len(embedder.encode(text, pooling=None)) == 5
     assert embedder.embed_file("raw.txt", "out.hdf5").n_tokens == 8
     assert embedder.embed_file("raw.conllu", "out2.hdf5").n_tokens == 2

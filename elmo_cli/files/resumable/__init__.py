@@ -1,1 +1,1 @@
-"""Files that a run can be killed at any time while it writes them, and continue later."""
+"""Files that survive a kill while they are written, and are continued later."""

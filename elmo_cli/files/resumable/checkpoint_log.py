@@ -1,8 +1,8 @@
 """Log of a checkpoint: what restores an unfinished file after a kill.
 
-OUTPUT.partial is the unfinished file, and OUTPUT.partial.log the log of its last checkpoint.
-The log holds the changed pages, the size, a checksum of the whole file and the state of the
-run. The checkpoint is complete as soon as the log has its name.
+OUTPUT.partial is the unfinished file, and OUTPUT.partial.log the log of its last
+checkpoint. The log holds the changed pages, the size, a checksum of the whole file and
+the state of the run. The checkpoint is complete as soon as the log has its name.
 
 The log is created first: a file called OUTPUT.partial without a log belongs to another
 program, and is never changed.
@@ -30,7 +30,7 @@ START_OVER: Final = "Use {--overwrite} to start over."
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A state of a file that a run can continue from, without pages that have not changed."""
+    """State of a file that a run can continue from, with the pages that changed."""
 
     size: int = 0
     state: State | None = None
@@ -77,18 +77,16 @@ def write_log(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def read_log(path: Path) -> Checkpoint:
-    """Read a log, which belongs to this program if its hash is right."""
+    """Read a log. It belongs to this program if its hash is right."""
     # Opening a named pipe would wait for its writer.
     written = path.read_bytes() if path.is_file() else b""
     sha256, _, content = written.partition(b"\n")
     if hashlib.sha256(content).hexdigest().encode() != sha256:
-        problem = (
-            "{path}: not a log of an unfinished `elmo embed` output. Move it away, or "
-            "choose another output."
-        )
-        raise OutputError(Message(problem, remedy=START_OVER, path=path))
+        raise _not_a_log(path)
     line, _, body = content.partition(b"\n")
     header = json.loads(line)
+    if "checksum" not in header:  # Versions before the first release wrote none.
+        raise _not_a_log(path)
     starts = range(0, len(body), PAGE_BYTES)
     pages = [bytearray(body[start : start + PAGE_BYTES]) for start in starts]
     return Checkpoint(
@@ -99,8 +97,16 @@ def read_log(path: Path) -> Checkpoint:
     )
 
 
+def _not_a_log(path: Path) -> OutputError:
+    problem = (
+        "{path}: not a log of an unfinished `elmo embed` output. Move it away, or "
+        "choose another output."
+    )
+    return OutputError(Message(problem, remedy=START_OVER, path=path))
+
+
 def remove_log(final: Path) -> None:
-    """Remove the log of a complete file, which a kill after renaming the file leaves."""
+    """Remove the log of a complete file, left by a kill after the file was renamed."""
     paths = unfinished_paths(final)
     if not paths.log.is_file() or os.path.lexists(paths.partial):
         return

@@ -27,11 +27,11 @@ Stop = Callable[[], bool]
 class PagedFile(FileIO):
     """File object for `h5py.File`, which holds changes of older bytes in memory.
 
-    Bytes behind the end of the last checkpoint are written at once. Changes before it are
-    kept as pages, until `begin_checkpoint` has made them part of a new one.
+    Bytes behind the end of the last checkpoint are written at once. Changes before it
+    are kept as pages, until `begin_checkpoint` has made them part of a new one.
 
-    HDF5 would crash if one of its operations raised an error. Instead, the first error is
-    stored as `error`, and nothing is written after it.
+    HDF5 would crash if one of its operations raised an error. Instead, the first error
+    is stored as `error`, and nothing is written after it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,7 +45,7 @@ class PagedFile(FileIO):
         """Pages of the last checkpoint that have changed since."""
         self._position = 0
         self._kept_size = 0
-        """Size below which nothing is cut: the end of every checkpoint that may count."""
+        """Size to which the file may be cut: the end of each valid checkpoint."""
         self._checkpoint_end = 0
         """Size at the last checkpoint, rounded up to a page."""
 
@@ -101,8 +101,8 @@ class PagedFile(FileIO):
     def sync_appended(self) -> None:
         """Sync the bytes that the next checkpoint appends, and keep them from now on.
 
-        Until that checkpoint is applied, either of the two may count: writing its log can
-        fail before or after the log has its name.
+        Until that checkpoint is applied, either of the two may count: writing its log
+        can fail before or after the log has its name.
         """
         self._kept_size = max(self.size, self._kept_size)
         self.cut(self._kept_size)
@@ -110,7 +110,8 @@ class PagedFile(FileIO):
     def checksum_after(self, checksum: int) -> int:
         """Return the checksum of the file as HDF5 sees it.
 
-        `checksum` is the one of the last checkpoint. Only new and changed pages are read.
+        `checksum` is the one of the last checkpoint. Only new and changed pages are
+        read.
         """
         checksum += self.checksum_of(self._checkpoint_end, self.size)
         for number, page in self.changed.items():
@@ -160,7 +161,8 @@ class PagedFile(FileIO):
         start = self._position
         n_below = max(0, min(len(view), self._checkpoint_end - start))
         for span in page_spans(start, start + n_below):
-            # HDF5 writes all names of a group for each new name: most pages do not change.
+            # HDF5 writes all names of a group for each new name: most pages do not
+            # change.
             page = self._page(span.number)
             if page[span.in_page] != view[span.in_range]:
                 page[span.in_page] = view[span.in_range]
@@ -177,7 +179,7 @@ class PagedFile(FileIO):
         return super().read(n_bytes)
 
     def _page(self, number: int) -> bytearray:
-        """Return the current content of a page of the last checkpoint, (PAGE_BYTES,)."""
+        """Return the current content of a page below the checkpoint: (PAGE_BYTES,)."""
         if number in self.changed:
             return self.changed[number]
         content = self._read_at(number * PAGE_BYTES, PAGE_BYTES)

@@ -1,8 +1,8 @@
-"""File that appears when it is complete, and that a killed run continues at a checkpoint.
+"""File that appears when it is complete, and that continues at a checkpoint.
 
 `begin` opens it, `commit` makes a checkpoint, `roll_back` returns to the last one, and
-`finish` gives the file its name. docs/architecture.md says why HDF5 needs this, and lists
-the steps of a checkpoint.
+`finish` gives the file its name. docs/architecture.md says why HDF5 needs this, and
+lists the steps of a checkpoint.
 """
 
 import os
@@ -32,12 +32,12 @@ _FINISHED: Final[State] = {"finished": True}
 def begin(
     final: Path, *, overwrite: bool = False, should_stop: Stop = never
 ) -> "ResumableFile | None":
-    """Begin a file, or continue it at its last checkpoint; `final` is its name at the end.
+    """Begin a file, or continue it at its last checkpoint; `final` is its later name.
 
     The unfinished file is locked against other processes and read as a whole, until
-    `should_stop` returns True. A damaged one is an `OutputError`, or with `overwrite` begun
-    again. A file that was complete, but not renamed yet, is renamed. Without `overwrite`,
-    the answer is None then.
+    `should_stop` returns True. A damaged one is an `OutputError`, or with `overwrite`
+    begun again. A file that was complete, but not renamed yet, is renamed. Without
+    `overwrite`, the answer is None then.
 
     Raises:
         BlockingIOError: Another process has the file open.
@@ -120,7 +120,7 @@ class ResumableFile:
             raise
 
     def finish(self) -> None:
-        """Make a last checkpoint if there is one, and rename the file to its final name."""
+        """Make a last checkpoint if there is one, and give the file its name."""
         file = self.file
         if file.error is not None:
             raise file.error

@@ -15,7 +15,7 @@ class Expected(NamedTuple):
     token_limit: TokenLimit | None = None
     model: str = ""
     language: str | None = None
-    """Language that a published model was trained on, such as English, or `PROTEINS`."""
+    """Language of a published model's training, such as English, or `PROTEINS`."""
     may_have_regions: bool = False
     """True if the command measures regions, which `|` separates."""
     region_column: str | None = None

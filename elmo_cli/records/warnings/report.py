@@ -1,8 +1,8 @@
 """Report of what was read: each warning about an input is logged once.
 
 `InputReport.see` takes each record as it passes, so a stream never waits. A check looks
-once at a `Sample` of the first records, as large as it needs. A `Tally` counts something
-in all records, and warns at the end.
+once at a `Sample` of the first records, as large as it needs. A `Tally` counts
+something in all records, and warns at the end.
 """
 
 import logging
@@ -85,7 +85,7 @@ class InputReport:
                 self._run(check)
 
     def end(self, *, is_complete: bool) -> None:
-        """Log the other warnings; `is_complete` is False if only a beginning was read."""
+        """Log the other warnings; `is_complete` is False if only a part was read."""
         for tally in self._tallies:
             if tally.n_found:
                 first = f"{self._number_unit} {tally.first:,}"

@@ -1,4 +1,4 @@
-"""Tallies: counts of something in all records of an input, with a warning at the end."""
+"""Tallies: counts of something in all records of an input, and a warning each."""
 
 import re
 from typing import Final
@@ -140,8 +140,8 @@ def control_characters() -> MisreadCharacters:
     return MisreadCharacters(
         "[\x80-\x9f]",
         "control characters (U+0080 to U+009F)",
-        "They are probably quotes and dashes of Windows-1252 that were read as Latin-1. "
-        "Repair them with "
+        "They are probably quotes and dashes of Windows-1252 that were read as "
+        "Latin-1. Repair them with "
         """`perl -CSD -MEncode -pe 's/[\\x80-\\x9f]/decode("cp1252", $&)/ge' FILE`.""",
     )
 

@@ -93,8 +93,8 @@ def sentences_in_texts(sample: Sample) -> Message | None:
     if not passages or hard_wrapping(sample) is not None:
         return None
     return Message(
-        "{n_passages} of the first {n_texts} {unit} contain several sentences, but the "
-        "model was trained on single sentences",
+        "{n_passages} of the first {n_texts} {unit} contain several sentences, but "
+        "the model was trained on single sentences",
         remedy="Use {--split-sentences}.",
         n_passages=f"{len(passages):,}",
         n_texts=f"{len(sample.texts):,}",
@@ -122,7 +122,7 @@ def tokenized_text(sample: Sample) -> Message | None:
 
 
 def region_marks(sample: Sample) -> Message | None:
-    """Return a warning for regions that no `|` separates, or for a `|` that is a token."""
+    """Return a warning for regions without `|`, or for a `|` that is a token."""
     if not sample.expected.may_have_regions:
         return None
     texts = sample.texts
@@ -131,7 +131,8 @@ def region_marks(sample: Sample) -> Message | None:
         if not texts or any("|" in text for text in texts):
             return None
         return Message(
-            "none of the first {n_texts} in {column} contains |, so each is one region.",
+            "none of the first {n_texts} in {column} contains |, so each is one "
+            "region.",
             n_texts=counted(len(texts), "text"),
             column=repr(column),
         )
@@ -141,8 +142,8 @@ def region_marks(sample: Sample) -> Message | None:
     remedy = "If it separates regions, use {--regions COLUMN}."
     if not sample.is_table:
         remedy = (
-            "If it separates regions, put the texts into a table with a header, and use "
-            "{--regions COLUMN}."
+            "If it separates regions, put the texts into a table with a header, and "
+            "use {--regions COLUMN}."
         )
     return Message(
         "{n_marked} of the first {n_texts} texts contain |, which becomes a token",

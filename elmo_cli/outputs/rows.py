@@ -1,0 +1,33 @@
+"""Rows of an output: what JSON lines and Parquet write of a record."""
+
+from typing import Any, Final, NamedTuple
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Columns = dict[str, list[Any]]
+"""Values of each column, one per row."""
+
+VECTOR: Final = "vector"
+"""Column with the vector of a token, if there is one layer."""
+LAYER_PREFIX: Final = "layer_"
+"""Begin of the names of columns with the vector of a token in one of several layers."""
+ACTIVATIONS: Final = "activations"
+"""Column with the activations of a sentence."""
+INTEGERS: Final = ("index", "line", "sentence_number", "position")
+"""Columns of an output itself that contain integers."""
+
+
+class Rows(NamedTuple):
+    """Rows of a record."""
+
+    n: int
+    """Number of the rows."""
+    own: Columns
+    """Columns of the output itself."""
+    kept: Columns
+    """Columns that are kept from the input."""
+    vectors: dict[str, Any]
+    """Arrays of the rows, by their column."""
+    n_bytes: int
+    """Bytes in memory, about."""

@@ -1,0 +1,86 @@
+"""One row per record, as JSON lines and Parquet write them by default."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from elmo_cli.options.output import OutputSettings
+from elmo_cli.outputs.arrow_arrays import chunked_nested_array
+from elmo_cli.outputs.attributes import Attributes
+from elmo_cli.outputs.output_formats import keeps_tokens
+from elmo_cli.outputs.record_attributes import LINE, ORIGINAL_ID, stored_attributes
+from elmo_cli.outputs.rows import ACTIVATIONS, Array, Columns, Rows
+from elmo_cli.records.columns import renamed_columns
+from elmo_cli.records.record import Record
+
+# Bytes in memory, about.
+_RECORD_BYTES: Final = 1000
+_TOKEN_BYTES: Final = 60
+_PARQUET_COLUMNS: Final = ("index", "id", "sentence", LINE, "tokens")
+"""Columns of Parquet, in their order, apart from kept columns and activations."""
+_OWN_COLUMNS: Final = (*_PARQUET_COLUMNS, ORIGINAL_ID, ACTIVATIONS)
+
+
+class SentenceRows:
+    """One row per record: its index or id, its sentence and its activations."""
+
+    def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
+        self._format = output_format
+        self.keeps_tokens = keeps_tokens(output_format, attributes)
+
+    def fields(self, number: int, record: Record) -> dict[str, Any]:
+        """Return the fields of a record, by its number from 0, without kept columns."""
+        fields: dict[str, Any] = {"index": number}
+        if record.id is not None:
+            fields = {"id": record.id_value}
+        fields.update(stored_attributes(record))
+        if record.line is not None:
+            fields[LINE] = record.line  # It counts from 1 here.
+        if not self._format.forget_sentences:
+            fields["sentence"] = record.text
+        if self.keeps_tokens:
+            fields["tokens"] = record.tokens
+        return fields
+
+    def of(self, number: int, record: Record, values: Array) -> Rows:
+        """Return the rows of a record, by its number from 0, with its activations."""
+        fields = self.fields(number, record)
+        if self._format.format.has_fixed_columns:
+            fields["index"] = number
+            fields = {name: fields[name] for name in _PARQUET_COLUMNS if name in fields}
+        new_names = kept_names(record.columns.keys())
+        return Rows(
+            n=1,
+            own={name: [value] for name, value in fields.items()},
+            kept={new: [record.columns[old]] for old, new in new_names.items()},
+            vectors={ACTIVATIONS: [values]},
+            n_bytes=values.nbytes + _RECORD_BYTES + _TOKEN_BYTES * len(record.tokens),
+        )
+
+    def nested(self, vectors: Sequence[Any]) -> Any:
+        """Return the vectors of several `Rows` as a column of Arrow."""
+        arrays = [values for (values,) in vectors]
+        return chunked_nested_array(arrays, pooled=self._format.pooled)
+
+    def parquet_settings(self, columns: list[str], vectors: Columns) -> dict[str, Any]:
+        """Return settings of `pyarrow.parquet.ParquetWriter`.
+
+        `columns` are all columns without vectors.
+        """
+        # Activations get no statistics: minimum and maximum of float16 take as long as
+        # compression.
+        settings: dict[str, Any] = {"write_statistics": columns}
+        if self._format.compression is not None and vectors:
+            (first,) = vectors[ACTIVATIONS][0]
+            settings["compression"] = self._format.compression
+            settings["use_dictionary"] = columns
+            # DuckDB cannot read float16 that is split into streams of bytes.
+            settings["use_byte_stream_split"] = False
+            if self._format.dtype == "float32":
+                leaf = ACTIVATIONS + ".list.element" * first.ndim
+                settings["use_byte_stream_split"] = [leaf]
+        return settings
+
+
+def kept_names(names: Collection[str]) -> dict[str, str]:
+    """Return the name of each kept column in an output with one row per record."""
+    return renamed_columns(names, _OWN_COLUMNS)

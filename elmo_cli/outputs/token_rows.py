@@ -1,0 +1,90 @@
+"""One row per token, for `--rows tokens`; docs/tables.md describes the columns."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from elmo_cli.options.output import OutputSettings
+from elmo_cli.outputs.arrow_arrays import vectors_array
+from elmo_cli.outputs.attributes import Attributes
+from elmo_cli.outputs.rows import LAYER_PREFIX, VECTOR, Array, Columns, Rows
+from elmo_cli.outputs.sentence_rows import SentenceRows
+from elmo_cli.records.columns import renamed_columns
+from elmo_cli.records.record import Record
+
+_CELL_BYTES: Final = 40  # bytes in memory, about
+
+
+class TokenRows(SentenceRows):
+    """One row per token. Subclasses choose other tokens and columns.
+
+    A record without tokens has no rows.
+    """
+
+    def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
+        super().__init__(output_format, attributes)
+        # The sentences of a table are no records of their own.
+        self._is_split = (
+            "split_sentences" in attributes and attributes.get("format") == "text"
+        )
+        self._layers = attributes["layers"]
+
+    def positions(self, record: Record) -> Sequence[int]:
+        """Return the positions of the tokens that have a row."""
+        return range(len(record.tokens))
+
+    def columns(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
+        """Return the columns of a record's rows, without kept columns and vectors."""
+        columns = self.origin(number, record, positions)
+        columns["token"] = [record.tokens[position] for position in positions]
+        return columns
+
+    def origin(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
+        """Return the columns that say where the tokens come from."""
+        n_rows = len(positions)
+        line = number + 1 if record.line is None else record.line
+        columns: Columns = {"id": [record.id_value] * n_rows, "line": [line] * n_rows}
+        if self._is_split:
+            columns["sentence_number"] = [number + 1] * n_rows
+        columns["position"] = list(positions)
+        return columns
+
+    def of(self, number: int, record: Record, values: Array) -> Rows:
+        """Return the rows of a record, with values (L, n, W) or (n, W)."""
+        positions = [] if record.error is not None else self.positions(record)
+        own = self.columns(number, record, positions)
+        like_layers = {name for name in record.columns if name.startswith(LAYER_PREFIX)}
+        taken = {*own, "sentence_number", VECTOR, *like_layers}
+        new_names = renamed_columns(record.columns.keys(), taken)
+        kept = {
+            new: [record.columns[old]] * len(positions)
+            for old, new in new_names.items()
+        }
+        n_cells = len(positions) * (len(own) + len(kept))
+        return Rows(
+            n=len(positions),
+            own=own,
+            kept=kept,
+            vectors=self._vectors(values),
+            n_bytes=values.nbytes + _CELL_BYTES * n_cells,
+        )
+
+    def nested(self, vectors: Sequence[Any]) -> Any:
+        """Return the vectors of several `Rows` as a column of Arrow."""
+        return vectors_array(np.concatenate(vectors))
+
+    def parquet_settings(self, columns: list[str], vectors: Columns) -> dict[str, Any]:
+        """Return settings of `ParquetWriter`; `columns` are all but the vectors."""
+        # Dictionaries of vectors would take time and save nothing.
+        return {"use_dictionary": columns, "write_statistics": columns}
+
+    def _vectors(self, values: Array) -> dict[str, Array]:
+        """Return the vectors of each layer (n, W), by the name of their column."""
+        if values.ndim == 2:
+            return {VECTOR: values}
+        layers: Sequence[object] = range(len(values))
+        if "," in self._layers:
+            layers = self._layers.split(",")
+        names = [f"{LAYER_PREFIX}{layer}" for layer in layers]
+        return dict(zip(names, values, strict=True))
