@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.data is not None and not options.data.is_dir():
         raise SystemExit(f"{options.data}: no such folder. Unpack the data into one.")
     data = find_data(options.data) if options.data else DataFolder()
-    model = Model(options.model, options.state, options.device)
+    model = Model(options.model, state=options.state, device=options.device)
     header = {
         "model": options.model,
         "state": options.state or "default",
@@ -90,11 +90,10 @@ def write_tables(
     for table in results:
         done.append(table)
         print(table.to_markdown(), flush=True)
-        for suffix, text in (
-            (".md", tables.to_markdown(header, done)),
-            (".json", tables.to_json(header, done)),
-        ):
-            output.with_name(output.name + suffix).write_text(text, encoding="utf-8")
+        page = output.with_name(f"{output.name}.md")
+        page.write_text(tables.to_markdown(header, done), encoding="utf-8")
+        data = output.with_name(f"{output.name}.json")
+        data.write_text(tables.to_json(header, done), encoding="utf-8")
 
 
 def run_tests(model: Model, data: DataFolder, n_pairs: int | None) -> Iterator[Table]:

@@ -126,7 +126,8 @@ def perplexities(lines: list[str], answers: list[str]) -> dict[str, float]:
         answers: For each line, `word=id length log10_probability` for each word and `</s>`, and
             a total, which is ignored.
     """
-    logs, flags = [], []
+    logs = []
+    flags = []
     for line, answer in zip(lines, answers, strict=True):
         words = [*line.split(" "), "</s>"]
         fields = answer.split("\t")[:-1]
@@ -136,7 +137,8 @@ def perplexities(lines: list[str], answers: list[str]) -> dict[str, float]:
                 raise ValueError(f"expected {word!r}, found {field!r}")
             logs.append(float(value))
             flags.append(word != UNKNOWN)
-    log10, is_known = np.array(logs), np.array(flags)
+    log10 = np.array(logs)
+    is_known = np.array(flags)
     return {
         "perplexity": float(10 ** -log10.mean()),
         "known_words_perplexity": float(10 ** -log10[is_known].mean()),

@@ -1,8 +1,8 @@
 """Parts of speech by a linear classifier on each layer, as in Peters et al. (2018), Table 6.
 
-A classifier is one linear layer and a softmax over the tags, trained on the vectors of about
-100,000 tokens and tested on 50,000 tokens of other documents. The figure is the share of correct
-tags.
+A classifier is one linear layer and a softmax over the tags, trained on the vectors of
+about 100,000 tokens and tested on 50,000 tokens of other documents. The figure is the share
+of correct tags.
 """
 
 from collections import Counter, defaultdict
@@ -27,50 +27,44 @@ PUBLISHED = {"layer 1": 97.3, "layer 2": 96.8}
 
 def evaluate(embedder: Embedder, corpora: dict[str, Split]) -> Table:
     """Return the table of accuracies: a row per layer, a column per corpus."""
-    columns, sizes = [], []
+    columns = []
+    sizes = []
     for name, split in corpora.items():
         columns.append(figures(classify_layers(embedder, split)))
-        n_tags = [sum(len(sentence.tags) for sentence in part) for part in split]
-        sizes.append(
-            f"{name}: {n_tags[0]:,} tokens to train on, {n_tags[1]:,} to test on"
-        )
-    names = [
-        USUAL,
-        *(f"layer {layer}" for layer in range(len(columns[0]) - 2)),
-        _DIFFERENCE,
-    ]
-    rows: dict[str, Sequence[Cell]] = {
-        name: [
-            *(column[row] for column in columns),
-            Figure(PUBLISHED[name]) if name in PUBLISHED else None,
-        ]
-        for row, name in enumerate(names)
-    }
-    note = (
-        "Accuracy of a linear classifier. "
-        + "; ".join(sizes)
-        + ". Intervals draw sentences."
-    )
-    return Table(
-        "Parts of speech", note, [*corpora, "published: biLM, Penn Treebank"], rows
-    )
+        n_train = count_tags(split.train)
+        n_test = count_tags(split.test)
+        sizes.append(f"{name}: {n_train:,} tokens to train on, {n_test:,} to test on")
+    n_layers = len(columns[0]) - 2
+    names = [USUAL, *(f"layer {layer}" for layer in range(n_layers)), _DIFFERENCE]
+    rows: dict[str, Sequence[Cell]] = {}
+    for row, name in enumerate(names):
+        published = Figure(PUBLISHED[name]) if name in PUBLISHED else None
+        rows[name] = [*(column[row] for column in columns), published]
+    shown_sizes = "; ".join(sizes)
+    note = f"Accuracy of a linear classifier. {shown_sizes}. Intervals draw sentences."
+    titles = [*corpora, "published: biLM, Penn Treebank"]
+    return Table("Parts of speech", note, titles, rows)
 
 
 _DIFFERENCE = "top layer minus layer 1"
 
 
 def classify_layers(embedder: Embedder, split: Split) -> Estimate:
-    """Estimate accuracies: each word's most frequent tag, each layer, top layer minus layer 1."""
+    """Estimate accuracies.
+
+    They are those of each word's most frequent tag, of each layer, and the difference of
+    the top layer and layer 1.
+    """
     tags = sorted({tag for sentence in split.train for tag in sentence.tags})
     number = {tag: index for index, tag in enumerate(tags)}
-    train_tags, test_tags = (
-        torch.tensor([number.get(tag, -1) for s in part for tag in s.tags])
-        for part in split
+    train_tags = torch.tensor(
+        [number[tag] for sentence in split.train for tag in sentence.tags]
     )
-    train_layers, test_layers = (
-        embed(embedder, split.train),
-        embed(embedder, split.test),
+    test_tags = torch.tensor(
+        [number.get(tag, -1) for sentence in split.test for tag in sentence.tags]
     )
+    train_layers = embed(embedder, split.train)
+    test_layers = embed(embedder, split.test)
     correct = [torch.from_numpy(most_frequent_tag(split))]
     for vectors, others in zip(train_layers, test_layers, strict=True):  # (N, W)
         classifier = fit(vectors.float(), train_tags, len(tags))
@@ -78,6 +72,11 @@ def classify_layers(embedder: Embedder, split: Split) -> Estimate:
     correct.append(correct[-1] - correct[min(2, len(correct) - 1)])
     sentences = np.repeat(np.arange(len(split.test)), [len(s.tags) for s in split.test])
     return mean_of_groups(torch.stack(correct, dim=1).numpy(), sentences)
+
+
+def count_tags(sentences: list[Tagged]) -> int:
+    """Count the tokens that have a tag."""
+    return sum(len(sentence.tags) for sentence in sentences)
 
 
 def embed(embedder: Embedder, sentences: list[Tagged]) -> torch.Tensor:
@@ -107,9 +106,10 @@ class Classifier(NamedTuple):
 def fit(
     vectors: torch.Tensor, classes: torch.Tensor, n_classes: int, seed: int = 0
 ) -> Classifier:
-    """Train a classifier: AdamW, batches of 256, a learning rate that falls from 2e-3 to 0."""
+    """Train a classifier by AdamW, with a learning rate that falls from 2e-3 to 0."""
     generator = torch.Generator().manual_seed(seed)
-    mean, scale = vectors.mean(dim=0), 1 / (vectors.std(dim=0) + 1e-6)
+    mean = vectors.mean(dim=0)
+    scale = 1 / (vectors.std(dim=0) + 1e-6)
     standard = (vectors - mean) * scale
     weight = torch.zeros(n_classes, vectors.shape[1], requires_grad=True)
     bias = torch.zeros(n_classes, requires_grad=True)

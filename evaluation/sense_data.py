@@ -61,10 +61,10 @@ def read_semcor(paths: Iterable[Path]) -> Iterator[SenseSentence]:
             closes, name, attributes, text = match.groups()
             if name is None:
                 if closes and words:
-                    yield _make_sentence(
-                        words, [(i, None, senses) for i, senses in tags], "SemCor"
-                    )
-                words, tags = [], []
+                    without_words = [(i, None, senses) for i, senses in tags]
+                    yield _make_sentence(words, without_words, "SemCor")
+                words = []
+                tags = []
                 continue
             senses = _senses_of(attributes) if name == "wf" else ()
             if senses:

@@ -103,6 +103,6 @@ def rank_pairs(
     same = np.array([rows[i][0] == rows[j][0] for i, j in pairs])
     of_pairs = np.array([cosines[pair] for pair in pairs])  # (P, L + 2)
     margin = of_pairs[same][:, None] - of_pairs[~same][None]
-    nearer = (margin > _EQUAL) + 0.5 * (np.abs(margin) <= _EQUAL)
+    nearer = np.where(np.abs(margin) <= _EQUAL, 0.5, margin > _EQUAL)
     shares: Floats = nearer.mean(axis=(0, 1))
     return shares

@@ -74,7 +74,8 @@ def score(
 ) -> Floats:
     """Return the log probability of each sentence, the mean of both directions: shape (N,)."""
     state = cast(Literal["zero", "warm", "carry"], start.partition(",")[0])
-    order, batch_size = list(range(len(sentences))), BATCH_SIZE
+    order = list(range(len(sentences)))
+    batch_size = BATCH_SIZE
     if start == "carry, in order":
         batch_size = len(sentences) // stretch
         order = in_order(batch_size, stretch)

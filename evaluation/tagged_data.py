@@ -10,7 +10,8 @@ import numpy as np
 
 from evaluation.token_style import to_tokens
 
-TRAIN_TOKENS, TEST_TOKENS = 100_000, 50_000
+TRAIN_TOKENS = 100_000
+TEST_TOKENS = 50_000
 TEST_SHARE = 0.2
 """Share of the Brown corpus's documents that are for testing."""
 STRETCH = 100
@@ -49,8 +50,9 @@ def read_brown(paths: Sequence[Path]) -> Split:
     draw = random.Random(0)
     draw.shuffle(documents)
     n_test = max(1, round(TEST_SHARE * len(documents)))
-    train, test = documents[n_test:], documents[:n_test]
-    return Split(_draw(train, TRAIN_TOKENS, draw), _draw(test, TEST_TOKENS, draw))
+    train = _draw(documents[n_test:], TRAIN_TOKENS, draw)
+    test = _draw(documents[:n_test], TEST_TOKENS, draw)
+    return Split(train, test)
 
 
 def _draw(
@@ -73,21 +75,20 @@ def parse_brown(line: str) -> Tagged:
     The first token of a word has its tag. Of a compound tag (`ppss+bem`) the first counts,
     without the marks of titles, headlines, foreign and negated words.
     """
-    words, tags = [], []
+    words = []
+    tags = []
     for field in line.split():
         word, _, tag = field.rpartition("/")
         tag = re.sub(r"-(tl|hl|nc)", "", tag.lower()).removeprefix("fw-").split("+")[0]
         words.append(word)
         tags.append(tag if tag == "*" else tag.removesuffix("*"))
     tokens, positions = to_tokens(words)
-    tagged = [
-        (indices[0], tag)
-        for indices, tag in zip(positions, tags, strict=True)
-        if indices
-    ]
-    return Tagged(
-        tokens, [position for position, _ in tagged], [tag for _, tag in tagged]
-    )
+    tagged = Tagged(tokens, positions=[], tags=[])
+    for indices, tag in zip(positions, tags, strict=True):
+        if indices:
+            tagged.positions.append(indices[0])
+            tagged.tags.append(tag)
+    return tagged
 
 
 def read_treebank(train: Path, test: Path) -> Split:
@@ -108,7 +109,8 @@ def _read_conllu(path: Path) -> Iterator[Tagged]:
         fields = line.split("\t")
         if not line.strip() and words:
             yield Tagged(words, list(range(len(words))), tags)
-            words, tags = [], []
+            words = []
+            tags = []
         elif fields[0].isdigit():  # Ranges (1-2) and empty nodes (1.1) are no words.
             words.append(fields[1].replace(" ", "_"))
             tags.append(fields[3])

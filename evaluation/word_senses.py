@@ -18,7 +18,8 @@ from evaluation.sense_data import SenseSentence, Target, Word, word_of
 from evaluation.tables import Cell, Figure, Table, figures
 from evaluation.token_style import Embedder
 
-FIRST, MOST_FREQUENT = "WordNet's first sense", "most frequent sense in SemCor"
+FIRST = "WordNet's first sense"
+MOST_FREQUENT = "most frequent sense in SemCor"
 PUBLISHED = {
     "published: first sense": 65.9,
     "published: biLM, layer 1": 67.4,
@@ -59,9 +60,10 @@ class Guesses:
         if not fallback:
             is_first = np.array([method == FIRST for method in self.methods])
             answered[~self.in_semcor[:, None] & ~is_first] = 0
-        correct, answered = (self.correct * answered)[chosen], answered[chosen]
+        correct = (self.correct * answered)[chosen]
         # F1 = 2 P R / (P + R) = 2 correct / (answered + all)
-        return ratio_of_groups(2 * correct, answered + 1, self.sentences[chosen])
+        n_answered_and_all = answered[chosen] + 1
+        return ratio_of_groups(2 * correct, n_answered_and_all, self.sentences[chosen])
 
 
 def evaluate(
@@ -114,15 +116,13 @@ def _tabulate(
         method: [of_set[k] for of_set in by_set]
         for k, method in enumerate(guesses.methods)
     }
-    top = max(
-        k for k, method in enumerate(guesses.methods) if method.startswith("layer ")
-    )
+    layers = [method for method in guesses.methods if method.startswith("layer ")]
+    top = guesses.methods.index(layers[-1])
     for k, method in enumerate(guesses.methods):
         if k != top:
-            title = f"{guesses.methods[top]} minus {method}"
-            rows[title] = [
-                figures(estimate.difference(top, k))[0] for estimate in estimates
-            ]
+            differences = [estimate.difference(top, k) for estimate in estimates]
+            title = f"{layers[-1]} minus {method}"
+            rows[title] = [figures(difference)[0] for difference in differences]
     if fallback:
         for title, value in PUBLISHED.items():
             rows[title] = [Figure(value), *[None] * (len(sets) - 1)]
@@ -149,35 +149,32 @@ def guess(
     words = {target.word for _, target in targets}
     senses = rank_senses(semcor, words, numbers)
     first = {word_of(sense): sense for sense, number in numbers.items() if number == 1}
-    rows = {
-        sense: row
-        for row, sense in enumerate(s for ranked in senses.values() for s in ranked)
-    }
+    all_senses = [sense for ranked in senses.values() for sense in ranked]
+    rows = {sense: row for row, sense in enumerate(all_senses)}
     sums = sum_vectors(embedder, semcor, rows)  # (S, F, W)
     vectors = embed_targets(embedder, tests)  # (N, F, W)
     choices = choose_features(vectors.shape[1])
     correct = []
     for vector, (_, target) in zip(vectors, targets, strict=True):
         ranked_senses = senses.get(target.word, [])
-        answers = [first.get(target.word)] * (len(choices) + 2)
-        if ranked_senses:
+        first_sense = first.get(target.word)
+        if not ranked_senses:
+            answers = [first_sense] * (len(choices) + 2)
+        else:
+            answers = [first_sense, ranked_senses[0]]
             candidates = sums[[rows[sense] for sense in ranked_senses]]
-            nearest = [
-                find_nearest(candidates, vector, chosen) for chosen in choices.values()
-            ]
-            answers[1:] = [
-                ranked_senses[0],
-                *(ranked_senses[index] for index in nearest),
-            ]
+            for chosen in choices.values():
+                nearest = find_nearest(candidates, vector, chosen)
+                answers.append(ranked_senses[nearest])
         correct.append([float(answer in target.senses) for answer in answers])
     n_senses = np.array([len(senses.get(target.word, [])) for _, target in targets])
     return Guesses(
-        [FIRST, MOST_FREQUENT, *choices],
-        np.array(correct),
-        n_senses > 0,
-        n_senses > 1,
-        np.array([s for s, _ in targets]),
-        np.array([tests[s].source for s, _ in targets]),
+        methods=[FIRST, MOST_FREQUENT, *choices],
+        correct=np.array(correct),
+        in_semcor=n_senses > 0,
+        several=n_senses > 1,
+        sentences=np.array([s for s, _ in targets]),
+        sources=np.array([tests[s].source for s, _ in targets]),
     )
 
 

@@ -30,7 +30,9 @@ class ElmoModule(InputModule):  # type: ignore[misc] # where the library is miss
     ) -> None:
         """Load a model by its name or folder. Several layers are concatenated."""
         super().__init__()
-        self.model, self.layers, self.pooling = model, layers, pooling
+        self.model = model
+        self.layers = layers
+        self.pooling = pooling
         self.embedder = ElmoEmbedder(model=model)
 
     def preprocess(

@@ -28,16 +28,16 @@ class ElmoTokenEmbeddings(TokenEmbeddings):  # type: ignore[misc] # where flair 
         super().__init__()
         self.parameters_of_init = {"model": model, "layers": layers}
         self.name = f"elmo-{model or 'default'}-{layers}"
-        self.static_embeddings = (
-            True  # Every epoch has equal vectors, so flair may keep them.
-        )
+        # Every epoch has equal vectors, so flair may keep them.
+        self.static_embeddings = True
         self.embedder = ElmoEmbedder(model=model)
         self.layers = layers
-        [empty] = self.embedder.embed_sentences(
-            [[]], layers=layers
-        )  # (0, W) or (L, 0, W)
-        self._length: int = empty.shape[-1] * (len(empty) if empty.ndim == 3 else 1)
-        self.eval()  # Nothing is trained, and flair expects this of embeddings that are loaded.
+        # (0, W), or (L, 0, W) for several layers
+        [empty] = self.embedder.embed_sentences([[]], layers=layers)
+        n_layers = len(empty) if empty.ndim == 3 else 1
+        self._length: int = n_layers * empty.shape[-1]
+        # Nothing is trained, and flair expects this of embeddings that are loaded.
+        self.eval()
 
     @property
     def embedding_length(self) -> int:

@@ -59,8 +59,11 @@ def read_reviews(path: str | Path, n_train: int, n_held_out: int) -> Split:
     random.Random(0).shuffle(clear)
     drawn = clear[: n_train + 2 * n_held_out]
     reviews = [Review(tokenize(text), int(rating > 0)) for text, rating in drawn]
-    test, dev = reviews[:n_held_out], reviews[n_held_out : 2 * n_held_out]
-    return Split(reviews[2 * n_held_out :], dev, test)
+    return Split(
+        train=reviews[2 * n_held_out :],
+        dev=reviews[n_held_out : 2 * n_held_out],
+        test=reviews[:n_held_out],
+    )
 
 
 # Four modules from sentences to vectors, float, shape (B, T, W).
@@ -187,19 +190,18 @@ def accuracy(classifier: Classifier, reviews: list[Review]) -> float:
     right = 0
     with torch.inference_mode():
         for batch in batches(reviews, 4 * BATCH_SIZE):
-            chosen = (
-                classifier([review.tokens for review in batch]).argmax(dim=1).tolist()
-            )
-            right += sum(
-                k == review.label for k, review in zip(chosen, batch, strict=True)
-            )
+            scores = classifier([review.tokens for review in batch])
+            labels = torch.tensor([review.label for review in batch])
+            right += int((scores.argmax(dim=1) == labels).sum())
     return right / len(reviews)
 
 
 def train(classifier: Classifier, reviews: Split, n_epochs: int) -> float:
     """Return the test accuracy of the epoch that is best on dev."""
-    optimizer, shuffled = optimizer_of(classifier), list(reviews.train)
-    best, result = -1.0, 0.0
+    optimizer = optimizer_of(classifier)
+    shuffled = list(reviews.train)
+    best = -1.0
+    result = 0.0
     for _ in range(n_epochs):
         classifier.train()
         random.shuffle(shuffled)
@@ -211,8 +213,10 @@ def train(classifier: Classifier, reviews: Split, n_epochs: int) -> float:
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-        if (score := accuracy(classifier, reviews.dev)) > best:
-            best, result = score, accuracy(classifier, reviews.test)
+        score = accuracy(classifier, reviews.dev)
+        if score > best:
+            best = score
+            result = accuracy(classifier, reviews.test)
     return result
 
 
@@ -220,7 +224,8 @@ def compare(reviews: Split, n_epochs: int, seeds: list[int]) -> None:
     """Print a line per kind of vectors: test accuracy by seed, and the seconds of a run."""
     print("vectors", *(f"seed {seed}" for seed in seeds), "mean", "seconds", sep="\t")
     for name, make in MAKERS.items():
-        start, scores = time.perf_counter(), []
+        scores = []
+        start = time.perf_counter()
         for seed in seeds:
             random.seed(seed)
             torch.manual_seed(seed)
@@ -265,9 +270,8 @@ def main() -> None:
         "--sklearn", action="store_true", help="try scikit-learn's pipeline too"
     )
     arguments = parser.parse_args()
-    if (
-        arguments.sklearn
-    ):  # Raise an error for a missing package before minutes of training.
+    if arguments.sklearn:
+        # Raise an error for a missing package before minutes of training.
         from elmo_cli import ElmoVectorizer  # noqa: F401
     if not Path(arguments.package).is_file():
         parser.error(f"{arguments.package}: no such file. See the top of {__file__}.")

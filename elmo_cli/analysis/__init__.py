@@ -1,1 +1,1 @@
-"""Analysis of vectors: similarity, neighbours, target words, change, pictures, word vectors."""
+"""Analysis of vectors: neighbours, target words, change, pictures, word vectors."""

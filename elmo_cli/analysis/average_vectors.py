@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.word_vector_files import (
     Array,
     OnProgress,
-    _check_output,
-    _read_words,
-    write,
+    check_vectors_file,
+    read_words_for,
+    write_word_vectors,
 )
 from elmo_cli.callbacks import ignore
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import Sentence, check_sentence, check_sentences, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import TextSettings
@@ -35,8 +36,8 @@ class Averaging:
     """Occurrences and layers whose vectors are averaged."""
 
     layers: Layers | None = None
-    """Layers as in `ElmoEmbedder.embed_sentences`. Several layers are averaged. None is all layers
-    but the token layer."""
+    """Layers as in `ElmoEmbedder.embed_sentences`. Several layers are averaged. None is
+    all layers but the token layer."""
     min_count: int = 1
     """Minimum number of occurrences of a word."""
     at_most: int | None = None
@@ -44,8 +45,14 @@ class Averaging:
 
     def __post_init__(self) -> None:
         if self.at_most is not None and self.at_most < self.min_count:
-            expected = f"expected --min-count ({self.min_count:,}) or more"
-            raise SettingsError(f"--at-most: {expected}, found {self.at_most:,}")
+            raise SettingsError(
+                Message(
+                    "{--at-most}: expected {--min-count} ({min_count}) or more, found "
+                    "{at_most}",
+                    min_count=f"{self.min_count:,}",
+                    at_most=f"{self.at_most:,}",
+                )
+            )
 
 
 def write_average_vectors(
@@ -65,10 +72,12 @@ def write_average_vectors(
         embedder: Model.
         corpus: Path of the text, one sentence per line, or an input from `open_input`.
         output: As in `write_token_vectors`.
-        words_file: Path of the words, one per line, that get a vector, in this order. None is all
-            words, the most frequent first.
-        settings: Options for reading the corpus. Its language is by default the model's.
-        averaging: Occurrences and layers. None is `Averaging()`.
+        words_file: Path of the words, one per line, that get a vector, in this order.
+            None is all words, the most frequent first.
+        settings: Options for reading the corpus. Its language is by default the
+            model's.
+        averaging: Occurrences and layers. None is all occurrences, and all layers but
+            the token layer.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens of each sentence that is read.
 
@@ -76,36 +85,51 @@ def write_average_vectors(
         The number of words.
 
     Raises:
-        InputError: The corpus or the words cannot be read, or no word is frequent enough.
-        OutputError: See `write_token_vectors`.
+        InputError: The corpus or the words cannot be read, or no word is frequent
+            enough.
+        OutputError: `output` has another suffix, already exists or cannot be written.
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     output = Path(output)
     path = str(corpus.source.path) if isinstance(corpus, TextInput) else corpus
-    _check_output(
-        output, *[words_file, path, *embedder.files.paths], overwrite=overwrite
-    )
-    words = None if words_file is None else _read_words(words_file, output)
-    text = corpus
-    if not isinstance(text, TextInput):
-        text = open_input(
-            text, settings or TextSettings(), language=embedder.files.language
-        )
-    expected = expected_input(embedder.files.name, embedder.options.token_limit)
-
-    def sentences() -> Iterator[Sentence]:
-        with open_records(text, expected, reads_ids=False) as (records, *_):
-            for record in records:
-                (on_progress or ignore)(len(record.tokens))
-                yield from record.split()
-
+    sources = [words_file, path, *embedder.files.paths]
+    check_vectors_file(output, *sources, overwrite=overwrite)
+    words = None if words_file is None else read_words_for(output, words_file)
+    if isinstance(corpus, TextInput):
+        text = corpus
+    else:
+        language = embedder.files.language
+        text = open_input(corpus, settings or TextSettings(), language=language)
     averaging = averaging or Averaging()
-    averages = average_vectors(embedder, sentences(), words, **asdict(averaging))
+    averages = average_vectors(
+        embedder,
+        _read_sentences(embedder, text, on_progress or ignore),
+        words,
+        layers=averaging.layers,
+        min_count=averaging.min_count,
+        at_most=averaging.at_most,
+    )
     if not averages.words:
-        problem = f"no word occurs {averaging.min_count:,} times or more"
-        raise InputError(f"{path}: {problem}. Lower --min-count.")
-    write(output, averages.words, averages.vectors, averages.counts)
+        raise InputError(
+            Message(
+                "{path}: no word occurs {min_count} times or more",
+                remedy="Lower {--min-count}.",
+                path=path,
+                min_count=f"{averaging.min_count:,}",
+            )
+        )
+    write_word_vectors(output, averages.words, averages.vectors, averages.counts)
     return len(averages.words)
+
+
+def _read_sentences(
+    embedder: ElmoEmbedder, text: TextInput, on_progress: OnProgress
+) -> Iterator[Sentence]:
+    expected = expected_input(embedder.files.name, embedder.options.token_limit)
+    with open_records(text, expected, reads_ids=False) as read:
+        for record in read.records:
+            on_progress(len(record.tokens))
+            yield from record.split()
 
 
 class AverageVectors(NamedTuple):
@@ -130,60 +154,46 @@ def average_vectors(
 ) -> AverageVectors:
     """Average the vectors of words over their occurrences, in one pass.
 
-    Sentences whose words all have enough occurrences are not computed. The memory contains one
-    window of sentences and one float64 vector per word.
+    Sentences whose words all have enough occurrences are not computed. The memory
+    contains one window of sentences and one float64 vector per word.
 
     Args:
         embedder: Model.
         sentences: Lists of tokens.
         words: Words that get a vector, if they are frequent enough. None is all words.
-        layers, min_count, at_most: As in `Averaging`.
+        layers: Layers as in `ElmoEmbedder.embed_sentences`. Several layers are
+            averaged. None is all layers but the token layer.
+        min_count: Minimum number of occurrences of a word.
+        at_most: Average only the first `at_most` occurrences of a word. None is all.
 
     Returns:
         The words, their counts and their mean vectors.
 
     Raises:
-        InputError: The model lacks one of the layers, or `at_most` is below `min_count`.
+        InputError: The model lacks one of the layers, or `at_most` is below
+            `min_count`.
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
-    Averaging(
-        layers, min_count, at_most
-    )  # Raise an error for numbers that contradict each other.
-    engine, n_layers = embedder.engine, embedder.options.n_layers
-    lstm_layers = ",".join(map(str, range(1, n_layers)))
-    selection = Selection(
-        lstm_layers if layers is None else layers_text(layers)
-    ).for_model(n_layers)
+    # Raise an error for numbers that contradict each other.
+    Averaging(layers=layers, min_count=min_count, at_most=at_most)
+    n_layers = embedder.options.n_layers
+    if layers is None:
+        layers = list(range(1, n_layers))
+    selection = Selection(layers_text(layers)).for_model(n_layers)
+    wanted = None
+    if words is not None:
+        wanted = set(check_sentence(words, "words", "a list of words"))
     counts: Counter[str] = Counter()
-    sums: dict[str, NDArray[np.float64]] = {}
-    wanted = (
-        None
-        if words is None
-        else set(check_sentence(words, "words", "a list of words"))
-    )
-    occurrences = _count_occurrences(
-        check_sentences(sentences), wanted, counts, at_most
-    )
-    embed = partial(engine.embed_window, selection=selection)
-    for window, embedded in engine.run(
-        occurrences, embed, sentence_of=lambda item: item[0]
-    ):
-        for (sentence, positions), result in zip(window, embedded, strict=True):
-            values = result_or_raise(result)
-            vectors = values if values.ndim == 2 else values.mean(axis=0)  # (T, W)
-            for position in positions:
-                word = sentence[position]
-                if word in sums:
-                    sums[word] += vectors[position]
-                else:
-                    sums[word] = vectors[position].astype(np.float64)
-    ordered = (word for word, _ in counts.most_common()) if words is None else words
-    frequent = [word for word in ordered if counts[word] >= max(1, min_count)]
-    means = np.empty(
-        (len(frequent), len(sums[frequent[0]]) if frequent else 0), np.float32
-    )
+    to_average = _count_occurrences(check_sentences(sentences), wanted, counts, at_most)
+    sums = _sum_vectors(embedder, to_average, selection)
+    if words is None:
+        words = [word for word, _ in counts.most_common()]
+    frequent = [word for word in words if counts[word] >= max(1, min_count)]
+    width = len(sums[frequent[0]]) if frequent else 0
+    means = np.empty((len(frequent), width), np.float32)
     for row, word in zip(means, frequent, strict=True):
-        row[:] = sums[word] / min(counts[word], at_most or counts[word])
+        n_averaged = counts[word] if at_most is None else min(counts[word], at_most)
+        row[:] = sums[word] / n_averaged
     return AverageVectors(frequent, [counts[word] for word in frequent], means)
 
 
@@ -193,7 +203,7 @@ def _count_occurrences(
     counts: Counter[str],
     at_most: int | None,
 ) -> Iterator[tuple[Sentence, list[int]]]:
-    """Count words, and yield sentences with the positions of occurrences that are averaged."""
+    """Count words, and yield sentences with the positions that are averaged."""
     for sentence in sentences:
         positions = []
         for position, word in enumerate(sentence):
@@ -203,3 +213,30 @@ def _count_occurrences(
                     positions.append(position)
         if positions:
             yield sentence, positions
+
+
+def _sum_vectors(
+    embedder: ElmoEmbedder,
+    sentences: Iterable[tuple[Sentence, list[int]]],
+    selection: Selection,
+) -> dict[str, NDArray[np.float64]]:
+    """Sum the vectors of each word, shape (W,), at some positions of sentences."""
+    sums: dict[str, NDArray[np.float64]] = {}
+    engine = embedder.engine
+    windows = engine.run(
+        sentences,
+        partial(engine.embed_window, selection=selection),
+        sentence_of=lambda item: item[0],
+    )
+    for window, results in windows:
+        for (sentence, positions), result in zip(window, results, strict=True):
+            vectors = result_or_raise(result)
+            if vectors.ndim == 3:  # Several layers are averaged.
+                vectors = vectors.mean(axis=0)  # (T, W)
+            for position in positions:
+                word = sentence[position]
+                if word in sums:
+                    sums[word] += vectors[position]
+                else:
+                    sums[word] = vectors[position].astype(np.float64)
+    return sums

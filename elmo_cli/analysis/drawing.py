@@ -1,4 +1,7 @@
-"""Drawings by matplotlib."""
+"""Drawings by matplotlib (extra `plot`), written as SVG, PNG, PDF or HTML.
+
+In SVG and HTML, each point or bar has a tooltip. Equal data give equal files.
+"""
 
 import html
 import io
@@ -18,17 +21,11 @@ from elmo_cli.files.atomic import replaced
 from elmo_cli.files.output_checks import check_output
 
 SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
-
-
-_POINTS: Final = "points-"  # beginning of the SVG id of a group of points
-
-
-_BARS: Final = "bars-"  # beginning of the SVG id of a bar
-
-
+_POINTS: Final = "points-"
+"""Beginning of the SVG id of a group of points."""
+_BARS: Final = "bars-"
+"""Beginning of the SVG id of a bar."""
 _SVG: Final = "http://www.w3.org/2000/svg"
-
-
 _STYLE: Final[Any] = {
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -42,18 +39,17 @@ _STYLE: Final[Any] = {
 
 
 def check_figure(path: str | Path, *, overwrite: bool) -> None:
-    """Raise an error unless a figure can be written to a path, and matplotlib is installed."""
-    if Path(path).suffix.lower() not in SUFFIXES:
+    """Raise an error unless a figure can be written to a path, by matplotlib."""
+    suffix = Path(path).suffix
+    if suffix.lower() not in SUFFIXES:
         known = listed(SUFFIXES, "or")
-        raise OutputNameError(
-            f"{path}: unknown suffix {Path(path).suffix!r}. Choose {known}."
-        )
+        raise OutputNameError(f"{path}: unknown suffix {suffix!r}. Choose {known}.")
     check_output(path, overwrite=overwrite)
     load_extra("plot", "matplotlib", "plot")
 
 
 class Drawing:
-    """Figure, with the tooltip of each point or bar in the order in which they are drawn."""
+    """Figure, with the tooltip of each point or bar in the order of their drawing."""
 
     def __init__(self, width: float, height: float) -> None:
         """Make an empty figure of a size in inches."""
@@ -68,19 +64,20 @@ class Drawing:
         self, axes: Any, number: int, points: Any, tooltips: Iterable[str], **style: Any
     ) -> None:
         """Draw a numbered group of points, shape (n, 2), in one style."""
-        axes.plot(*np.transpose(points), "o", gid=f"{_POINTS}{number}", **style)
+        x, y = np.transpose(points)
+        axes.plot(x, y, "o", gid=f"{_POINTS}{number}", **style)
         self._tooltips += tooltips
 
     def add_bars(
         self,
         axes: Any,
-        places: Any,
+        positions: Any,
         heights: Any,
         tooltips: Iterable[str],
         **style: Any,
     ) -> Any:
         """Draw bars in one style, and return them."""
-        bars = axes.bar(places, heights, **style)
+        bars = axes.bar(positions, heights, **style)
         for bar, tooltip in zip(bars, tooltips, strict=True):
             bar.set_gid(f"{_BARS}{len(self._tooltips)}")
             self._tooltips.append(tooltip)
@@ -88,11 +85,11 @@ class Drawing:
 
     def svg(self) -> bytes:
         """Return the figure as SVG, in which each point and bar has its tooltip."""
-        drawn_svg = io.BytesIO()
-        self.figure.savefig(drawn_svg, format="svg", metadata={"Date": None})
+        without_tooltips = io.BytesIO()
+        self.figure.savefig(without_tooltips, format="svg", metadata={"Date": None})
         ElementTree.register_namespace("", _SVG)
         ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-        root = ElementTree.fromstring(drawn_svg.getvalue())
+        root = ElementTree.fromstring(without_tooltips.getvalue())
         drawn: list[ElementTree.Element] = []
         for group in root.iter(f"{{{_SVG}}}g"):
             name = group.get("id", "")
@@ -101,47 +98,45 @@ class Drawing:
             elif name.startswith(_BARS):
                 drawn.append(group)
         for element, tooltip in zip(drawn, self._tooltips, strict=True):
-            ElementTree.SubElement(element, f"{{{_SVG}}}title").text = printable(
-                tooltip
-            )
-        text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
-        return text
+            title = ElementTree.SubElement(element, f"{{{_SVG}}}title")
+            title.text = printable(tooltip)
+        svg: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+        return svg
 
 
 @contextmanager
 def open_drawing(
     path: str | Path, title: str, width: float, height: float
 ) -> Iterator[Drawing]:
-    """Open a drawing of a size in inches, and write it at the end. An HTML page has the title."""
+    """Open a drawing of a size in inches, and write it at the end.
+
+    An HTML page has the title.
+    """
     import matplotlib
 
-    suffix = Path(path).suffix.lower()
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Glyph", UserWarning
-        )  # The font may lack characters.
+        # The font may lack characters.
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)
         drawing = Drawing(width, height)
         yield drawing
         with replaced(path) as partial, open(partial, "xb") as file:
+            suffix = Path(path).suffix.lower()
             if suffix == ".png":
                 drawing.figure.savefig(file, format="png", dpi=150)
             elif suffix == ".pdf":
-                drawing.figure.savefig(
-                    file, format="pdf", metadata={"CreationDate": None}
-                )
+                no_date = {"CreationDate": None}
+                drawing.figure.savefig(file, format="pdf", metadata=no_date)
+            elif suffix == ".html":
+                file.write(_html_page(drawing.svg(), title))
             else:
-                svg = drawing.svg()
-                if suffix == ".html":
-                    inline = svg[svg.index(b"<svg") :].decode()
-                    page = (
-                        Path(__file__)
-                        .with_name("figure.html")
-                        .read_text(encoding="utf-8")
-                    )
-                    svg = page.format(
-                        title=html.escape(printable(title)), svg=inline
-                    ).encode()
-                file.write(svg)
+                file.write(drawing.svg())
+
+
+def _html_page(svg: bytes, title: str) -> bytes:
+    """Return a page that needs no other file."""
+    inline = svg[svg.index(b"<svg") :].decode()
+    page = Path(__file__).with_name("figure.html").read_text(encoding="utf-8")
+    return page.format(title=html.escape(printable(title)), svg=inline).encode()
 
 
 def printable(text: str) -> str:

@@ -1,4 +1,7 @@
-"""Picture of the occurrences of a word. Points that are near each other have similar vectors."""
+"""Picture of the occurrences of a word, as points in the plane.
+
+Points that are near each other have similar vectors.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,27 +17,19 @@ from elmo_cli.analysis.word_search import find_word
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
 
 METHODS: Final = ("pca", "tsne")
-
-
 MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
-"""Minimum number of occurrences. A picture of fewer shows the method and not the word."""
-
-
+"""Minimum number of occurrences. Fewer would show the method and not the word."""
 MAX_POINTS: Final = 2000
-
-
 MAX_LABELS: Final = 40
-
-
-_LABEL_TOKENS: Final = 3  # on either side of the word
-
-
+_LABEL_TOKENS: Final = 3
+"""Number of tokens in a label on either side of the word."""
 _SEED: Final = 0
 
 
@@ -44,7 +39,7 @@ class Picture(NamedTuple):
     n_occurrences: int
     n_drawn: int
     variance: tuple[float, ...]
-    """Share of the variance on each axis. Empty for t-SNE, whose axes have no meaning."""
+    """Share of the variance on each axis; empty for t-SNE, which has no such axes."""
 
 
 def plot_occurrences(
@@ -62,11 +57,13 @@ def plot_occurrences(
 
     Args:
         files: Files of `open_occurrences` or `open_activations`. Each has a colour.
-        word: Target word of the files, with all its forms, or any other word as it is written.
-        output: Path in .svg, .png, .pdf, or .html, a page that needs no other file. In SVG and
-            HTML the tooltip of each point is its sentence.
+        word: Target word of the files, with all its forms, or any other word as it is
+            written.
+        output: Path in .svg, .png, .pdf, or .html, a page that needs no other file. In
+            SVG and HTML the tooltip of each point is its sentence.
         method: `pca`, whose axes have the largest variance, or `tsne`.
-        clusters: Number of clusters of k-means. With it, clusters have colours instead of files.
+        clusters: Number of clusters of k-means. With it, clusters have colours instead
+            of files.
         layers: As in `neighbours`.
         overwrite: Replace an existing file.
         on_step: Called with the name of each step when it begins.
@@ -75,7 +72,8 @@ def plot_occurrences(
         The number of occurrences, how many were drawn, and what the axes show.
 
     Raises:
-        InputError: The word has too few occurrences, or a file has no vectors of its tokens.
+        InputError: The word has too few occurrences, or a file has no vectors of its
+            tokens.
         OutputError: `output` has another suffix, already exists or cannot be written.
         ElmoError: A package is not installed.
     """
@@ -84,45 +82,40 @@ def plot_occurrences(
     load_extra("plot", "sklearn", "plot")
     check_type("word", word, str, "a string")
     files = as_files(files)
-    on_step = on_step or ignore
-    on_step("reading")
+    begin_step = on_step or ignore
+    begin_step("reading")
     found = find_word(files, word, layers)
-    paths = list(map(str, files.paths))
+    paths = [str(path) for path in files.paths]
     _check_number(paths, word, len(found), method, clusters)
-    occurrences = found
-    if len(found) > MAX_POINTS:
-        chosen = np.random.default_rng(_SEED).choice(
-            len(found), MAX_POINTS, replace=False
-        )
-        occurrences = [found[index] for index in sorted(chosen)]
-    vectors = _stack(occurrences, word)
-    on_step("projecting")
+    drawn = _sample(found)
+    vectors = _stack_vectors(drawn, word)
+    begin_step("projecting")
     points, variance = _project(vectors, method)
-    groups = [str(each.location.path) for each in occurrences]
-    tooltips = [f"{each.location.name}: {each.marked}" for each in occurrences]
-    if len(paths) > 1:
-        tooltips = [
-            f"{path}:{text}" for path, text in zip(groups, tooltips, strict=True)
-        ]
-    names = [path for path in dict.fromkeys(paths) if path in groups]
-    if clusters is not None:
+    if clusters is None:
+        groups = [str(occurrence.location.path) for occurrence in drawn]
+        names = [path for path in dict.fromkeys(paths) if path in groups]
+    else:
         groups = _cluster(vectors, clusters)
         names = [f"cluster {number}" for number in range(1, clusters + 1)]
     title = f"{word}: {counted(len(found), 'occurrence')}"
-    if len(occurrences) < len(found):
-        title += f", {len(occurrences):,} of them drawn"
-    on_step("drawing")
+    if len(drawn) < len(found):
+        title += f", {len(drawn):,} of them drawn"
+    begin_step("drawing")
     with open_drawing(output, title, 7, 5.2) as drawing:
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))
         _name_axes(axes, variance)
         members = {
-            name: [i for i, each in enumerate(groups) if each == name] for name in names
+            name: [index for index, group in enumerate(groups) if group == name]
+            for name in names
         }
+        tooltips = [
+            _tooltip(occurrence, with_path=len(paths) > 1) for occurrence in drawn
+        ]
         _add_groups(drawing, axes, members, points, tooltips)
         drawing.figure.canvas.draw()  # Labels have to fit into the final layout.
-        _label(axes, points, occurrences)
-    return Picture(len(found), len(occurrences), variance)
+        _label_points(axes, points, drawn)
+    return Picture(len(found), len(drawn), variance)
 
 
 def _check_number(
@@ -132,28 +125,46 @@ def _check_number(
     method: str,
     clusters: int | None,
 ) -> None:
+    """Raise an `InputError` for too few occurrences."""
     minimum = max(MIN_VECTORS[method], clusters or 0)
-    if n_occurrences < minimum:
-        number = counted(n_occurrences, "occurrence")
-        files = f"{paths[0]} and the other files" if len(paths) > 1 else paths[0]
-        is_enough = method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]
-        advice = ". --method pca needs 3." if is_enough else ""
-        raise InputError(
-            f"{word!r}: {number} in {files}, but a picture needs {minimum}{advice}"
+    if n_occurrences >= minimum:
+        return
+    remedy = None
+    if method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]:
+        remedy = "{--method pca} needs 3."
+    raise InputError(
+        Message(
+            "{word}: {number} in {files}, but a picture needs {minimum}",
+            remedy=remedy,
+            word=repr(word),
+            number=counted(n_occurrences, "occurrence"),
+            files=paths[0] if len(paths) == 1 else f"{paths[0]} and the other files",
+            minimum=minimum,
         )
+    )
 
 
-def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
+def _sample(occurrences: list[EmbeddedOccurrence]) -> list[EmbeddedOccurrence]:
+    """Return at most `MAX_POINTS` of some occurrences, in their order."""
+    n = len(occurrences)
+    if n <= MAX_POINTS:
+        return occurrences
+    random = np.random.default_rng(_SEED)
+    chosen = random.choice(n, MAX_POINTS, replace=False)
+    return [occurrences[index] for index in sorted(chosen)]
+
+
+def _stack_vectors(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
     """Return the vectors of occurrences, shape (n, W)."""
-    expected = len(occurrences[0].vector)
-    for each in occurrences:
-        if len(each.vector) != expected:
-            example, found = (
-                f"as in {occurrences[0].location.path}",
-                f"found {len(each.vector):,}",
+    first = occurrences[0]
+    width = len(first.vector)
+    for occurrence in occurrences:
+        own_width = len(occurrence.vector)
+        if own_width != width:
+            raise InputError(
+                f"{occurrence.location.path}: expected vectors of width {width:,}, as "
+                f"in {first.location.path}, found {own_width:,}"
             )
-            problem = f"expected vectors of width {expected:,}, {example}, {found}"
-            raise InputError(f"{each.location.path}: {problem}")
     vectors = np.stack([each.vector for each in occurrences]).astype(np.float32)
     if not np.isfinite(vectors).all():
         raise InputError(f"{word!r}: some vectors are not finite (NaN or infinity)")
@@ -165,7 +176,11 @@ def _stack(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
 
 
 def _project(vectors: Array, method: str) -> tuple[Array, tuple[float, ...]]:
-    """Return points in the plane, shape (n, 2), and the shares of the variance on their axes."""
+    """Project vectors to the plane.
+
+    Returns:
+        Points, shape (n, 2), and the shares of the variance on their axes.
+    """
     if method == "pca":
         from sklearn.decomposition import PCA
 
@@ -179,21 +194,31 @@ def _project(vectors: Array, method: str) -> tuple[Array, tuple[float, ...]]:
 
 
 def _cluster(vectors: Array, n_clusters: int) -> list[str]:
-    """Return the cluster of each vector, by k-means. The largest cluster is `cluster 1`."""
+    """Return the cluster of each vector, by k-means. The largest is `cluster 1`."""
     from sklearn.cluster import KMeans
 
-    labels = KMeans(n_clusters, n_init=10, random_state=_SEED).fit_predict(vectors)
-    order = np.argsort(-np.bincount(labels, minlength=n_clusters), kind="stable")
-    ranks = np.argsort(order)
+    kmeans = KMeans(n_clusters, n_init=10, random_state=_SEED)
+    labels = kmeans.fit_predict(vectors)
+    sizes = np.bincount(labels, minlength=n_clusters)
+    ranks = np.argsort(np.argsort(-sizes, kind="stable"))
     return [f"cluster {ranks[label] + 1}" for label in labels]
 
 
+def _tooltip(occurrence: EmbeddedOccurrence, *, with_path: bool) -> str:
+    text = f"{occurrence.location.name}: {occurrence.marked}"
+    return f"{occurrence.location.path}:{text}" if with_path else text
+
+
 def _name_axes(axes: Any, variance: tuple[float, ...]) -> None:
-    for number, share in enumerate(variance, start=1):
-        label = f"principal component {number}: {share:.0%} of the variance"
-        (axes.set_xlabel if number == 1 else axes.set_ylabel)(label)
     if not variance:  # Lengths and directions of t-SNE have no meaning.
         axes.set(xticks=[], yticks=[])
+        return
+    x_label, y_label = (
+        f"principal component {number}: {share:.0%} of the variance"
+        for number, share in enumerate(variance, start=1)
+    )
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
 
 
 def _add_groups(
@@ -203,53 +228,74 @@ def _add_groups(
     points: Array,
     tooltips: list[str],
 ) -> None:
-    """Draw the points of each group in a colour. `groups` has the indices of their points."""
+    """Draw the points of each group in a colour. `groups` has their indices."""
     from matplotlib import colormaps
 
     n_groups = len(groups)
-    colours = colormaps["tab10" if n_groups <= 10 else "turbo"].resampled(
-        max(10, n_groups)
-    )
+    colour_map = colormaps["tab10" if n_groups <= 10 else "turbo"]
+    colours = colour_map.resampled(max(10, n_groups))
     for number, (name, members) in enumerate(groups.items()):
-        texts = [tooltips[index] for index in members]
-        style = {"color": colours(number), "alpha": 0.75, "markeredgewidth": 0}
-        style["label"] = f"{printable(name)} ({len(members):,})"
-        drawing.add_points(axes, number, points[members], texts, **style)
+        drawing.add_points(
+            axes,
+            number,
+            points[members],
+            [tooltips[index] for index in members],
+            color=colours(number),
+            alpha=0.75,
+            markeredgewidth=0,
+            label=f"{printable(name)} ({len(members):,})",
+        )
     if n_groups > 1:
         axes.legend()
 
 
-def _label(axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]) -> None:
+def _label_points(
+    axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]
+) -> None:
     """Label points that have space for a label, the outermost points first."""
     renderer = axes.figure.canvas.get_renderer()
+    frame = axes.get_window_extent(renderer)
     pixels = axes.transData.transform(points)
     legend = axes.get_legend()
-    boxes = [] if legend is None else [legend.get_window_extent(renderer)]
-    frame, n_before = axes.get_window_extent(renderer), len(boxes)
+    taken = [] if legend is None else [legend.get_window_extent(renderer)]
+
+    def has_space(box: Any) -> bool:
+        if box.x0 <= frame.x0 or box.x1 >= frame.x1:
+            return False
+        if box.y0 <= frame.y0 or box.y0 >= frame.y1:
+            return False
+        covers = ((pixels > box.min) & (pixels < box.max)).all(axis=1)
+        return not covers.any() and not any(box.overlaps(other) for other in taken)
+
+    n_labels = 0
     distances = np.linalg.norm(points - points.mean(axis=0), axis=1)
-    style: Any = {
-        "textcoords": "offset points",
-        "va": "center_baseline",
-        "fontsize": 7.5,
-    }
     for index in np.argsort(-distances, kind="stable"):
-        tokens, place = occurrences[index].sentence, occurrences[index].index
-        if len(boxes) - n_before == MAX_LABELS:
+        if n_labels == MAX_LABELS:
             return
-        context = tokens[max(0, place - _LABEL_TOKENS) : place + _LABEL_TOKENS + 1]
-        label = printable(" ".join(context))
-        # A single token is of npz, which has no sentences.
-        for offset, side in ((5, "left"), (-5, "right")) if len(tokens) > 1 else ():
+        occurrence = occurrences[index]
+        if len(occurrence.sentence) == 1:  # The label would only be the word.
+            continue
+        for offset, side in ((5, "left"), (-5, "right")):
             text = axes.annotate(
-                label, points[index], xytext=(offset, 0), ha=side, **style
+                _label(occurrence),
+                points[index],
+                xytext=(offset, 0),
+                ha=side,
+                textcoords="offset points",
+                va="center_baseline",
+                fontsize=7.5,
             )
             text.set_in_layout(False)
             box = text.get_window_extent(renderer).padded(6)
-            fits = (
-                frame.x0 < box.x0 and box.x1 < frame.x1 and frame.y0 < box.y0 < frame.y1
-            )
-            is_free = not ((pixels > box.min) & (pixels < box.max)).all(axis=1).any()
-            if fits and is_free and not any(box.overlaps(other) for other in boxes):
-                boxes.append(box)
+            if has_space(box):
+                taken.append(box)
+                n_labels += 1
                 break
             text.remove()
+
+
+def _label(occurrence: EmbeddedOccurrence) -> str:
+    """Return the word with a few tokens around it."""
+    start = max(0, occurrence.index - _LABEL_TOKENS)
+    stop = occurrence.index + _LABEL_TOKENS + 1
+    return printable(" ".join(occurrence.sentence[start:stop]))

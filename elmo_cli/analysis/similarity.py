@@ -35,26 +35,26 @@ def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similari
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     for index, pair in enumerate(check_batch(pairs, "pairs")):
-        for each in check_batch(pair, f"pairs[{index}]"):
-            check_type(
-                f"pairs[{index}]", each, Occurrence, "two results of find_occurrence"
-            )
-    embedded = list(
-        embedder.embed_sentences(each.sentence for pair in pairs for each in pair)
-    )
+        name = f"pairs[{index}]"
+        for occurrence in check_batch(pair, name):
+            check_type(name, occurrence, Occurrence, "two results of find_occurrence")
+    sentences = (occurrence.sentence for pair in pairs for occurrence in pair)
+    embedded = list(embedder.embed_sentences(sentences))
     results = []
-    for (first, second), one, other in zip(
-        pairs, embedded[::2], embedded[1::2], strict=True
-    ):
-        one, other = one[:, first.index], other[:, second.index]  # (L, W)
-        layers = [cosine(*layer) for layer in zip(one, other, strict=True)]
+    for number, (first, second) in enumerate(pairs):
+        one = embedded[2 * number][:, first.index]  # (L, W)
+        other = embedded[2 * number + 1][:, second.index]
+        cosines = []
+        for one_layer, other_layer in zip(one, other, strict=True):
+            cosines.append(cosine(one_layer, other_layer))
         average = cosine(one.mean(axis=0), other.mean(axis=0))
-        results.append(Similarity(first, second, layers, average))
+        results.append(Similarity(first, second, cosines, average))
     return results
 
 
 def cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     """Return the cosine of two vectors, shape (W,); 0 if one of them is zero."""
-    one, other = one.astype(np.float64), other.astype(np.float64)
+    one = one.astype(np.float64)
+    other = other.astype(np.float64)
     norms = np.linalg.norm(one) * np.linalg.norm(other)
     return float(one @ other / norms) if norms else 0.0

@@ -1,4 +1,4 @@
-"""Picture of surprisals."""
+"""Picture of the surprisals of sentences, as bars."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,16 +12,12 @@ from elmo_cli.language_model.surprisal_table import UnitSurprisal
 from elmo_cli.options.model import Direction
 
 MAX_SENTENCES: Final = 50
-"""Maximum number of sentences in a picture of surprisals; these are the first ones."""
-
+"""Maximum number of sentences in a picture; these are the first ones."""
+_MAX_LABEL: Final = 14
+"""Maximum number of characters of a word below its bar."""
+_COLOURS: Final = {"forward": "C0", "backward": "C1"}
 
 Measured = ScoredRecord[list[UnitSurprisal]]
-
-
-_MAX_LABEL: Final = 14  # characters of a word below its bar
-
-
-_COLOURS: Final = {"forward": "C0", "backward": "C1"}
 
 
 def plot_surprisals(
@@ -31,18 +27,22 @@ def plot_surprisals(
     *,
     overwrite: bool = False,
 ) -> int:
-    """Draw the surprisals of the first sentences with tokens, a row each; return their number."""
+    """Draw the surprisals of the first sentences that have tokens, a row each.
+
+    Returns:
+        The number of sentences that were drawn.
+    """
     check_figure(output, overwrite=overwrite)
-    drawn = [sentence for sentence in sentences if sentence.result][:MAX_SENTENCES]
+    with_tokens = [sentence for sentence in sentences if _drawn_units(sentence)]
+    drawn = with_tokens[:MAX_SENTENCES]
     if not drawn:
         raise InputError(f"{output}: no sentence has tokens to draw")
     directions = ["forward", "backward"] if direction == "both" else [direction]
-    n_words = max(len(sentence.result) for sentence in drawn)
-    title, width = (
-        f"Surprisal of {counted(len(drawn), 'sentence')}",
-        max(6.0, 1 + 0.75 * n_words),
-    )
-    with open_drawing(output, title, width, 1.7 * len(drawn)) as drawing:
+    n_words = max(len(_drawn_units(sentence)) for sentence in drawn)
+    title = f"Surprisal of {counted(len(drawn), 'sentence')}"
+    width = max(6.0, 1 + 0.75 * n_words)
+    height = 1.7 * len(drawn)
+    with open_drawing(output, title, width, height) as drawing:
         rows = drawing.figure.subplots(len(drawn), 1, sharey=True, squeeze=False)[:, 0]
         for axes, sentence in zip(rows, drawn, strict=True):
             _draw_sentence(drawing, axes, sentence, directions)
@@ -50,35 +50,52 @@ def plot_surprisals(
         if not all(unit.known for sentence in drawn for unit in sentence.result):
             rows[-1].set_xlabel("hatched: not in the vocabulary")
         if len(directions) > 1:
-            handles = rows[0].get_legend_handles_labels()
-            drawing.figure.legend(*handles, loc="outside upper right", ncols=2)
+            bars, labels = rows[0].get_legend_handles_labels()
+            drawing.figure.legend(bars, labels, loc="outside upper right", ncols=2)
     return len(drawn)
+
+
+def _drawn_units(sentence: Measured) -> list[UnitSurprisal]:
+    """Return the units that have a surprisal; words of the input may have no tokens."""
+    return [unit for unit in sentence.result if unit.n_tokens]
 
 
 def _draw_sentence(
     drawing: Drawing, axes: Any, sentence: Measured, directions: Sequence[str]
 ) -> None:
-    units, width = sentence.result, 0.7 / len(directions)
-    for number, name in enumerate(directions):
-        offset = (number - (len(directions) - 1) / 2) * width
+    units = _drawn_units(sentence)
+    width = 0.7 / len(directions)
+    for number, direction in enumerate(directions):
+        colour = _COLOURS[direction]
         values = [unit.surprisal[number] for unit in units]
-        tooltips = [
-            f"{unit.text}: {value:.2f} bits {name}{'' if unit.known else ', unknown'}"
-            for unit, value in zip(units, values, strict=True)
-        ]
-        places = [index + offset for index in range(len(units))]
-        style: dict[str, Any] = {"width": width, "color": _COLOURS[name], "label": name}
-        bars = drawing.add_bars(axes, places, values, tooltips, **style)
+        tooltips = []
+        for unit, value in zip(units, values, strict=True):
+            tooltip = f"{unit.text}: {value:.2f} bits {direction}"
+            tooltips.append(tooltip if unit.known else f"{tooltip}, unknown")
+        # The bars of both directions stand side by side.
+        offset = (number - (len(directions) - 1) / 2) * width
+        bars = drawing.add_bars(
+            axes,
+            [index + offset for index in range(len(units))],
+            values,
+            tooltips,
+            width=width,
+            color=colour,
+            label=direction,
+        )
         for bar, unit in zip(bars, units, strict=True):
             if not unit.known:
-                bar.set(hatch="////", facecolor="white", edgecolor=_COLOURS[name])
-    texts = [unit.text for unit in units]
-    labels = [
-        text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…"
-        for text in texts
-    ]
-    axes.set_xticks(range(len(units)), list(map(printable, labels)))
+                bar.set(hatch="////", facecolor="white", edgecolor=colour)
+    axes.set_xticks(range(len(units)), [_label(unit.text) for unit in units])
     axes.set_ylabel("surprisal (bits)")
-    title = str(sentence.record.id or sentence.names[-1])
-    title = title if sentence.record.id is not None else f"sentence {title}"
+    if sentence.record.id is not None:
+        title = str(sentence.record.id or sentence.names[-1])
+    else:
+        title = f"sentence {sentence.names[-1]}"
     axes.set_title(printable(title), fontsize=8)
+
+
+def _label(text: str) -> str:
+    if len(text) > _MAX_LABEL:
+        text = f"{text[: _MAX_LABEL - 1]}…"
+    return printable(text)

@@ -1,4 +1,4 @@
-"""Vectors of words from the token encoder or the softmax."""
+"""Vectors of words without a context: from the token encoder or the softmax."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,9 +8,9 @@ import torch
 from elmo_cli.analysis.word_vector_files import (
     Array,
     OnProgress,
-    _check_output,
-    _read_words,
-    write,
+    check_vectors_file,
+    read_words_for,
+    write_word_vectors,
 )
 from elmo_cli.callbacks import ignore
 from elmo_cli.inference.device import Device, choose_device
@@ -39,9 +39,10 @@ def write_token_vectors(
 
     Args:
         words_file: Path of the words, one per line; special tokens are not required.
-        output: Path, whose suffix chooses the format. The file appears when it is complete.
-        softmax: Write the output vectors of the softmax. A word outside its vocabulary gets the
-            vector of `<UNK>`.
+        output: Path, whose suffix chooses the format. The file appears when it is
+            complete.
+        softmax: Write the output vectors of the softmax. A word outside its vocabulary
+            gets the vector of `<UNK>`.
         model: Name, folder or files of a model. None is the default model.
         device: Device of the token encoder, as in `ElmoEmbedder`.
         overwrite: Replace an existing file.
@@ -51,30 +52,35 @@ def write_token_vectors(
         The number of words.
 
     Raises:
-        InputError: The words cannot be read, or a word has white space and the format is text.
+        InputError: The words cannot be read, or a word has white space and the format
+            is text.
         OutputError: `output` has another suffix, already exists or cannot be written.
         ElmoError: The model or its softmax is missing or invalid.
     """
     output = Path(output)
-    _check_output(output, words_file, overwrite=overwrite)
-    words = _read_words(words_file, output)
+    check_vectors_file(output, words_file, overwrite=overwrite)
+    words = read_words_for(output, words_file)
     files = files_of(ModelSettings(model=model), with_softmax=softmax)
-    _check_output(output, *files.paths, overwrite=overwrite)
+    check_vectors_file(output, *files.paths, overwrite=overwrite)
     if softmax:
-        assert files.vocabulary is not None
-        assert files.softmax is not None
-        vocabulary = read_vocabulary(files.vocabulary)
-        check_softmax(
-            files.softmax, len(vocabulary), files.parsed_options.lstm.projection_dim
-        )
-        vectors = read_word_vectors(files.softmax, vocabulary.indices(words))
+        vectors = _softmax_vectors(words, files)
         (on_progress or ignore)(len(words))
     else:
         vectors = _encoder_vectors(
             words, files, choose_device(device), on_progress or ignore
         )
-    write(output, words, vectors, None)
+    write_word_vectors(output, words, vectors)
     return len(words)
+
+
+def _softmax_vectors(words: list[str], files: ModelFiles) -> Array:
+    """Return the vectors of words from the softmax of a model, shape (V, P)."""
+    assert files.vocabulary is not None
+    assert files.softmax is not None
+    vocabulary = read_vocabulary(files.vocabulary)
+    dim = files.parsed_options.lstm.projection_dim
+    check_softmax(files.softmax, len(vocabulary), dim)
+    return read_word_vectors(files.softmax, vocabulary.indices(words))
 
 
 def _encoder_vectors(

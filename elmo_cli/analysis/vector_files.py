@@ -17,6 +17,7 @@ from elmo_cli.analysis.vector_sources import (
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
 from elmo_cli.outputs.reader import Activations, matching_paths
@@ -42,40 +43,53 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
     @property
     def attributes(self) -> dict[str, Any]:
         """Attributes of the first file that has any."""
-        return next(
-            (source.attributes for source in self.sources if source.attributes), {}
-        )
+        for source in self.sources:
+            if source.attributes:
+                return source.attributes
+        return {}
 
     @property
     def words(self) -> list[str]:
         """Target words that the files name before they are read."""
-        return list(
-            dict.fromkeys(word for source in self.sources for word in source.words)
-        )
+        words = [word for source in self.sources for word in source.words]
+        return list(dict.fromkeys(words))
 
     def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
-        """Yield the records of all files; see `VectorSource.read`."""
+        """Yield the records of all files that have tokens.
+
+        `layers` are numbers separated by commas, of which the mean is taken. None is
+        all layers but the token layer.
+        """
         for source in self.sources:
             for vectors in source.read(layers):
                 self.on_progress(1)
                 yield vectors
 
     def has_token_layer(self, layers: Layers | None = None) -> bool:
-        """Return whether a file has vectors with the token layer, which finds similar spelling."""
+        """Return whether a file has vectors with the token layer.
+
+        Such vectors find words of similar spelling.
+        """
         return any(source.has_token_layer(layers) for source in self.sources)
 
     def check_pooling(self, *, pooled: bool) -> None:
-        """Raise an `InputError` unless all files have one vector per sentence, or per token."""
+        """Raise an `InputError` unless files have one vector per sentence, or token."""
         for source in self.sources:
             pooling = source.attributes.get("pooling")
             if pooled and pooling is None:
-                problem = "the file has one vector per token"
-                remedy = "`elmo embed --pooling mean` writes one per sentence."
-                raise InputError(f"{source.path}: {problem}. {remedy}")
+                raise InputError(
+                    f"{source.path}: the file has one vector per token. "
+                    "`elmo embed --pooling mean` writes one per sentence."
+                )
             if not pooled and pooling is not None:
                 raise InputError(
-                    f"{source.path}: the file has one vector per sentence (--pooling {pooling}). "
-                    "Use `elmo neighbours --sentence`, or embed without --pooling."
+                    Message(
+                        "{path}: the file has one vector per sentence "
+                        "({--pooling} {pooling}). Use `elmo neighbours --sentence`, or "
+                        "embed without {--pooling}.",
+                        path=source.path,
+                        pooling=pooling,
+                    )
                 )
 
     def close(self) -> None:
@@ -96,12 +110,15 @@ def open_occurrences(
             for vectors in files.read(): ...
 
     Args:
-        paths: HDF5 files of `elmo embed`, HDF5 and Parquet of `elmo usages`, folders of `elmo
-            distribute`, or patterns of such names. The shards of an input are read as one file.
-        on_progress: Called with the number of records that were read since the last call.
+        paths: HDF5 files of `elmo embed`, HDF5 and Parquet of `elmo usages`, folders of
+            `elmo distribute`, or patterns of such names. The shards of an input are
+            read as one file.
+        on_progress: Called with the number of records that were read since the last
+            call.
 
     Raises:
-        InputError: A file is missing or of another kind, or the files do not fit together.
+        InputError: A file is missing or of another kind, or the files do not fit
+            together.
     """
     with ExitStack() as opened:
         files = opened.enter_context(VectorFiles([], on_progress or ignore))
@@ -109,9 +126,11 @@ def open_occurrences(
             if are_tables:
                 files.sources += map(table_source, group)
             else:
-                files.sources += _open_activations(*group)
+                files.sources += _open_activations(list(group))
         described = [
-            (each.path, each.attributes) for each in files.sources if each.attributes
+            (source.path, source.attributes)
+            for source in files.sources
+            if source.attributes
         ]
         if described:
             check_same(described, SHARED_ATTRIBUTES)
@@ -119,23 +138,22 @@ def open_occurrences(
     return files
 
 
-def as_files(files: VectorFiles | Activations) -> VectorFiles:
-    """Return open activations as `VectorFiles`."""
-    opened = "the result of open_occurrences or open_activations"
-    check_type("files", files, (VectorFiles, Activations), opened)
-    return (
-        files
-        if isinstance(files, VectorFiles)
-        else VectorFiles([activations_source(files)])
-    )
-
-
-def _open_activations(*paths: Path | str) -> list[VectorSource]:
-    """Open HDF5 files and folders of parts. The shards of an input become one source."""
+def _open_activations(paths: list[Path | str]) -> list[VectorSource]:
+    """Open HDF5 files and folders of parts; the shards of an input as one source."""
     with ExitStack() as opened:
         files = [opened.enter_context(Activations(path)) for path in paths]
-        if len(files) == 1 or not any("shard" in file.attributes for file in files):
+        are_shards = any("shard" in file.attributes for file in files)
+        if len(files) == 1 or not are_shards:
             sources = [activations_source(file) for file in files]
             opened.pop_all()
             return sources
     return [activations_source(Activations(*paths))]
+
+
+def as_files(files: VectorFiles | Activations) -> VectorFiles:
+    """Return open activations as `VectorFiles`."""
+    opened = "the result of open_occurrences or open_activations"
+    check_type("files", files, (VectorFiles, Activations), opened)
+    if isinstance(files, Activations):
+        return VectorFiles([activations_source(files)])
+    return files

@@ -1,4 +1,4 @@
-"""Neighbours of words in their sentences."""
+"""Neighbours of words in their sentences, which the model of the files embeds."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.neighbours import Neighbour, Neighbours, neighbours
 from elmo_cli.analysis.occurrences import Occurrence
 from elmo_cli.analysis.vector_files import VectorFiles, as_files
-from elmo_cli.analysis.vector_sources import mean_of
+from elmo_cli.analysis.vector_sources import VectorSource, mean_of
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.outputs.reader import Activations
 
@@ -27,14 +28,16 @@ def word_neighbours(
     layers: Layers | None = None,
     other_words: bool = False,
 ) -> Neighbours:
-    """Return the neighbours of words in their sentences; or of sentences, where tokens are pooled.
+    """Return the neighbours of words in their sentences.
+
+    Where tokens are pooled, these are the neighbours of the sentences.
 
     Args:
         embedder: Model of the files, from the same initial state.
         files: Files of `open_occurrences` or `open_activations`.
-        queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no neighbours.
-            Any word of a sentence represents it where tokens are pooled.
-        top, layers: As in `neighbours`. JSON lines and npz do not say which layer they have.
+        queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no
+            neighbours. Any word of a sentence represents it where tokens are pooled.
+        top, layers: As in `neighbours`.
         other_words: Exclude the same word, in lower or upper case or another form, too.
 
     Raises:
@@ -47,54 +50,78 @@ def word_neighbours(
             f"queries[{index}]", query, Occurrence, "the result of find_occurrence"
         )
     for source in files.sources:
-        sha256 = source.attributes.get("model_sha256")
-        if sha256 is not None and sha256 != embedder.content_sha256:
-            models = f"{source.attributes.get('model')}, not by {embedder.files.name}"
-            remedy = "Embed and search with the same model."
-            raise InputError(f"{source.path}: made by the model {models}. {remedy}")
+        _check_model(source, embedder)
 
     def is_excluded(number: int, neighbour: Neighbour) -> bool:
-        token = queries[number].token
-        is_same = neighbour.token.casefold() == token.casefold()
-        # Some files fill the forms while they are read.
-        words = (source.forms.get(token) for source in files.sources)
-        is_same = is_same or neighbour.word == next(filter(None, words), token)
-        return (other_words and is_same) or neighbour.sentence == queries[
-            number
-        ].sentence
+        query = queries[number]
+        if neighbour.sentence == query.sentence:
+            return True
+        return other_words and _is_same_word(files, query.token, neighbour)
 
-    vectors, device = _embed(embedder, files, queries, layers), embedder.device
     return neighbours(
-        files, vectors, top, layers=layers, device=device, is_excluded=is_excluded
+        files,
+        _embed_queries(embedder, files, queries, layers),
+        top,
+        layers=layers,
+        device=embedder.device,
+        is_excluded=is_excluded,
     )
 
 
-def _embed(
+def _check_model(source: VectorSource, embedder: ElmoEmbedder) -> None:
+    """Raise an `InputError` if another model made a file."""
+    sha256 = source.attributes.get("model_sha256")
+    if sha256 is not None and sha256 != embedder.content_sha256:
+        raise InputError(
+            f"{source.path}: made by the model {source.attributes.get('model')}, not "
+            f"by {embedder.files.name}. Embed and search with the same model."
+        )
+
+
+def _is_same_word(files: VectorFiles, token: str, neighbour: Neighbour) -> bool:
+    """Return whether a neighbour is a token in another case, or a form of its word."""
+    if neighbour.token.casefold() == token.casefold():
+        return True
+    # Some files fill the forms while they are read, so they are asked each time.
+    for source in files.sources:
+        word = source.forms.get(token)
+        if word:
+            return neighbour.word == word
+    return neighbour.word == token
+
+
+def _embed_queries(
     embedder: ElmoEmbedder,
     files: VectorFiles,
     queries: Sequence[Occurrence],
     layers: Layers | None,
 ) -> NDArray[np.floating]:
     """Return the vectors of queries, embedded as the files were: shape (Q, W)."""
-    source = next(
-        (each for each in files.sources if each.stored_layers is not None), None
-    )
-    if source is not None:
-        selection = Selection.from_attributes(
-            source.attributes | {"layers": source.stored_layers}
-        )
+    with_layers = [
+        source for source in files.sources if source.stored_layers is not None
+    ]
+    rows = None
+    if with_layers:
+        source = with_layers[0]
+        attributes = source.attributes | {"layers": source.stored_layers}
+        selection = Selection.from_attributes(attributes)
         rows = source.layer_rows(layers)
     elif layers is not None:
-        selection, rows = Selection(layers_text(layers)), None
+        selection = Selection(layers_text(layers))
     else:
         raise SettingsError(
-            f"{files.paths[0]}: unknown layer. Name it with --mean-layers."
+            Message(
+                "{path}: unknown layer",
+                remedy="Name it with {--mean-layers}.",
+                path=files.paths[0],
+            )
         )
     options: dict[str, Any] = asdict(selection)
-    embedded = embedder.embed_sentences(
-        (query.sentence for query in queries), **options
-    )
-    means = [mean_of(values, rows) for values in embedded]
-    if selection.pooling is None:
-        means = [mean[query.index] for mean, query in zip(means, queries, strict=True)]
-    return np.stack(means)
+    sentences = (query.sentence for query in queries)
+    vectors = []
+    for query, values in zip(
+        queries, embedder.embed_sentences(sentences, **options), strict=True
+    ):
+        mean = mean_of(values, rows)
+        vectors.append(mean if selection.pooling is not None else mean[query.index])
+    return np.stack(vectors)

@@ -25,24 +25,30 @@ def find_occurrences(
 ) -> dict[str, list[EmbeddedOccurrence]]:
     """Find the occurrences of words in files of tokens, in the order of the files.
 
-    `words` has the target word of each form, which is compared with the tokens; or with the target
-    words of the files, if these were not found by their forms. None is all target words.
+    Args:
+        files: Files of `open_occurrences` or `open_activations`.
+        words: Target word of each form. The forms are compared with the tokens; or the
+            words with the target words of a file, if it did not find these by their
+            forms. None is all target words of the files.
+        layers: As in `neighbours`.
+        ignore_case: Compare the forms with the tokens without regard to case.
     """
     files = as_files(files)
+    files.check_pooling(pooled=False)
     names = files.words if words is None else words.values()
     occurrences: dict[str, list[EmbeddedOccurrence]] = {name: [] for name in names}
     finder = TargetFinder(words or {}, ignore_case=ignore_case)
-    files.check_pooling(pooled=False)
     for vectors in files.read(layers):
         found = dict(enumerate(vectors.words))
         if words is not None and "match" not in vectors.source.attributes:
-            found = finder.find(
-                [vectors.record.tokens[each] for each in vectors.positions]
-            )
+            tokens = vectors.record.tokens
+            found = finder.find([tokens[position] for position in vectors.positions])
         for index, name in found.items():
             if words is None or name in occurrences:
-                occurrences.setdefault(name, []).append(_embedded(vectors, index))
-    if warning := finder.warning():
+                occurrence = _embedded_occurrence(vectors, index)
+                occurrences.setdefault(name, []).append(occurrence)
+    warning = finder.warning()
+    if warning:
         logger.warning("Warning: %s: %s", files.paths[0], warning)
     return occurrences
 
@@ -50,31 +56,39 @@ def find_occurrences(
 def find_word(
     files: VectorFiles, word: str, layers: Layers | None = None
 ) -> list[EmbeddedOccurrence]:
-    """Find a target word of the files in all its forms, or another word as it is written."""
+    """Find the occurrences of a word.
+
+    A target word of the files is found in all its forms, another word as it is written.
+    `layers` is as in `neighbours`.
+    """
+    files.check_pooling(pooled=False)
     by_word: list[EmbeddedOccurrence] = []
     by_form: list[EmbeddedOccurrence] = []
-    others = set[str]()  # words that may have been meant
-    files.check_pooling(pooled=False)
-    forms, initial = (word, normalize(word)), word[:1].lower()
+    similar_words = set[str]()  # words that may have been meant
+    forms = (word, normalize(word))
+    initial = word[:1].lower()
     for vectors in files.read(layers):
         for index, own_word in enumerate(vectors.words):
+            token = vectors.record.tokens[vectors.positions[index]]
             if own_word == word:
-                by_word.append(_embedded(vectors, index))
-            elif vectors.record.tokens[vectors.positions[index]] in forms:
-                by_form.append(_embedded(vectors, index))
+                by_word.append(_embedded_occurrence(vectors, index))
+            elif token in forms:
+                by_form.append(_embedded_occurrence(vectors, index))
             elif own_word[:1].lower() == initial:
-                others.add(own_word)
-    if not (found := by_word or by_form):
-        advice = did_you_mean(word, others)
+                similar_words.add(own_word)
+    if not by_word and not by_form:
+        advice = did_you_mean(word, similar_words)
         if "," in word:
             advice = " Name one word. A target word of `elmo usages` has all its forms."
         paths = ", ".join(map(str, files.paths))
         raise InputError(f"{paths}: {word!r} does not occur.{advice}")
-    return found
+    return by_word or by_form
 
 
-def _embedded(vectors: Vectors, index: int) -> EmbeddedOccurrence:
-    tokens, position = vectors.record.tokens, vectors.positions[index]
+def _embedded_occurrence(vectors: Vectors, index: int) -> EmbeddedOccurrence:
     return EmbeddedOccurrence(
-        tokens, position, vectors.location, vectors.vectors[index].copy()
+        sentence=vectors.record.tokens,
+        index=vectors.positions[index],
+        location=vectors.location,
+        vector=vectors.vectors[index].copy(),
     )

@@ -1,4 +1,4 @@
-"""Files of word vectors, whose suffix chooses their format."""
+"""Files of word vectors. The suffix chooses the format: see docs/word-vectors.md."""
 
 import gzip
 import io
@@ -20,85 +20,106 @@ from elmo_cli.model.vocabulary_files import read_words
 
 logger = logging.getLogger(__name__)
 
-
 TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")
-
-
 _METADATA: Final = ".metadata.tsv"
-
-
-# White space, and empty words, that a format cannot store.
-_WHITE_SPACE: Final = dict.fromkeys((*TEXT_SUFFIXES, ".bin"), r"\s|^$") | {
-    ".tsv": r"[^\S ]"
+_WHITE_SPACE: Final = {
+    **dict.fromkeys((*TEXT_SUFFIXES, ".bin"), re.compile(r"\s|^$")),
+    ".tsv": re.compile(r"[^\S ]"),
 }
-
+"""White space, and empty words, that a format cannot store."""
 
 Array = NDArray[np.float32]
-
-
 Counts = Sequence[int] | None
-
-
 OnProgress = Callable[[int], object]
 
 
-def _read_words(path: str | Path, output: Path) -> list[str]:
-    words = read_words(path)
-    if words == [""]:
-        raise InputError(f"{path}: no words. Write one word per line.")
-    takes_white_space = _suffix(output) in (*HDF5_SUFFIXES, ".npz")
-    for number, word in enumerate(words, start=1):
-        if word.split() != [word] and not takes_white_space:
-            problem = (
-                f"{word[:60]!r} has white space, which {output.suffix} cannot store"
-            )
-            raise InputError(f"{path}, line {number}: {problem}. Choose HDF5 or npz.")
-    return words
+def check_vectors_file(
+    path: Path, *sources: str | Path | None, overwrite: bool
+) -> None:
+    """Raise an `OutputError` unless vectors can be written to a path.
 
-
-def _check_output(path: Path, *sources: str | Path | None, overwrite: bool) -> None:
-    if _suffix(path) not in _WRITERS:
+    `sources` are the files that are read; None is no file.
+    """
+    suffix = _suffix(path)
+    if suffix not in _WRITERS:
         known = ".vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 or .h5"
         raise OutputNameError(
             f"{path}: unknown suffix {path.suffix!r}. Choose {known}."
         )
-    metadata = [path.with_suffix(_METADATA)] if _suffix(path) == ".tsv" else []
-    for file in (path, *metadata):
-        check_output(file, *sources, overwrite=overwrite)
+    check_output(path, *sources, overwrite=overwrite)
+    if suffix == ".tsv":
+        check_output(path.with_suffix(_METADATA), *sources, overwrite=overwrite)
+
+
+def read_words_for(output: Path, path: str | Path) -> list[str]:
+    """Read words, one per line.
+
+    Raises:
+        InputError: There are no words, or `output` cannot store one.
+    """
+    words = read_words(path)
+    if words == [""]:
+        raise InputError(f"{path}: no words. Write one word per line.")
+    if _suffix(output) in (*HDF5_SUFFIXES, ".npz"):
+        return words
+    for number, word in enumerate(words, start=1):
+        if word.split() != [word]:
+            raise InputError(
+                f"{path}, line {number}: {word[:60]!r} has white space, which "
+                f"{output.suffix} cannot store. Choose HDF5 or npz."
+            )
+    return words
+
+
+def write_word_vectors(
+    path: Path, words: Sequence[str], vectors: Array, counts: Counts = None
+) -> None:
+    """Write the vectors of words, shape (V, W), in the format of a path.
+
+    Args:
+        path: Path; an existing file is replaced.
+        words: V words. Log a warning for white space that the format cannot store.
+        vectors: Vectors. Log a warning if some are not finite.
+        counts: Numbers of occurrences of the words, which npz and tsv contain. None
+            writes no counts.
+    """
+    is_finite = np.isfinite(vectors).all(axis=1)
+    if not is_finite.all():
+        n_others = int((~is_finite).sum())
+        first = words[int(is_finite.argmin())]
+        logger.warning(
+            "Warning: %s: the vectors of %s are not finite (NaN or infinity), the "
+            "first of %r. Check the weights of the model.",
+            path,
+            counted(n_others, "word"),
+            first,
+        )
+    write = _WRITERS[_suffix(path)]
+    write(path, _without_white_space(path, words), vectors, counts)
 
 
 def _suffix(path: Path) -> str:
     """Return the suffix that chooses the format. `.gz` may follow a suffix of text."""
-    text = Path(path.name.removesuffix(".gz")).suffix
-    return text if text in TEXT_SUFFIXES else path.suffix
+    suffix = Path(path.name.removesuffix(".gz")).suffix
+    return suffix if suffix in TEXT_SUFFIXES else path.suffix
 
 
-def write(path: Path, words: Sequence[str], vectors: Array, counts: Counts) -> None:
-    """Write vectors in the format of a path. Log a warning if some are not finite."""
-    finite = np.isfinite(vectors).all(axis=1)
-    if not finite.all():
-        number, first = (
-            counted(int((~finite).sum()), "word"),
-            words[int(finite.argmin())],
-        )
-        problem = f"{number} are not finite (NaN or infinity), the first of {first!r}"
-        remedy = "Check the weights of the model."
-        logger.warning("Warning: %s: the vectors of %s. %s", path, problem, remedy)
-    _WRITERS[_suffix(path)](path, _as_lines(path, words), vectors, counts)
-
-
-def _as_lines(path: Path, words: Sequence[str]) -> Sequence[str]:
+def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
     """Replace white space in words, as in New_York, if the format cannot store it."""
-    pattern = _WHITE_SPACE.get(_suffix(path), "(?!)")
-    changed = [word[:60] for word in words if re.search(pattern, word)]
-    if changed:
-        shown = (
-            f"{counted(len(changed), 'word')} becomes _, for example in {changed[0]!r}"
-        )
-        logger.warning(
-            "Warning: %s: white space in %s. npz and HDF5 keep it.", path, shown
-        )
-    return [re.sub(pattern, "_", word) for word in words] if changed else words
+    pattern = _WHITE_SPACE.get(_suffix(path))
+    if pattern is None:
+        return words
+    changed = [word for word in words if pattern.search(word)]
+    if not changed:
+        return words
+    logger.warning(
+        "Warning: %s: white space in %s becomes _, for example in %r. npz and HDF5 "
+        "keep it.",
+        path,
+        counted(len(changed), "word"),
+        changed[0][:60],
+    )
+    return [pattern.sub("_", word) for word in words]
 
 
 def _write_hdf5(path: Path, _words: object, vectors: Array, _counts: object) -> None:
@@ -116,9 +137,8 @@ def _write_text(
         with io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as file:
             file.write(f"{len(words)} {vectors.shape[1]}\n")
             for word, row in zip(words, vectors, strict=True):
-                file.write(
-                    f"{word} {' '.join(f'{value:.6g}' for value in row.tolist())}\n"
-                )
+                numbers = " ".join(f"{value:.6g}" for value in row.tolist())
+                file.write(f"{word} {numbers}\n")
 
 
 def _write_binary(
@@ -133,30 +153,31 @@ def _write_binary(
 def _write_npz(
     path: Path, words: Sequence[str], vectors: Array, counts: Counts
 ) -> None:
-    optional: dict[str, Any] = {} if counts is None else {"counts": counts}
+    arrays: dict[str, Any] = {"words": words, "vectors": vectors}
+    if counts is not None:
+        arrays["counts"] = counts
     with replaced(path) as partial, open(partial, "wb") as file:
-        np.savez(file, words=words, vectors=vectors, **optional)
+        np.savez(file, **arrays)
 
 
 def _write_tsv(
     path: Path, words: Sequence[str], vectors: Array, counts: Counts
 ) -> None:
     # The Projector expects a header only if there is more than one column.
-    rows = (
-        [*words]
-        if counts is None
-        else ["word\tcount", *map("{}\t{}".format, words, counts)]
-    )
+    if counts is None:
+        rows = list(words)
+    else:
+        rows = ["word\tcount"]
+        rows += [f"{word}\t{n}" for word, n in zip(words, counts, strict=True)]
     names = path.with_suffix(_METADATA)
     with replaced(names) as metadata, replaced(path) as tensors:
         np.savetxt(tensors, vectors, "%.6g", "\t")
         metadata.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
-        names.unlink(
-            missing_ok=True
-        )  # Even a kill never leaves words next to other vectors.
+        # Even a kill never leaves words next to other vectors.
+        names.unlink(missing_ok=True)
 
 
-_WRITERS: Final[dict[str, Callable[..., None]]] = {
+_WRITERS: Final[dict[str, Callable[[Path, Sequence[str], Array, Counts], None]]] = {
     **dict.fromkeys(HDF5_SUFFIXES, _write_hdf5),
     **dict.fromkeys(TEXT_SUFFIXES, _write_text),
     ".bin": _write_binary,

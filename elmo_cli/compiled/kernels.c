@@ -1,12 +1,24 @@
-/* Kernels for inference: products with constant weights (kernels_product.h), steps of an LSTM, highways and
- * probabilities of words. fast_lstm.py and token_encoder.py have the formulas.
+/* Kernels for inference and training. This file includes all others, so that it is the only one to compile:
+ *
+ *   kernels.c                  cells of an LSTM's step, highways, tanh; then a whole step in float32
+ *   kernels_product.h          products with constant weights, once for each data type
+ *   kernels_tiles.h            the same products in bfloat16 by AMX
+ *   kernels_step_tiles.h       a whole step by AMX
+ *   kernels_steps.h            consecutive steps with their projections, in one call
+ *   kernels_probabilities.h    softmax over a vocabulary, without storing its logits
+ *   kernels_training.h         steps of an LSTM forwards and backwards, softmax over sampled words
+ *
+ * inference/fast_lstm.py and model/token_encoder.py have the formulas.
  *
  * The bits of a result depend on its own row alone, not on other rows or on the number of threads.
  *
- * Each function takes a structure of numbers and addresses, 8 bytes each. Each thread of OpenMP runs it and
- * does its share of the work: see `run`, which uses the library that torch has loaded. Vectors are types of
- * GCC and Clang, with 16 values for AVX-512, 8 for AVX2 and 4 for NEON. Compilers can vectorize the loops
- * over single values.
+ * Each function that Python calls takes one structure of numbers and addresses, 8 bytes each, which is called
+ * `s`. structures.py declares the same structures. A test compares the names, the order and the types of their
+ * fields, and finds the functions by their argument `const struct NAME *s`.
+ *
+ * Each thread of OpenMP runs a function and does its share of the work: see `run`, which uses the library that
+ * torch has loaded. Vectors are types of GCC and Clang, with 16 values for AVX-512, 8 for AVX2 and 4 for NEON.
+ * Compilers can vectorize the loops over single values.
  */
 
 #include <stdint.h>
@@ -175,7 +187,7 @@ void highway(const struct highway *s)
     }
 }
 
-/* Hyperbolic tangent, in place. */
+/* Hyperbolic tangent of n rows, in place. */
 struct values {
     int64_t n, dim;
     float *values;
@@ -233,7 +245,9 @@ struct strides {
 
 /* Product of n rows: out = inputs W^T + bias, at most `clip` in size.
  *
- * inputs: (n, n_units). out: n rows of out_dim values, in blocks of 4 BLOCK.
+ * A unit is 4 bytes: one value of float32, or two of bfloat16. So `float *` is the address of units here.
+ *
+ * inputs: (n, n_units). out: n rows of out_dim values, in blocks of 4 BLOCK, at `strides`.
  * weights: panels, (outputs / PANEL, n_units, PANEL), with zeros to fill the last panel.
  * bias: out_dim values with the same zeros, or NULL. */
 struct product {

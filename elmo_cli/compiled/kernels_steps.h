@@ -1,4 +1,5 @@
-/* Steps of a layer over a trie, one after the other, in one call from Python. fast_lstm.py has the formulas. */
+/* Steps of a layer over a trie, one after the other, in one call from Python.
+ * inference/fast_lstm.py has the formulas, inference/trie.py the trie. */
 
 extern void GOMP_barrier(void);
 

@@ -1,5 +1,5 @@
 /* Kernels for training: the elementwise work of an LSTM's step forwards and backwards, and a softmax.
- * packed_lstm.py and loss.py have the formulas. Gates are in the order i, j, f, o: (n, 4 D). Other tensors of
+ * inference/packed_lstm.py and training/loss.py have the formulas. Gates are in the order i, j, f, o: (n, 4 D). Other tensors of
  * an LSTM are (n, D).
  */
 

@@ -1,4 +1,4 @@
-"""Activations of a file for a `DataLoader` of torch."""
+"""Activations of a file as a `Dataset` of torch, for its `DataLoader`."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ from elmo_cli.outputs.reader import open_activations
 class ActivationsDataset(Dataset[Tensor]):
     """Records of a file of activations, each read on access.
 
-    Map-style: it has a length and can be shuffled. It can be pickled, and each worker opens
-    the file for itself. Records differ in their number of tokens, so a batch of more than one
-    requires a `collate_fn`, such as `list`.
+    Map-style: it has a length and can be shuffled. It can be pickled, and each worker
+    opens the file for itself. Records differ in their number of tokens, so a batch of
+    more than one requires a `collate_fn`, such as `list`.
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Open the file; see `open_activations`."""
+        """Open a file of `elmo embed`, or a folder of `elmo distribute`."""
         self.activations = open_activations(path)
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
 """Component `elmo` of a spaCy pipeline, which gives the tokens of documents their vectors.
 
-spaCy finds it by the entry point `spacy_factories`, so that `nlp.add_pipe("elmo")` needs no import.
+spaCy finds it by the entry point `spacy_factories`, so that `nlp.add_pipe("elmo")`
+needs no import.
 """
 
 from collections.abc import Iterable, Iterator
@@ -53,8 +54,9 @@ class ElmoComponent:
     ) -> Iterator[Doc]:
         """Embed a stream of documents, in its order, one window of sentences at a time.
 
-        Each document gets `doc.tensor`, float32, shape (T, W), zero for white space, and the
-        hooks. spaCy passes `batch_size`, which has no effect: windows are counted in tokens.
+        Each document gets `doc.tensor`, float32, shape (T, W), zero for white space,
+        and the hooks. spaCy passes `batch_size`, which has no effect: windows are
+        counted in tokens.
         """
         embedded = per_item(
             docs,
@@ -111,8 +113,9 @@ Language.factory(
 def add_hooks(doc: Doc) -> None:
     """Use `doc.tensor` for the vectors and similarities of a document.
 
-    A document that was read from bytes, or comes from another process (`n_process`), still has
-    its tensor but has lost the hooks. Without them, spaCy treats tokens of one form as equal.
+    A document that was read from bytes, or comes from another process (`n_process`),
+    still has its tensor but has lost the hooks. Without them, spaCy treats tokens of
+    one form as equal.
     """
     similarity = {"similarity": _similarity, "has_vector": _has_vector}
     doc.user_token_hooks.update(vector=_token_vector, **similarity)

@@ -34,8 +34,8 @@ class ElmoVectorizer(
 ):
     """Transformer of texts into the rows of a matrix.
 
-    Nothing is fitted: `fit` only checks the parameters, and `transform` works without it.
-    The model is loaded on first use, and pickles and clones do not contain it.
+    Nothing is fitted: `fit` only checks the parameters, and `transform` works without
+    it. The model is loaded on first use, and pickles and clones do not contain it.
     """
 
     def __init__(
@@ -54,8 +54,8 @@ class ElmoVectorizer(
 
         Args:
             model, batch_tokens, device: As in `ElmoEmbedder`.
-            layers, mix, gamma, pooling, tokenizer: As in `ElmoEmbedder.encode`; several layers
-                are concatenated.
+            layers, mix, gamma, pooling, tokenizer: As in `ElmoEmbedder.encode`; several
+                layers are concatenated.
         """
         self.model = model
         self.layers = layers
@@ -72,7 +72,7 @@ class ElmoVectorizer(
         """Check the parameters.
 
         Raises:
-            ElmoError: See `transform`.
+            ElmoError: The model is missing, or a parameter is invalid.
         """
         self._embed([])
         return self
@@ -84,31 +84,38 @@ class ElmoVectorizer(
             texts: n strings, which are tokenized, or lists of tokens.
 
         Returns:
-            float32, shape (n, W), one row per text; zeros for a text without tokens. For L layers
-            (n, L * W), with W / 2 in place of W for `word_emb`.
+            float32, shape (n, W), one row per text; zeros for a text without tokens.
+            For L layers (n, L * W), with W / 2 in place of W for `word_emb`.
 
         Raises:
-            ElmoError: A text is neither a string nor a list, the model is missing, or a parameter
-                is invalid.
+            ElmoError: A text is neither a string nor a list, the model is missing, or a
+                parameter is invalid.
         """
         return self._embed(texts)
 
     def _embed(self, texts: Iterable[str | Sequence[str]]) -> NDArray[np.float32]:
-        """Embed texts. After `set_output`, `transform` returns tables, and this method an array."""
+        """Embed texts.
+
+        After `set_output`, `transform` returns tables, and this method still an array.
+        """
         if getattr(check_batch(texts, "texts"), "ndim", 1) != 1:
-            remedy = 'Choose a column: in a ColumnTransformer, "text" and not ["text"].'
             raise InputError(
-                f"texts: expected a list or a column, found a table. {remedy}"
+                "texts: expected a list or a column, found a table. Choose a column: in "
+                'a ColumnTransformer, "text" and not ["text"].'
             )
         if self.pooling is None:
             raise InputError("pooling None: expected mean, max, first or last")
-        names = ("layers", "mix", "gamma", "pooling", "tokenizer")
-        settings = {name: getattr(self, name) for name in names}
         listed: list[Any] = list(texts)
-        vectors: Any = self._load().encode(listed, **settings)
-        rows: NDArray[np.float32] = vectors.reshape(
-            len(listed), int(np.prod(vectors.shape[1:]))
+        vectors: Any = self._load().encode(
+            listed,
+            layers=self.layers,
+            mix=self.mix,
+            gamma=self.gamma,
+            pooling=self.pooling,
+            tokenizer=self.tokenizer,
         )
+        width = int(np.prod(vectors.shape[1:]))
+        rows: NDArray[np.float32] = vectors.reshape(len(listed), width)
         return rows
 
     @property
@@ -116,14 +123,20 @@ class ElmoVectorizer(
         return int(self._embed([]).shape[1])
 
     def _load(self) -> "ElmoEmbedder":
-        """Return the embedder, reloaded if a parameter that it depends on has changed."""
+        """Return the embedder, reloaded if one of its parameters has changed."""
         from elmo_cli.embedder import ElmoEmbedder
 
-        names = ("model", "batch_tokens", "device")
-        settings: dict[str, Any] = {name: getattr(self, name) for name in names}
-        if getattr(self, "_loaded", (None, None))[0] != settings:
-            self._loaded = (settings, ElmoEmbedder(**settings))
-        return self._loaded[1]
+        settings: dict[str, Any] = {
+            "model": self.model,
+            "batch_tokens": self.batch_tokens,
+            "device": self.device,
+        }
+        # A clone or a pickle has no `_loaded`.
+        loaded_settings, embedder = getattr(self, "_loaded", (None, None))
+        if embedder is None or loaded_settings != settings:
+            embedder = ElmoEmbedder(**settings)
+            self._loaded = (settings, embedder)
+        return embedder
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
@@ -137,5 +150,6 @@ class ElmoVectorizer(
         tags.requires_fit = False
         tags.input_tags.string = True
         tags.input_tags.two_d_array = False
-        tags.transformer_tags.preserves_dtype = []  # The vectors are float32 for any input.
+        # The vectors are float32 for any input.
+        tags.transformer_tags.preserves_dtype = []
         return tags

@@ -27,8 +27,8 @@ def exclude_words(model: LanguageModel, log_p: Tensor, *words: str) -> Tensor:
 def most_probable(model: LanguageModel, log_p: Tensor, top: int) -> list[Candidate]:
     """Return the `top` most probable words by log probabilities, shape (V,).
 
-    Equally probable words keep the order of the vocabulary. Words with the probability 0
-    are no candidates.
+    Equally probable words keep the order of the vocabulary. Words with the probability
+    0 are no candidates.
     """
     least = log_p.topk(min(top, len(log_p))).values[-1]
     near = (log_p >= least).nonzero()[:, 0]

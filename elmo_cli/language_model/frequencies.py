@@ -1,7 +1,8 @@
 """Log frequencies of words: log2 of the share of a word among all words, in bits.
 
-They come from a file of counts, or are estimated from the ranks in a model's vocabulary.
-The frequency of a word in a text does not depend on the punctuation around it.
+They come from a file of counts, or are estimated from the ranks in a model's
+vocabulary. The frequency of a word in a text does not depend on the punctuation around
+it.
 """
 
 import math
@@ -15,9 +16,9 @@ from elmo_cli.text.tokenizers import normalize
 def estimate_frequencies(vocabulary: Vocabulary) -> dict[str, float]:
     """Estimate the log frequency of each word of a vocabulary from its rank.
 
-    The words are in the order of their counts. A share that is log-uniform in the rank r,
-    from 0, is `log((r + 2) / (r + 1)) / log(V + 1)`: Zipf's law, as in the sampled softmax
-    of training.
+    The words are in the order of their counts. A share that is log-uniform in the rank
+    r, from 0, is `log((r + 2) / (r + 1)) / log(V + 1)`: Zipf's law, as in the sampled
+    softmax of training.
     """
     total = math.log(len(vocabulary) + 1)
     return {

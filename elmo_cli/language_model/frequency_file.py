@@ -33,10 +33,11 @@ _WITH_COMMAS: Final = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 def read_frequencies(path: str | Path) -> dict[str, float]:
     """Read the log frequencies of words from a file of counts.
 
-    Two of the columns, separated by tabs, semicolons, commas or spaces, are a word and its
-    count. The header names them, as in SUBTLEX, or else they are the first column of words
-    and the first of numbers other than ranks. A count can be any number, such as one per
-    million words, also `1,100` and `3,5`. A word with the count 0 has no log frequency.
+    Two of the columns, separated by tabs, semicolons, commas or spaces, are a word and
+    its count. The header names them, as in SUBTLEX, or else they are the first column
+    of words and the first of numbers other than ranks. A count can be any number, such
+    as one per million words, also `1,100` and `3,5`. A word with the count 0 has no log
+    frequency.
     """
     counts: dict[str, float] = {}
     for word, number in _read_counts(path):

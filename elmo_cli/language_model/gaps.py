@@ -6,9 +6,9 @@ were independent given the word w, Bayes' rule would give
     p(w | l, r)  is proportional to  p(w | l) p(w | r) / p(w)
 
 The two log probabilities are added, the log probability of the word by itself is
-subtracted, and the result is normalized over the vocabulary. The model does not know p(w).
-A vocabulary by falling count approximates it: p(w) is taken to be log-uniform in the word's
-rank, as in the sampled softmax of training.
+subtracted, and the result is normalized over the vocabulary. The model does not know
+p(w). A vocabulary by falling count approximates it: p(w) is taken to be log-uniform in
+the word's rank, as in the sampled softmax of training.
 """
 
 import re

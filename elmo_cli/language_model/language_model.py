@@ -1,8 +1,8 @@
 """The class `LanguageModel`: log probabilities of tokens, by a biLM with its softmax.
 
-The forward direction predicts every token and `</S>`, each from the tokens before it. The
-backward direction predicts every token and `<S>`, each from the tokens after it. A token
-that is not in the vocabulary counts as the word `<UNK>`.
+The forward direction predicts every token and `</S>`, each from the tokens before it.
+The backward direction predicts every token and `<S>`, each from the tokens after it. A
+token that is not in the vocabulary counts as the word `<UNK>`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -62,8 +62,8 @@ class Predictions(NamedTuple):
     log_p: NDArray[np.float64]
     """Natural log probabilities, shape (D, T + 1).
 
-    The forward direction ends with the one of `</S>`, the backward direction begins with
-    the one of `<S>`.
+    The forward direction ends with the one of `</S>`, the backward direction begins
+    with the one of `<S>`.
     """
     entropy: NDArray[np.float64] | None
     """Entropy of each prediction, shape (D, T + 1); None unless it was requested."""
@@ -100,8 +100,8 @@ class LanguageModel:
                 `ElmoEmbedder`.
             vocabulary_file, softmax_file: Words and weights of the softmax. None is
                 vocab.txt and softmax.hdf5 next to the weights.
-            precision: Precision of the biLM. The softmax is float32, or bfloat16 too with
-                AMX.
+            precision: Precision of the biLM. The softmax is float32, or bfloat16 too
+                with AMX.
 
         Raises:
             ElmoError: The model, its softmax or the device is missing or invalid.
@@ -183,12 +183,12 @@ class LanguageModel:
         """Score a stream of sentences, in its order.
 
         Args:
-            sentences: Raw texts or lists of tokens, without boundaries; read one window at
-                a time.
+            sentences: Raw texts or lists of tokens, without boundaries; read one window
+                at a time.
             batch_size: Sentences per batch; it has an effect with carried state only.
-            is_ready: Return whether the next sentence can be read without waiting. If it
-                returns False, the sentences so far are computed first, unless the state is
-                carried over. By default, windows are always filled.
+            is_ready: Return whether the next sentence can be read without waiting. If
+                it returns False, the sentences so far are computed first, unless the
+                state is carried over. By default, windows are always filled.
 
         Returns:
             An iterator over one score per sentence.
@@ -222,12 +222,13 @@ class LanguageModel:
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[_Result]:
-        """Compute one result per sentence of a stream, in its order, from the top layer.
+        """Compute one result per sentence of a stream from the top layer, in order.
 
         Args:
             sentences, batch_size, is_ready: As in `score`.
-            compute: Function of the sentences of a batch, none empty, and their top layer
-                with boundaries, float, shape (N, D P). It returns one result per sentence.
+            compute: Function of the sentences of a batch, none empty, and their top
+                layer with boundaries, float, shape (N, D P). It returns one result per
+                sentence.
             empty: Result of a sentence without tokens.
             directions: The D directions to run: 0 is forward, 1 is backward.
         """
@@ -255,7 +256,7 @@ class LanguageModel:
         *,
         with_entropy: bool = False,
     ) -> Iterator[Predictions]:
-        """Predict the tokens of a batch from its top layer; yield one result per sentence.
+        """Predict the tokens of each sentence of a batch from its top layer.
 
         Args:
             sentences, top, directions: As `compute_batches` has them.
@@ -307,8 +308,9 @@ class LanguageModel:
         Args:
             texts: B lists of tokens.
             backward: Read from the last token to the first, to predict the word before.
-            state: State to start each text from; only the one of the direction is used, and
-                no text may be empty. None starts each text at the boundary of a sentence.
+            state: State to start each text from; only the one of the direction is used,
+                and no text may be empty. None starts each text at the boundary of a
+                sentence.
 
         Returns:
             Contexts of the next word, float, shape (B, P), and the state at the end of

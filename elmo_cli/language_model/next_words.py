@@ -50,8 +50,8 @@ def predict_words(
 
     Args:
         model: Language model.
-        texts: Raw texts or lists of tokens, with `___` for a word to predict. An empty list
-            is the start (or end) of a sentence.
+        texts: Raw texts or lists of tokens, with `___` for a word to predict. An empty
+            list is the start (or end) of a sentence.
         top: Number of words, at most the size of the vocabulary.
         backward: Predict the word before each text; a gap uses both directions.
         with_unknown: Include `<UNK>` among the words after a text.
@@ -103,6 +103,6 @@ def _in_gaps(model: LanguageModel, texts: list[Sentence]) -> Iterator[Tensor]:
 def _beside(
     model: LanguageModel, texts: list[Sentence], *, backward: bool
 ) -> Iterator[Tensor]:
-    """Yield the log probability, shape (V,), of every word after each text, or before."""
+    """Yield the log probabilities, shape (V,), of all words after or before a text."""
     contexts, _ = model.read(texts, backward=backward)
     yield from model.softmax.of_words(contexts)

@@ -1,7 +1,7 @@
 """Minimal pairs: whether the acceptable sentence of a pair is the more probable one.
 
-The surprisal of a sentence is the sum over its tokens and its end, or, backward, its start.
-A tie counts as half.
+The surprisal of a sentence is the sum over its tokens and its end, or, backward, its
+start. A tie counts as half.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -100,8 +100,8 @@ class PairTable:
         if len(self.columns) != 2:
             raise SettingsError(
                 Message(
-                    "{--pairs} {names}: name two columns, separated by a comma, such as "
-                    "good,bad.",
+                    "{--pairs} {names}: name two columns, separated by a comma, such "
+                    "as good,bad.",
                     names=",".join(self.columns),
                 )
             )
@@ -131,7 +131,7 @@ class PairTable:
         *,
         direction: Direction = "forward",
     ) -> Iterator[ScoredRecord[Pair]]:
-        """Yield the pair of each record of `reading`, with the columns that the row repeats.
+        """Yield the pair of each record of `reading`, with the columns to repeat.
 
         `tokenizer` is the one of the records. `batch_size` and `is_ready` are as in
         `LanguageModel.score`.
@@ -187,7 +187,7 @@ class PairTable:
         return record._replace(columns=kept)
 
     def _repeated(self, chosen: Sequence[str]) -> list[str]:
-        """Return the columns that rows repeat: the chosen ones, and the one of the group."""
+        """Return the columns that rows repeat: the chosen ones and the group's."""
         names = [*chosen] if self.group is None else [*chosen, self.group]
         return list(dict.fromkeys(names))
 

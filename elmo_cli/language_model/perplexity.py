@@ -1,8 +1,8 @@
 """Perplexity of texts.
 
 It is exp of the mean negative log probability of all predictions: each token, and one
-boundary per sentence. `<UNK>` counts as a word, so perplexities of different vocabularies
-cannot be compared.
+boundary per sentence. `<UNK>` counts as a word, so perplexities of different
+vocabularies cannot be compared.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ class Perplexity:
     """Number of sentences with tokens; the others are not predicted."""
     tokens: int
     predictions: int
-    """Number of predictions per direction: every token, and one boundary per sentence."""
+    """Number of predictions per direction: tokens, and one boundary per sentence."""
     unknown: float
     """Share of the tokens that are not in the vocabulary."""
     all_words: Perplexities

@@ -57,9 +57,10 @@ def sample_sentences(
         text: Raw text or tokens to continue, perhaps none.
         n_samples: Number of sentences.
         backward: Put words before the text instead of after it.
-        temperature: Divisor of the logits. Below 1, probable words become more probable;
-            above 1, less.
-        seed: Seed of all random numbers. A sample depends only on it and on its own number.
+        temperature: Divisor of the logits. Below 1, probable words become more
+            probable; above 1, less.
+        seed: Seed of all random numbers. A sample depends only on it and on its own
+            number.
         max_words: Maximum number of added words; a sentence that ends is shorter.
 
     Returns:

@@ -1,7 +1,7 @@
 """Softmax over the whole vocabulary: log probabilities of words in contexts.
 
-A vocabulary has up to 800,000 words, so its vectors and the logits of many predictions are
-never in memory together.
+A vocabulary has up to 800,000 words, so its vectors and the logits of many predictions
+are never in memory together.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,8 @@ HELD_BYTES: Final = 2**30
 class FullSoftmax:
     """Softmax of a file. Logits are float32, and sums are float64 (on MPS float32).
 
-    With AMX, `precision` bfloat16 multiplies in bfloat16. Every other precision is float32.
+    With AMX, `precision` bfloat16 multiplies in bfloat16. Every other precision is
+    float32.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class FullSoftmax:
         device: torch.device,
         precision: Precision = "float32",
     ) -> None:
-        """Check the file, and load it unless the device is a CPU and it is too large."""
+        """Check the file, and load it on a GPU, or if it is not too large."""
         check_softmax(path, n_words, dim)
         self._path = path
         self._n_words = n_words
@@ -73,8 +74,8 @@ class FullSoftmax:
             with_entropy: Compute the entropies of the distributions over all words too.
 
         Returns:
-            Natural logarithms, float64, shape (1, N), on the CPU. With the entropies as the
-            second row, the shape is (2, N).
+            Natural logarithms, float64, shape (1, N), on the CPU. With the entropies as
+            the second row, the shape is (2, N).
         """
         contexts = contexts.float()
         targets = targets.to(self._device)
@@ -146,7 +147,7 @@ class FullSoftmax:
             yield from logits.log_softmax(dim=1)
 
     def _layers(self) -> Iterator[LogitLayer]:
-        """Yield the layers of all words in their order, from memory or from the file."""
+        """Yield the layers of all words in order, from memory or from the file."""
         if self._held:
             yield from self._held
             return

@@ -1,10 +1,10 @@
-"""File of a softmax, softmax.hdf5: one vector and one bias per word that a biLM predicts.
+"""File of a softmax, softmax.hdf5: a vector and a bias per word that a biLM predicts.
 
     softmax/W    (V, P)    float32 or float16; V words, P the projection_dim
     softmax/b    (V,)
 
-The published models have this file next to their weights, for both directions. Safetensors
-have these names too. The rows are in the order of the vocabulary.
+The published models have this file next to their weights, for both directions.
+Safetensors have these names too. The rows are in the order of the vocabulary.
 """
 
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
 
 
 def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
-    """Read the vectors, shape (N, P), of words by their indices, from a checked softmax."""
+    """Read the vectors of words, shape (N, P), by their indices."""
     # Consecutive words are read together.
     starts = np.flatnonzero(np.diff(words) != 1) + 1
     runs = np.split(words, starts)

@@ -29,7 +29,7 @@ class LogitLayer(NamedTuple):
 
 
 def softmax_kernel(dtype: torch.dtype, name: str = "probabilities") -> str | None:
-    """Return the name of a function in C that multiplies values of a data type, or None.
+    """Return the name of the function in C for values of a data type, or None.
 
     `name` is `probabilities` or `logits`.
     """
@@ -49,7 +49,7 @@ def log_probabilities(
     *,
     with_entropy: bool = False,
 ) -> Tensor:
-    """Compute log probabilities as `FullSoftmax.of_targets` does, with packed layers."""
+    """Compute log probabilities as `FullSoftmax.of_targets` does, in C."""
     kernel = softmax_kernel(dtype)
     assert kernel is not None
     n = len(targets)
@@ -86,7 +86,7 @@ def log_probabilities(
 
 
 def bfloat16_logits(contexts: Tensor, layer: LogitLayer) -> Tensor:
-    """Multiply contexts, shape (N, P), to logits, float32, shape (N, R), in bfloat16."""
+    """Multiply contexts, (N, P), to logits, float32, (N, R), in bfloat16."""
     kernel = softmax_kernel(torch.bfloat16, "logits")
     assert kernel is not None
     weight = layer.multiply.weight

@@ -1,7 +1,7 @@
-"""Surprisal of the tokens of sentences, in bits: -log2 of the probability in its context.
+"""Surprisal of the tokens of sentences, in bits: -log2 of their probabilities.
 
-A token that is not in the vocabulary has the surprisal of `<UNK>`, which covers all unknown
-words.
+A token that is not in the vocabulary has the surprisal of `<UNK>`, which covers all
+unknown words.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -61,7 +61,8 @@ def measure_surprisal(
     Args:
         model: Language model.
         sentences, batch_size: As in `LanguageModel.score`.
-        backward: Predict each token from the tokens after it instead of those before it.
+        backward: Predict each token from the tokens after it instead of those before
+            it.
         with_entropy: Compute the entropy of each prediction too.
 
     Yields:
@@ -99,8 +100,8 @@ def measure_directions(
         model, sentences, with_entropy: As in `measure_surprisal`.
         batch_size, is_ready: As in `LanguageModel.score`.
         direction: `forward`, `backward` or `both`, in this order.
-        with_boundary: Include the surprisal of `</S>` after the tokens, or, backward, of
-            `<S>` before them.
+        with_boundary: Include the surprisal of `</S>` after the tokens, or, backward,
+            of `<S>` before them.
     """
     check_type("model", model, LanguageModel, "a LanguageModel")
     directions = DIRECTION_NUMBERS[direction]
@@ -149,7 +150,8 @@ def _of_tokens(
     """Remove the boundary from values of predictions: (D, T + 1) becomes (D, T)."""
     rows = []
     for direction, row in zip(directions, values, strict=True):
-        # The forward direction predicts the boundary last, the backward direction first.
+        # The forward direction predicts the boundary last, the backward direction
+        # first.
         rows.append(row[:-1] if direction in FORWARD else row[1:])
     return np.stack(rows)
 

@@ -1,8 +1,8 @@
 """Table of the surprisal of units: tokens, words or regions.
 
-The surprisal of a unit is the sum over its tokens. Next to it stands what else predicts the
-reading time of a word: its length and its log frequency, from `frequencies`. Minus this is
-the surprisal of the word without a context.
+The surprisal of a unit is the sum over its tokens. Next to it stands what else predicts
+the reading time of a word: its length and its log frequency, from `frequencies`. Minus
+this is the surprisal of the word without a context.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -80,8 +80,8 @@ class SurprisalTable:
     direction: Direction = "forward"
     with_entropy: bool = False
     frequencies: Mapping[str, float] | None = None
-    """Log frequencies of words, in bits, from `read_frequencies`. None estimates them from
-    the ranks in the vocabulary; the name of their column says so."""
+    """Log frequencies of words, in bits, from `read_frequencies`. None estimates them
+    from the ranks in the vocabulary; the name of their column says so."""
     with_regions: bool = False
     """Add the region of each word or token."""
 
@@ -105,7 +105,7 @@ class SurprisalTable:
         return names
 
     def row(self, unit: UnitSurprisal) -> list[object]:
-        """Return the row of a unit: the length is the number of characters of its text."""
+        """Return the row of a unit. The length is its number of characters."""
         row: list[object] = [unit.number, unit.text]
         if self.unit != "token":
             row.append(unit.n_tokens)
@@ -126,7 +126,7 @@ class SurprisalTable:
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[ScoredRecord[list[UnitSurprisal]]]:
-        """Measure the units of a stream of records, whose texts have the words or regions.
+        """Measure the units of a stream of records.
 
         `batch_size` and `is_ready` are as in `LanguageModel.score`.
         """
@@ -260,8 +260,8 @@ def measure_units(
 
     Args:
         model: Language model.
-        texts: Raw texts, in which `|` separates regions; or lists, of words if words are
-            measured, each of which is tokenized by itself, or else of tokens.
+        texts: Raw texts, in which `|` separates regions; or lists, of words if words
+            are measured, each of which is tokenized by itself, or else of tokens.
         by: `word`, as white space separates them, `region` or `token`.
         direction: `forward`, `backward` or `both`, in this order.
         with_entropy: Measure the entropy where each unit begins.

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from elmo_cli import ElmoError
-from elmo_cli.analysis.change import MEASURES, Change, adjust_p, measure_change
+from elmo_cli.analysis.change import Change, adjust_p, measure_change
+from elmo_cli.analysis.change_measures import MEASURES
 from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.targets import read_targets
 from tests.support.commands import TINY, elmo
@@ -193,7 +194,7 @@ def test_files_that_do_not_fit_are_refused() -> None:
             "old.hdf5",
             "new.hdf5",
             None,
-            r"old\.hdf5 and new\.hdf5 cannot be read together: --state",
+            r"old\.hdf5 and new\.hdf5 cannot be read together: state",
         ),
         ("m.npz", "narrow.npz", None, r"the vectors have the widths 4 and 5\."),
         ("m.npz", "lines.npz", None, f"^lines{per_line}"),

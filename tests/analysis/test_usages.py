@@ -38,7 +38,7 @@ TEXT = "The bank lent\nno word\n\nbanks and a bank\nThe bank lent\nit saw\nthe e
 WORDS = {"bank": "bank", "banks": "bank", "saw": "see", "fish": "fish"}
 POSITIONS = [[1], [], [], [0, 3], [1], [1], [3]]
 COUNTS = {"bank": 5, "see": 1, "fish": 0}
-FORMATS = pytest.mark.parametrize("name", ["u.hdf5", "u.npz", "u.parquet", "u.jsonl"])
+FORMATS = pytest.mark.parametrize("name", ["u.hdf5", "u.parquet"])
 
 
 pytestmark = pytest.mark.usefixtures("corpus")
@@ -111,8 +111,8 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
             assert_allclose(each.vector, last[location, each.index], atol=2e-6)
 
 
-@pytest.mark.parametrize("name", ["u.parquet", "u.jsonl"])
-def test_a_table_has_one_row_per_occurrence(name: str) -> None:
+def test_a_table_has_one_row_per_occurrence() -> None:
+    name = "u.parquet"
     embed("text.txt", "all.hdf5", output_format="all", layout="packed")
     with open_activations("all.hdf5") as file:
         vectors = np.array(
@@ -149,20 +149,6 @@ def test_a_table_has_one_row_per_occurrence(name: str) -> None:
             (found, *_) = opened.read()
             mean = vectors[0, 1:].mean(axis=0) if layers == "all" else vectors[0, 2]
             assert_allclose(found.vectors[0], mean, atol=2e-6)
-
-
-@pytest.mark.parametrize(("layers", "n_axes"), [("top", 2), ("all", 3)])
-def test_npz_has_one_matrix_per_word(layers: str, n_axes: int) -> None:
-    usages("text.txt", "usages.npz", layers=layers)
-    embed("text.txt", "all.hdf5", output_format=layers, layout="packed")
-    with np.load("usages.npz") as arrays, open_activations("all.hdf5") as everything:
-        assert list(arrays) == ["bank", "see", "fish"]
-        lines = zip(everything, POSITIONS, strict=True)
-        rows = [np.swapaxes(values, 0, -2)[positions] for values, positions in lines]
-        assert arrays["bank"].ndim == n_axes
-        assert_allclose(arrays["bank"], np.concatenate([*rows[:5], rows[6]]), atol=2e-6)
-        assert_allclose(arrays["see"], rows[5], atol=2e-6)
-        assert arrays["fish"].shape == (0, *arrays["bank"].shape[1:])
 
 
 @FORMATS
@@ -206,10 +192,10 @@ def test_a_stopped_run_resumes_with_all_counts(layout: str) -> None:
     assert_same_file("u.hdf5", "whole.hdf5")
     again = usages("long.txt", "u.hdf5", layout=layout)
     assert (again.summary.was_complete, again.counts) == (True, counts)
-    with pytest.raises(ElmoError, match=r"other options: --words \("):
+    with pytest.raises(ElmoError, match=r"other options: words \("):
         usages("long.txt", "u.hdf5", {"bank": "bank"}, layout=layout)
     with pytest.raises(
-        ElmoError, match=r"other options: --match \(none, not form, ignore case\)"
+        ElmoError, match=r"other options: match \(none, not form, ignore case\)"
     ):
         usages("long.txt", "u.hdf5", ignore_case=True, layout=layout)
     # The counts of a run over another text are forgotten.
@@ -229,17 +215,13 @@ ANIMALS = {"mouse": "mouse", "see": "see", "saw": "saw"}
 
 
 def assert_found(name: str, expected: dict[str, list[tuple[int, int]]]) -> None:
-    """Assert the line and position of each occurrence; in npz, which has none, their number."""
+    """Assert the line and position of each occurrence."""
     with open_occurrences(name) as files:
         words = find_occurrences(files)
     found = {
         word: [(each.location.number, each.index) for each in words[word]]
         for word in words
     }
-    if name.endswith("npz"):
-        found, expected = (
-            {w: [(len(at), 0)] for w, at in d.items()} for d in (found, expected)
-        )
     assert {word: at for word, at in found.items() if words[word]} == expected
 
 
@@ -291,7 +273,7 @@ def test_change_requires_the_match_of_both_files() -> None:
         "\nError: form.hdf5: not made with --match lemma, or without a record"
         in result.stderr
     )
-    with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with --match form, or "):
+    with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
     with pytest.raises(ElmoError, match=r"^match 'lemmas': expected form or lemma\.$"):
         usages("t.conllu", "u.hdf5", match="lemmas")
@@ -348,9 +330,9 @@ def test_typographic_target_words_are_found_in_either_form() -> None:
         ("w", "whitespace", ["’s"]),
     ):
         more = ("--words", "words.txt", "--model", TINY, "--tokenizer", tokenizer)
-        result = elmo("usages", "raw.txt", f"{name}.jsonl", *more)
+        result = elmo("usages", "raw.txt", f"{name}.parquet", *more)
         assert f"’s: {len(forms)} occurrence" in result.stderr
-        rows = read_rows(f"{name}.jsonl")
+        rows = read_rows(f"{name}.parquet")
         assert [(row["word"], row["form"]) for row in rows] == [
             ("’s", form) for form in forms
         ]
@@ -366,26 +348,6 @@ def test_the_command_prints_the_number_of_occurrences() -> None:
         "Wrote u.parquet: 6 occurrences in 7 lines\n"
     )
     assert "vector" in read_rows("u.parquet")[0]
-    command = (
-        "usages",
-        "-",
-        "-",
-        "--words",
-        "targets.txt",
-        "--format",
-        "jsonl",
-        "--model",
-        TINY,
-    )
-    result = elmo(*command, "-q", stdin=TEXT)
-    assert [json.loads(line)["line"] for line in result.stdout.splitlines()] == [
-        1,
-        4,
-        4,
-        5,
-        6,
-        7,
-    ]
 
 
 @each_example(__file__)

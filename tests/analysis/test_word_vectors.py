@@ -228,7 +228,7 @@ def test_a_vector_is_the_mean_over_the_occurrences(
         assert_allclose(
             averages.vectors, means_by_hand(words, rows, at_most), atol=1e-6
         )
-    with pytest.raises(InputError, match=r"^--at-most: expected --min-count \(2\)"):
+    with pytest.raises(InputError, match=r"^at_most: expected min_count \(2\)"):
         average_vectors(embedder, SENTENCES, min_count=2, at_most=1)
 
 

@@ -140,8 +140,11 @@ def test_wrong_value_has_status_2(options: str, message: str) -> None:
             "--input-format fasta --paragraphs",
             "--paragraphs requires|no effect with|FASTA has",
         ),
-        ("--layout packed --format jsonl", "--layout requires HDF5"),
-        ("--compression gzip --format jsonl", "--compression requires HDF5"),
+        ("--layout packed --format jsonl", "--layout requires HDF5|target words are"),
+        (
+            "--compression gzip --format jsonl",
+            "--compression requires HDF5|target words are",
+        ),
         ("--rows tokens", "--rows tokens requires Parquet or JSON lines"),
         ("--use-sentence-keys --layout packed", "--use-sentence-keys requires HDF5"),
         ("--format csv --json", "choose one of --format|requires --p"),

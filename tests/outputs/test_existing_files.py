@@ -62,7 +62,7 @@ def test_the_same_command_again_does_nothing(layout: str, state: str) -> None:
         (
             LINES + "more\n",
             {},
-            "contains only the first 5 lines of this input. Use --overwrite",
+            "contains only the first 5 lines of this input. Use overwrite=True",
         ),
     ],
 )
@@ -154,7 +154,7 @@ def test_a_run_killed_before_renaming_its_file_is_complete(
 
 
 @pytest.fixture
-def inputs() -> State:
+def inputs(text_file: None) -> State:
     """Write a model, a text, words and a picture, and return the contents of all files."""
     shutil.copytree(TINY, "m")
     for name in ("t.txt", "w.txt", "p.svg"):

@@ -5,6 +5,9 @@ an error where it would on a GPU: for tensors of two devices, and for memory abo
 also for float64, for operations that MPS lacks, and for an `out` argument that is a view, whose
 strides MPS ignores. Products are rounded to TF32 where torch allows it. Speed, other rounding,
 autocast, streams and NCCL are not emulated.
+
+It uses private names of torch. If a new torch breaks it, take "fake cuda" and "fake mps" out of
+`GPUS` in conftest.py, until it is repaired: a real GPU runs the same tests.
 """
 
 from collections.abc import Callable, Iterator

@@ -3,6 +3,9 @@
 `commands.python` starts it, and `fork_client.py` asks it: a start of Python that imports torch
 takes 1.5 s, a fork some milliseconds. The forked process has the streams, folder, environment,
 limits and ignored signals of the client, and ends as any other.
+
+It imitates how Python starts and ends. If a new Python breaks it, let `commands.python` return
+`(sys.executable,)` on all systems: the tests then pass as before, and only take longer.
 """
 
 import atexit
