@@ -100,9 +100,16 @@ class ElmoEmbedder:
         Raises:
             ElmoError: The model, or the device, is missing or invalid.
         """
-        files = model, options_file, weight_file, vocabulary_file, None
-        device = str(cuda_device if device is None else device)
-        settings = ModelSettings(*files, state, precision, device, batch_tokens)
+        settings = ModelSettings(
+            model=model,
+            options_file=options_file,
+            weight_file=weight_file,
+            vocabulary_file=vocabulary_file,
+            state=state,
+            precision=precision,
+            device=str(cuda_device) if device is None else str(device),
+            batch_tokens=batch_tokens,
+        )
         self._engine = load_engine(settings)
 
     @classmethod
@@ -161,7 +168,8 @@ class ElmoEmbedder:
         if bilm is not None:
             version = WeightsVersion(bilm.parameters())
             if version.key != self._copied.key:
-                self._engine, self._copied = self._engine.with_weights(bilm), version
+                self._engine = self._engine.with_weights(bilm)
+                self._copied = version
         return self._engine
 
     @property
@@ -213,9 +221,8 @@ class ElmoEmbedder:
         `weight.data.add_()`, through NumPy, or by an optimizer with `fused=True`.
         """
         # The fast biLM keeps no copy, so that it is read from its files again.
-        with torch.inference_mode(
-            False
-        ):  # Tensors of inference mode have no counter of changes.
+        # Tensors of inference mode have no counter of changes.
+        with torch.inference_mode(False):
             bilm = load_bilm(self.files).to(self.device)
         self._copied = WeightsVersion(bilm.parameters())
         return bilm
@@ -231,17 +238,23 @@ class ElmoEmbedder:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
         """
-        embedded, options = self.embed_batch(batch), self.options
-        shape = len(embedded), max((layers.shape[1] for layers in embedded), default=0)
-        activations = np.zeros(
-            (len(embedded), options.n_layers, shape[1], options.width), "f4"
+        embedded = self.embed_batch(batch)
+        max_length = max((layers.shape[1] for layers in embedded), default=0)
+        shape = (
+            len(embedded),
+            self.options.n_layers,
+            max_length,
+            self.options.width,
         )
-        mask = np.zeros(shape, np.int64)
-        for row, row_mask, layers in zip(activations, mask, embedded, strict=True):
-            row[:, : layers.shape[1]] = layers
-            row_mask[: layers.shape[1]] = 1
-        return torch.from_numpy(activations).to(self.device), torch.from_numpy(mask).to(
-            self.device
+        activations = np.zeros(shape, np.float32)
+        mask = np.zeros((len(embedded), max_length), np.int64)
+        for index, layers in enumerate(embedded):
+            length = layers.shape[1]
+            activations[index, :, :length] = layers
+            mask[index, :length] = 1
+        return (
+            torch.from_numpy(activations).to(self.device),
+            torch.from_numpy(mask).to(self.device),
         )
 
     def embed_sentence(self, sentence: Sentence) -> Array:
@@ -258,10 +271,10 @@ class ElmoEmbedder:
         Returns:
             One array per sentence, float32, shape (L, T, W).
         """
-        window, engine = list(check_sentences(batch, "batch")), self.engine
-        return list(
-            map(result_or_raise, engine.embed_window(window, self._selection(engine)))
-        )
+        engine = self.engine
+        window = list(check_sentences(batch, "batch"))
+        results = engine.embed_window(window, self._selection(engine, "all"))
+        return [result_or_raise(result) for result in results]
 
     def embed_sentences(
         self,
@@ -296,7 +309,14 @@ class ElmoEmbedder:
             InputError: The layer or the pooling is unknown, or both `layers` and `mix` are given.
         """
         engine = self.engine
-        selection = self._selection(engine, layers, mix, gamma, pooling, normalize)
+        selection = self._selection(
+            engine,
+            layers,
+            mix=mix,
+            gamma=gamma,
+            pooling=pooling,
+            normalize=normalize,
+        )
         windows = engine.run(
             check_sentences(sentences),
             partial(engine.embed_window, selection=selection),
@@ -308,15 +328,22 @@ class ElmoEmbedder:
     @staticmethod
     def _selection(
         engine: Engine,
-        layers: Layers = "all",
+        layers: Layers,
+        *,
         mix: Sequence[float] | None = None,
-        *choices: Any,
+        gamma: float | None = None,
+        pooling: str | None = None,
+        normalize: bool = False,
     ) -> Selection:
-        """Return a selection checked for the model. See `Selection` for the arguments."""
-        numbers = None if mix is None else tuple(check_batch(mix, "mix"))
-        return Selection(layers_text(layers), numbers, *choices).for_model(
-            engine.options.n_layers
+        """Return a selection of layers that is checked for the model."""
+        selection = Selection(
+            layers=layers_text(layers),
+            mix=None if mix is None else tuple(check_batch(mix, "mix")),
+            gamma=gamma,
+            pooling=pooling,
+            normalize=normalize,
         )
+        return selection.for_model(engine.options.n_layers)
 
     def encode(
         self,
@@ -365,17 +392,15 @@ class ElmoEmbedder:
             model_language=self.files.language,
         )
         self._warn_about_tokenizer(chosen, self.files.tokenizer)
+        if layers is None:
+            layers = "average" if mix is None else "all"
         listed = [texts] if isinstance(texts, str) else texts
         sentences = list(tokenize_texts(listed, chosen.tokenize))
         embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))
         embedded = embedder.embed_sentences(
             sentences or [[]],  # One empty sentence has the shape of the result.
             batch_size,
-            layers=layers
-            if layers is not None
-            else "average"
-            if mix is None
-            else "all",
+            layers=layers,
             mix=mix,
             gamma=gamma,
             pooling=pooling,
@@ -418,6 +443,8 @@ class ElmoEmbedder:
         dtype: str = "float32",
         shard: str | None = None,
         skip_errors: bool = False,
+        delimiter: str | None = None,
+        quotes: str | None = None,
         text_column: str | None = None,
         word_column: str | None = None,
         id_column: str | None = None,
@@ -456,6 +483,9 @@ class ElmoEmbedder:
                 dataset, and name them in the attribute `skipped`.
 
         Args: Columns of a table
+            delimiter: Character between the cells of CSV or TSV. None follows the header.
+            quotes: `none` if quotes in CSV or TSV are text, `csv` if they enclose cells. None is
+                `csv`, but a cell of TSV ends in its line.
             text_column: Column of a table, or field of its rows, with the text or a list of
                 tokens. None is `text` or `tokens`.
             word_column: Column with one word per row, in place of `text_column`. Consecutive rows
@@ -495,20 +525,46 @@ class ElmoEmbedder:
                 id_column=id_column,
                 paragraphs=paragraphs,
                 keep_columns=tuple(check_batch(keep_columns, "keep_columns")),
+                delimiter=delimiter,
+                quotes=quotes,
             ),
             trained=self.files.tokenizer,
             language=self.files.language,
         )
         self._warn_about_tokenizer(text.tokenizer, text.trained)
         selection = self._selection(
-            self.engine, output_format, mix, gamma, pooling, normalize
+            self.engine,
+            output_format,
+            mix=mix,
+            gamma=gamma,
+            pooling=pooling,
+            normalize=normalize,
         )
-        flags = forget_sentences, use_sentence_keys, overwrite
-        written = OutputSettings(file_format, layout, compression, dtype, *flags, rows)
-        plan = plan_file(text, output_file_path, selection, written, state=self.state)
-        return embed_file(self.engine, plan, batch_size, on_progress, should_stop)
+        output_settings = OutputSettings(
+            file_format=file_format,
+            layout=layout,
+            compression=compression,
+            dtype=dtype,
+            forget_sentences=forget_sentences,
+            use_sentence_keys=use_sentence_keys,
+            overwrite=overwrite,
+            rows=rows,
+        )
+        plan = plan_file(
+            text, output_file_path, selection, output_settings, state=self.state
+        )
+        return embed_file(
+            self.engine,
+            plan,
+            batch_size,
+            on_progress=on_progress,
+            should_stop=should_stop,
+        )
 
     def _warn_about_tokenizer(self, tokenizer: Tokenizer, trained: str | None) -> None:
-        if trained not in (None, tokenizer.name):
-            message = "Warning: the model was trained with tokenizer %s, not %s"
-            logger.warning(message, trained, tokenizer.name)
+        if trained is not None and trained != tokenizer.name:
+            logger.warning(
+                "Warning: the model was trained with tokenizer %s, not %s",
+                trained,
+                tokenizer.name,
+            )

@@ -5,11 +5,13 @@ from pathlib import Path
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.shard import Shard
+from elmo_cli.outputs.output_formats import load_packages
 from elmo_cli.records.input_format import TextInput
 
 
@@ -41,24 +43,25 @@ def plan_file(
     """Plan a run over a file, before a model is loaded; `state` is None if it is not known."""
     check_type("output_file_path", output, (str, Path), "a path")
     if text.settings.shard is not None and state == "carry":
-        problem = "carried states need all lines in their order. Remove --shard."
-        raise SettingsError(f"--shard requires --state zero or warm: {problem}")
-    if written.use_sentence_keys and not text.format.is_plain:
-        raise SettingsError(
-            f"--use-sentence-keys has no effect with {text.format.name}, which has ids"
+        problem = (
+            "{--shard} requires {--state zero} or warm: carried states need all lines in "
+            "their order"
         )
+        raise SettingsError(Message(problem, remedy="Remove {--shard}."))
+    if written.use_sentence_keys and not text.format.is_plain:
+        problem = "{--use-sentence-keys} has no effect with {input_name}, which has ids"
+        raise SettingsError(Message(problem, input_name=text.format.name))
     # Sequences are much longer than sentences.
     forget_sentences = written.forget_sentences or text.format.has_sequences
     output_format = replace(written, forget_sentences=forget_sentences).for_path(
         output, pooled=selection.pooling is not None
     )
+    load_packages(output_format)
     text.settings.check_whole_records()
     if text.settings.keep_columns:
         if not output_format.format.has_rows:
-            name = output_format.format.title
-            raise SettingsError(
-                f"--keep-columns requires Parquet or JSON lines, found {name}"
-            )
+            problem = "{--keep-columns} requires Parquet or JSON lines, found {name}"
+            raise SettingsError(Message(problem, name=output_format.format.title))
         if output_format.format.has_fixed_columns:
             column_types = text.format.column_types(text.source)
             output_format = replace(output_format, column_types=column_types)

@@ -5,16 +5,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from elmo_cli.analysis.change_measures import MEASURES, changes_of_divisions
+from elmo_cli.analysis.change_measures import changes_of_divisions
 from elmo_cli.analysis.occurrence_matrices import Matrix, Occurrences
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.options.analysis import CORRECTIONS, MEASURES
 
-CORRECTIONS: Final = ("bh", "bonferroni")
-"""Corrections for many words: Benjamini and Hochberg's of the false discovery rate, and
-Bonferroni's of the probability of any false discovery."""
 MIN_OCCURRENCES: Final = 3
 """Minimum number of occurrences of a word in each corpus."""
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis.occurrence_matrices import Matrix
 
-MEASURES: Final = ("apd", "prt", "jsd")
 MAX_CLUSTERS: Final = 10
 _MAX_CLUSTERED: Final = 2000
 """Maximum number of occurrences that are clustered; more are sampled."""

@@ -8,13 +8,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.targets import MATCHES, check_words
+from elmo_cli.analysis.targets import check_words
 from elmo_cli.analysis.vector_files import VectorFiles, open_occurrences
 from elmo_cli.analysis.vector_sources import VectorSource
 from elmo_cli.analysis.word_search import find_occurrences
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
+from elmo_cli.options.analysis import MATCHES
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.comparison import check_same
 

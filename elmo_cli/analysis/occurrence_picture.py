@@ -20,10 +20,10 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
+from elmo_cli.options.analysis import PROJECTIONS
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
 
-METHODS: Final = ("pca", "tsne")
 MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
 """Minimum number of occurrences. Fewer would show the method and not the word."""
 MAX_POINTS: Final = 2000
@@ -78,7 +78,7 @@ def plot_occurrences(
         ElmoError: A package is not installed.
     """
     check_figure(output, overwrite=overwrite)
-    check_choice("method", method, METHODS)
+    check_choice("method", method, PROJECTIONS)
     load_extra("plot", "sklearn", "plot")
     check_type("word", word, str, "a string")
     files = as_files(files)

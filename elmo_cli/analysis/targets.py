@@ -26,9 +26,6 @@ is also an attribute of a record, with the target word at each position, if not 
 POSITIONS: Final = "positions"
 """Attribute of a record with the positions of its target words, separated by commas."""
 
-MATCHES: Final = ("form", "lemma")
-"""Texts that are compared with target words: tokens, or the lemmas of CoNLL-U."""
-
 # Columns of a table of target words, as `elmo usages` writes them.
 _WORD, _FORM = "word", "form"
 

@@ -22,8 +22,9 @@ from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.file_plan import FilePlan, plan_file
+from elmo_cli.options.analysis import MATCHES
 from elmo_cli.options.model import InitialState
-from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.output import STANDARD_OUTPUT, TEXT_SUFFIXES, OutputSettings
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.attributes import Attributes
@@ -39,8 +40,7 @@ logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 
 DEFAULT_LAYERS: Final = "top"
-FORMATS: Final = ("hdf5", "parquet")
-"""Formats of the output."""
+_OTHER_SUFFIXES: Final = (".jsonl", ".npy", ".npz", *TEXT_SUFFIXES)
 
 
 class Usages(NamedTuple):
@@ -61,8 +61,11 @@ def plan_usages(
     match: str = "form",
 ) -> FilePlan:
     """Plan a run over a text, before a model is loaded; `state` is None if it is not known."""
-    name = written.file_format or Path(output).suffix.lower().removeprefix(".")
-    if name in ("jsonl", "npy", "npz") or str(output) == "-":
+    if str(output) == STANDARD_OUTPUT:
+        problem = "target words cannot go to standard output"
+        raise SettingsError(f"{problem}. Name a file with .parquet or .hdf5.")
+    suffix = Path(output).suffix.lower()
+    if written.file_format is None and suffix in _OTHER_SUFFIXES:
         raise SettingsError(
             f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)."
         )
@@ -78,7 +81,7 @@ def plan_usages(
         raise SettingsError(
             f"{text.source.name}: FASTA has no words. Choose another input."
         )
-    check_choice("match", match, targets.MATCHES)
+    check_choice("match", match, MATCHES)
     if match == "lemma" and not text.format.has_lemmas:
         raise SettingsError(
             Message(

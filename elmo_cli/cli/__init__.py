@@ -19,6 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import messages
+from elmo_cli.cli.streams import prepare_streams
 from elmo_cli.errors.exceptions import ElmoError, StoppedError, option_names
 from elmo_cli.errors.wording import first_line
 from elmo_cli.version import __version__
@@ -74,7 +75,7 @@ class ElmoGroup(click.Group):
     @option_names()
     def main(self, *args: Any, **settings: Any) -> Any:
         """Read the command line and run a command."""
-        messages.prepare_streams()
+        prepare_streams()
         try:
             return super().main(*args, **settings)
         except (OSError, UnicodeEncodeError, MemoryError, RuntimeError) as error:

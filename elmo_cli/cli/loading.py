@@ -45,13 +45,18 @@ def find_files(settings: ModelSettings, *, with_softmax: bool = False) -> "Model
 
     collect_garbage()
     files = files_of(settings, with_softmax=with_softmax)
-    note = " (bundled, small; the published model is --model original)"
-    messages.say(f"Model: {files.name}{note if files.name == BUNDLED else ''}")
+    note = ""
+    if files.name == BUNDLED:
+        note = " (bundled, small; the published model is --model original)"
+    messages.say(f"Model: {files.name}{note}")
     return files
 
 
 def collect_garbage() -> None:
-    """Start Python's collector, which `__main__` has stopped, for objects made from now on."""
+    """Start Python's collector, which `__main__` has stopped.
+
+    It only looks at objects that are made from now on.
+    """
     gc.freeze()
     gc.enable()
 
@@ -118,7 +123,7 @@ def load_tokenizer(
 
 
 def typed_tokens(tokenizer: "Tokenizer", text: str) -> list[str]:
-    """Return the tokens of a text that a user typed. Warn once if it looks tokenized already."""
+    """Return the tokens of a typed text. Warn once if it looks tokenized already."""
     from elmo_cli.records.warnings.detached_tokens import find_detached_token
 
     tokens = tokenizer.tokenize(text)
@@ -136,15 +141,21 @@ def typed_tokens(tokenizer: "Tokenizer", text: str) -> list[str]:
 def _check_tokenizer(
     tokenizer: "Tokenizer", trained: str | None, text: TextSettings
 ) -> None:
-    """Print the tokenizer of the training. Raise a `UsageError` for a language without effect."""
-    is_used = ":" in tokenizer.name or tokenizer.splits_by is not None
-    if text.language and (":" in (text.tokenizer or "") or not is_used):
+    """Print the tokenizer of the training, or warn of another one.
+
+    Raise a `UsageError` for a language that has no effect.
+    """
+    has_language = ":" in tokenizer.name or tokenizer.splits_by is not None
+    names_language = text.tokenizer is not None and ":" in text.tokenizer
+    if text.language and (names_language or not has_language):
         name = text.tokenizer or tokenizer.name
         raise click.UsageError(f"--language has no effect with --tokenizer {name}")
-    if trained is not None and not text.chooses_tokenizer:
+    if trained is None:
+        return
+    if not text.chooses_tokenizer:
         messages.say(f"Tokenizer: {trained}, as in the model's training")
-    elif trained not in (None, tokenizer.name):
-        trained_with = (
-            f"the model was trained with --tokenizer {trained}, not {tokenizer.name}"
+    elif trained != tokenizer.name:
+        messages.say(
+            f"Warning: the model was trained with --tokenizer {trained}, "
+            f"not {tokenizer.name}."
         )
-        messages.say(f"Warning: {trained_with}.")

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from elmo_cli.cli import messages, options
+from elmo_cli.cli import options, progress
 from elmo_cli.cli.command import option_group
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import Records, open_records
@@ -50,7 +50,7 @@ def open_text(
         may_have_regions=may_have_regions, region_column=region_column
     )
     with (
-        messages.progress_bar(source=text.source.path) as bar,
+        progress.progress_bar(source=text.source.path) as bar,
         open_records(
             text,
             expected,
@@ -62,13 +62,13 @@ def open_text(
         yield OpenText(
             read=read,
             columns=name_columns(read, is_split=text.splits_lines),
-            show_rate=partial(messages.show_rate, bar),
+            show_rate=partial(progress.show_rate, bar),
         )
 
 
 def score_options(function: Any) -> Any:
     """Add the options of a text and of a language model."""
-    batch_size = options.batch_size_option(requires="--state carry")
+    batch_size = options.batch_size_option(requires=[("--state", "carry")])
     speed = option_group("Speed", options.batch_tokens_option, batch_size)
     function = options.language_model_options(speed(function))
-    return options.text_options(options.BY_INPUT)(function)
+    return options.text_options(options.BY_FORMAT)(function)

@@ -30,6 +30,7 @@ from elmo_cli.errors.exceptions import (
     OtherInputError,
     SettingsError,
 )
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.files.folder import Folder, check_name_is_utf8, find_file_system
 from elmo_cli.options.text import DEFAULT_ID, TextSettings
@@ -66,13 +67,17 @@ class Part(NamedTuple):
     """A stretch of an input, which becomes one file."""
 
     number: int
-    first: int  # number of its first record in the whole input, from 0
+    first: int
+    """Number of its first record in all inputs, from 0."""
     path: str
-    start: int  # byte of the file at which it starts, or row of Parquet, from 0
-    line: int  # line of the file at which it starts, or row, from 1
+    start: int
+    """Byte of the file at which it starts, or row of Parquet, from 0."""
+    line: int
+    """Line of the file at which it starts, or row, from 1."""
     n_lines: int
     n_records: int
-    sha256: str = ""  # SHA-256 of its bytes, after decompression; Parquet has none
+    sha256: str = ""
+    """SHA-256 of its bytes, after decompression. Parquet has none."""
 
     def __str__(self) -> str:
         records = f"{self.n_records:,} records from {self.line:,}"
@@ -85,9 +90,8 @@ class ColumnTypes:
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
         self._batch: list[tuple[str | int | None, Mapping[str, object]]] = []
-        self.has_ids: dict[
-            bool, str
-        ] = {}  # first input with ids, and first one without
+        # first input with ids (True), and first one without
+        self.has_ids: dict[bool, str] = {}
 
     def add(self, record: Record) -> None:
         """Add the id and the columns of a record."""
@@ -97,44 +101,43 @@ class ColumnTypes:
 
     def add_schema(self, id_type: Any, kept_types: Mapping[str, Any]) -> None:
         """Add the types of the ids, if there are any, and of the kept columns of Parquet."""
-        self._merge({} if id_type is None else {"id": _type_of_ids(id_type)})
-        self._merge(
-            {new: kept_types[old] for old, new in kept_names(kept_types.keys()).items()}
-        )
+        if id_type is not None:
+            self._merge("id", _type_of_ids(id_type))
+        for old_name, name in kept_names(kept_types.keys()).items():
+            self._merge(name, kept_types[old_name])
 
     def merged(self) -> dict[str, Any]:
         """Return the types so far; columns without a value are texts."""
         import pyarrow
 
         self._merge_batch()
-        is_null = pyarrow.types.is_null
-        return {
-            name: pyarrow.string() if is_null(t) else t
-            for name, t in self._types.items()
-        }
+        for name, column_type in self._types.items():
+            if pyarrow.types.is_null(column_type):
+                self._types[name] = pyarrow.string()
+        return dict(self._types)
 
     def _merge_batch(self) -> None:
-        if ids := [each for each, _ in self._batch if each is not None]:
-            self._merge({"id": type_of(ids)})
+        ids = [each for each, _ in self._batch if each is not None]
+        if ids:
+            self._merge("id", type_of(ids))
         rows = [row for _, row in self._batch]
         names = kept_names(dict.fromkeys(chain.from_iterable(rows)))
-        self._merge(
-            {new: type_of([row.get(old) for row in rows]) for old, new in names.items()}
-        )
+        for old_name, name in names.items():
+            self._merge(name, type_of([row.get(old_name) for row in rows]))
         self._batch.clear()
 
-    def _merge(self, types: Mapping[str, Any]) -> None:
-        for name, column_type in types.items():
-            self._types[name] = _common_type(
-                self._types.get(name, column_type), column_type
-            )
+    def _merge(self, name: str, column_type: Any) -> None:
+        if name in self._types:
+            column_type = _common_type(self._types[name], column_type)
+        self._types[name] = column_type
 
 
 def _type_of_ids(id_type: Any) -> Any:
     """Return the type of ids from a column of Parquet: an integer of 64 bits, or text."""
     import pyarrow
 
-    id_type = id_type.value_type if pyarrow.types.is_dictionary(id_type) else id_type
+    if pyarrow.types.is_dictionary(id_type):
+        id_type = id_type.value_type
     # Ids that are floats are integers: see `normal_row`.
     if not (pyarrow.types.is_integer(id_type) or pyarrow.types.is_floating(id_type)):
         return pyarrow.string()
@@ -146,9 +149,8 @@ def _common_type(first: Any, second: Any) -> Any:
 
     schemas = [pyarrow.schema({"": each}) for each in (first, second)]
     try:
-        return (
-            pyarrow.unify_schemas(schemas, promote_options="permissive").field(0).type
-        )
+        unified = pyarrow.unify_schemas(schemas, promote_options="permissive")
+        return unified.field(0).type
     except pyarrow.ArrowException:
         return pyarrow.string()
 
@@ -161,6 +163,7 @@ class HashingReader:
         path: str,
         file: BinaryIO,
         input_format: InputFormat,
+        *,
         start: int = 0,
         number: int = 1,
     ) -> None:
@@ -182,7 +185,8 @@ class HashingReader:
 
     def take(self, n_bytes: float = math.inf) -> Iterator[bytes]:
         """Yield the next lines, of at least `n_bytes`, up to a line that starts a record."""
-        end, line = self.position + n_bytes, self.peek()
+        end = self.position + n_bytes
+        line = self.peek()
         while line and (self.position < end or not self._starts_record(line)):
             self._digest.update(line)
             self.position += len(line)
@@ -193,11 +197,14 @@ class HashingReader:
     @property
     def number(self) -> int:
         """Number of the next line."""
-        return self.lines.number + (self._next is None)
+        if self._next is None:
+            return self.lines.number + 1
+        return self.lines.number
 
     def take_sha256(self) -> str:
         """Return the hash of the lines since the last call."""
-        sha256, self._digest = self._digest.hexdigest(), hashlib.sha256()
+        sha256 = self._digest.hexdigest()
+        self._digest = hashlib.sha256()
         return sha256
 
     def _starts_record(self, line: bytes) -> bool:
@@ -218,20 +225,20 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
     """Find and hash the files of paths, URIs and patterns, without those in the output `folder`."""
     paths: list[str] = []
     for pattern in patterns:
-        found = _matching(pattern)
+        found = _matching_files(pattern)
         outside = [path for path in found if not folder.holds(path)]
         if not outside:
             raise InputError(
                 f"{pattern}: the input is in the output folder. {OTHER_FOLDER}"
             )
-        if n_inside := len(found) - len(outside):
+        n_inside = len(found) - len(outside)
+        if n_inside:
             left_out = counted(n_inside, "file")
             logger.warning("%s: skipped %s in the output folder", pattern, left_out)
         paths += outside
     with ThreadPool(_N_THREADS) as pool:
-        return [
-            Input(*each) for each in zip(paths, pool.map(sha256_of, paths), strict=True)
-        ]
+        hashes = pool.map(sha256_of, paths)
+    return [Input(path, sha256) for path, sha256 in zip(paths, hashes, strict=True)]
 
 
 def sha256_of(path: str) -> str:
@@ -243,18 +250,18 @@ def sha256_of(path: str) -> str:
     return digest.hexdigest()
 
 
-def _matching(pattern: str) -> list[str]:
+def _matching_files(pattern: str) -> list[str]:
     """Return the files of a pattern, or the pattern itself if it matches no file."""
     check_name_is_utf8(pattern)
     if "://" not in pattern:
-        paths = (
-            []
-            if os.path.exists(pattern)
-            else sorted(glob.glob(pattern, recursive=True))
-        )
-        return [os.path.abspath(path) for path in paths or [pattern]]
-    folder, _, name = pattern.rpartition("/")
-    names = fnmatch.filter(Folder(folder).names(), name) if glob.has_magic(name) else []
+        paths = [pattern]
+        if not os.path.exists(pattern):
+            paths = sorted(glob.glob(pattern, recursive=True)) or [pattern]
+        return [os.path.abspath(path) for path in paths]
+    folder, _, name_pattern = pattern.rpartition("/")
+    names: list[str] = []
+    if glob.has_magic(name_pattern):
+        names = fnmatch.filter(Folder(folder).names(), name_pattern)
     return [f"{folder}/{name}" for name in names] or [pattern]
 
 
@@ -266,13 +273,16 @@ def split_inputs(
     Return also the types of the kept columns and of the column `id`, if there are ids.
     """
     parts: list[Part] = []
-    n_records, types, split_texts = 0, ColumnTypes(), set[bool]()
+    n_records = 0
+    types = ColumnTypes()
+    split_texts = set[bool]()  # whether the texts of records are split
     for path in paths:
         input_format = find_input_format(text, path)
         split_texts.add(text.split_sentences and input_format.has_columns)
         if len(split_texts) > 1:
-            problem = "--split-sentences requires text alone, or tables alone"
-            raise SettingsError(f"{path}: {problem}. Embed them to two folders.")
+            problem = "{path}: {--split-sentences} requires text alone, or tables alone"
+            remedy = "Embed them to two folders."
+            raise SettingsError(Message(problem, remedy=remedy, path=path))
         input_format.check_settings(text)
         # A residue of FASTA is a token of one byte.
         token_bytes = 1 if input_format.has_sequences else _TOKEN_BYTES
@@ -387,7 +397,9 @@ def read_part(part: Part, settings: TextSettings, *, has_ids: bool) -> Iterator[
                 input_format.parse_file(file.raw, text, rows=rows), text
             )
             return
-        reader = HashingReader(part.path, file, input_format, part.start, part.line)
+        reader = HashingReader(
+            part.path, file, input_format, start=part.start, number=part.line
+        )
         # A damaged plan has any number.
         n_lines = min(max(part.n_lines, 0), sys.maxsize)
         taken = islice(reader.take(), n_lines)

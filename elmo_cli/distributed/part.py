@@ -59,7 +59,7 @@ class PartResult(NamedTuple):
     n_skipped: int = 0
     skipped: tuple[str | Message, ...] = ()
     """Reasons of the first skipped records."""
-    warning: str | Message | None = None
+    warning: Message | None = None
     """Warning about its values."""
     n_empty: int = 0
     """Number of records without text, apart from skipped ones."""

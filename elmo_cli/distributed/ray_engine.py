@@ -32,7 +32,7 @@ from elmo_cli.errors.exceptions import DeviceError, ElmoError, InputError, optio
 from elmo_cli.errors.optional_imports import install_command, load_extra
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.inference.device import Device
-from elmo_cli.options.fields import settings_from
+from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.resources import Resources
 from elmo_cli.options.selection import Selection
@@ -233,10 +233,10 @@ class EmbedBatch:
             InputError: An option is unknown, or its value is invalid.
         """
         text, selection = (
-            settings_from(TextSettings, options),
-            settings_from(Selection, options),
+            options_from(TextSettings, options),
+            options_from(Selection, options),
         )
-        model = replace(settings_from(ModelSettings, options), device=str(device))
+        model = replace(options_from(ModelSettings, options), device=str(device))
         self._settings = CorpusSettings(
             model, text, selection, options.get("dtype", "float32")
         )

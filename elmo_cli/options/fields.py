@@ -1,13 +1,80 @@
-"""Options as fields of dataclasses."""
+"""Options as fields of dataclasses: each one has its type, default, choices and help there.
+
+The command line makes its options from these fields, `options_from` fills them from keyword
+arguments, and the documentation lists them.
+"""
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, TypeVar, cast
 
-_Settings = TypeVar("_Settings")
+from elmo_cli.errors.checks import check_choice
+
+_KEY: Final = "option"  # key in the metadata of a field
+_Options = TypeVar("_Options")
 
 
-def settings_from(settings: type[_Settings], options: Mapping[str, Any]) -> _Settings:
-    """Build settings from those options that have the name of a field; others are not read."""
-    names = [field.name for field in fields(cast(Any, settings))]
-    return settings(**{name: options[name] for name in names if name in options})
+@dataclass(frozen=True)
+class OptionInfo:
+    """What is known about an option beside its name, type and default."""
+
+    help: str
+    """Template of a `Message`, which Python and the command line spell differently."""
+    default_text: str = ""
+    """Words for a default that the value itself does not tell, such as `by the header`."""
+    value: str = ""  # name of the value in a help: `I/N`
+    choices: tuple[str, ...] = ()
+    name: str = ""  # name on the command line where it is not the field's: `--format`
+
+
+def option(
+    default: object,
+    help: str,
+    *,
+    default_text: str = "",
+    value: str = "",
+    choices: tuple[str, ...] = (),
+    name: str = "",
+) -> Any:
+    """Return a field that is an option; see `OptionInfo` for the arguments."""
+    info = OptionInfo(
+        help=help, default_text=default_text, value=value, choices=choices, name=name
+    )
+    return field(default=default, metadata={_KEY: info})
+
+
+def info_of(options: Any, name: str) -> OptionInfo:
+    """Return what the field of a dataclass says about its option."""
+    for each in fields(options):
+        if each.name == name:
+            info: OptionInfo = each.metadata[_KEY]
+            return info
+    raise KeyError(name)
+
+
+def option_fields(options: Any) -> list[str]:
+    """Return the names of the fields that are options."""
+    return [each.name for each in fields(options) if _KEY in each.metadata]
+
+
+def check_choices(options: Any) -> None:
+    """Raise a `SettingsError` for an option that has none of its choices."""
+    for each in fields(options):
+        value = getattr(options, each.name)
+        if _KEY not in each.metadata or value is None:
+            continue
+        info: OptionInfo = each.metadata[_KEY]
+        if info.choices:
+            check_choice(info.name.removeprefix("--") or each.name, value, info.choices)
+
+
+def options_from(kind: type[_Options], values: Mapping[str, Any]) -> _Options:
+    """Make options from the values that have the name of a field.
+
+    Other values are not read. A field keeps its default where the value is missing or None.
+    """
+    own = {}
+    for each in fields(cast(Any, kind)):
+        if values.get(each.name) is not None:
+            own[each.name] = values[each.name]
+    return kind(**own)

@@ -6,48 +6,76 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_at_least, check_choice
+from elmo_cli.options.fields import option
 
 InitialState = Literal["zero", "warm", "carry"]
 """Initial LSTM state of a sentence: zero, the state after a fixed text, or carried over."""
-
-
 INITIAL_STATES: Final = get_args(InitialState)
-
-
 Precision = Literal["float32", "tf32", "bfloat16", "float16", "int8"]
-
-
 PRECISIONS: Final = get_args(Precision)
-
-
 Direction = Literal["forward", "backward", "both"]
 """Context of a prediction: the tokens before it, the tokens after it, or each in turn."""
-
-
 DIRECTIONS: Final = get_args(Direction)
-
-
 # sentences per batch; it changes results of carried state only
 DEFAULT_BATCH_SIZE: Final = 64
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Settings of a model: its files, initial state, precision and device."""
+    """Options of a model: its files, initial state, precision and device."""
 
-    model: Any = None
-    """Name, folder or zip file of a model, or its `ModelFiles`. None is the default model."""
-    options_file: str | Path | None = None
-    weight_file: str | Path | None = None
-    vocabulary_file: str | Path | None = None
-    softmax_file: str | Path | None = None
-    state: InitialState | None = None
-    """None is the initial state that the model was trained with, as far as it is fixed."""
-    precision: Precision = "float32"
-    device: str | int = "cpu"
-    """`auto`, `cpu`, `cuda`, `cuda:N`, `mps`, or the number of a GPU; -1 is the CPU."""
-    batch_tokens: int | None = None
-    """Maximum number of tokens per batch. None is the default of the device."""
+    model: Any = option(
+        None,
+        "A model listed by `elmo models`, hf:OWNER/NAME, or a folder or zip file.",
+        default_text="ELMO_MODEL, else the bundled model",
+        value="NAME|FOLDER",
+    )
+    """May also be its `ModelFiles`."""
+    options_file: str | Path | None = option(
+        None,
+        "options.json of a model; requires {--weight-file}.",
+        value="FILE|URL",
+    )
+    weight_file: str | Path | None = option(
+        None,
+        "weights.hdf5 or weights.safetensors; requires {--options-file}.",
+        value="FILE|URL",
+    )
+    vocabulary_file: str | Path | None = option(
+        None,
+        "Vocabulary of a word-level model or a softmax.",
+        default_text="vocab.txt next to the weights",
+        value="FILE",
+    )
+    softmax_file: str | Path | None = option(
+        None,
+        "softmax.hdf5 of the model.",
+        default_text="next to the weights",
+        value="FILE|URL",
+    )
+    state: InitialState | None = option(
+        None,
+        "Initial LSTM state of each sentence: zero, warm (after a fixed text) or carry "
+        "(from the previous batch, as in AllenNLP).",
+        default_text="zero, or warm for a model trained with {--state carry}",
+        choices=INITIAL_STATES,
+    )
+    precision: Precision = option(
+        "float32",
+        "Precision of the computation. int8 needs AVX-512 VNNI, and tf32 an NVIDIA GPU.",
+        choices=PRECISIONS,
+    )
+    device: str | int = option(
+        "cpu",
+        "Device: cpu, cuda, cuda:N or N, mps, or auto (a CUDA GPU if there is one).",
+        value="DEVICE",
+    )
+    """The number -1 is the CPU."""
+    batch_tokens: int | None = option(
+        None,
+        "Maximum number of tokens per batch.",
+        default_text="8192 on the CPU, 32768 on a GPU",
+    )
 
     def __post_init__(self) -> None:
         if self.state is not None:
@@ -58,10 +86,10 @@ class ModelSettings:
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> "ModelSettings":
-        """Return the settings to embed queries for a file with these attributes.
+        """Return the options to embed queries for a file with these attributes.
 
-        A carried state depends on all sentences before, so queries start from the warm state then,
-        also for AllenNLP's files, which do not name their model.
+        A carried state depends on all sentences before, so queries start from the warm
+        state then, also for AllenNLP's files, which do not name their model.
         """
         state: InitialState = "zero" if attributes.get("state") == "zero" else "warm"
         return cls(model=attributes.get("model"), state=state)

@@ -2,15 +2,26 @@
 
 from dataclasses import dataclass
 
+from elmo_cli.options.fields import option
+
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of the workers of a distributed run, and how many of them a part may end."""
+    """Resources of the workers of a distributed run, and how many of them may die."""
 
-    # Address of a cluster. None starts one on this machine for the run.
-    address: str | None = None
-    workers: int | None = None
-    """Maximum number of workers. None is as many as the cluster has resources for."""
-    cpus_per_worker: float = 1
-    gpus_per_worker: float = 0
-    attempts: int = 5
+    address: str | None = option(
+        None,
+        "Address of a Ray cluster, or auto.",
+        default_text="RAY_ADDRESS, else this machine",
+        value="HOST:PORT",
+    )
+    workers: int | None = option(
+        None,
+        "Maximum number of workers.",
+        default_text="as many as fit into the cluster",
+    )
+    cpus_per_worker: float = option(1, "CPUs and threads per worker.", value="C")
+    gpus_per_worker: float = option(
+        0, "GPUs per worker; 0.5 runs two workers on each GPU.", value="G"
+    )
+    attempts: int = option(5, "Give up a part after N worker deaths.")

@@ -7,19 +7,15 @@ from typing import Any, Final
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import shown
+from elmo_cli.options.fields import option
 
 POOLINGS: Final = ("mean", "max", "first", "last")
-
-
 Layers = str | int | Sequence[int]
 """Choice of layers: a name or numbers, such as `top`, `0,2`, 2, -1 or [0, 2]."""
-
-
 NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
 """Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""
-
-
 _MAX_FLOAT32: Final = 3.4028234663852886e38
 
 
@@ -27,31 +23,51 @@ _MAX_FLOAT32: Final = 3.4028234663852886e38
 class Selection:
     """Selection of layers, their mix, and their pooling over tokens."""
 
-    # one of `NAMED_LAYERS`, `lstm1`, `lstm2`, ..., or numbers such as `0,2`
-    layers: str = "all"
-    mix: tuple[float, ...] | None = None
-    """In place of `layers`: s of gamma * sum_k softmax(s)_k * layer_k, one number per layer."""
-    gamma: float | None = None  # scale of the mix; None is 1
-    pooling: str | None = None  # One vector per sentence. None keeps one per token.
-    normalize: bool = False  # Scale every vector to length 1. Zeros stay zeros.
+    layers: str = option(
+        "all",
+        "Layers to write: all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
+        "such as 0,2.",
+        value="CHOICE",
+    )
+    mix: tuple[float, ...] | None = option(
+        None,
+        "Write a weighted sum of all layers. The weights are the softmax of S0,S1,..., "
+        "which a task has learned.",
+        value="S0,S1,...",
+    )
+    """gamma * sum_k softmax(s)_k * layer_k, one number s per layer."""
+    gamma: float | None = option(None, "Scale of {--mix}.", default_text="1", value="G")
+    pooling: str | None = option(
+        None,
+        "Combine the vectors of a sentence into one; zeros for a blank line.",
+        default_text="one vector per token",
+        choices=POOLINGS,
+    )
+    normalize: bool = option(False, "Scale every vector to length 1.")
+    """Zeros stay zeros."""
 
     def __post_init__(self) -> None:
         if self.pooling is not None and self.pooling not in POOLINGS:
             raise SettingsError(
-                f"--pooling {self.pooling!r}: unknown. Use {', '.join(POOLINGS)}."
+                Message(
+                    "{--pooling} {pooling}: unknown. Use {poolings}.",
+                    pooling=repr(self.pooling),
+                    poolings=", ".join(POOLINGS),
+                )
             )
         if self.mix is None and self.gamma is not None:
-            raise SettingsError("--gamma requires --mix")
+            raise SettingsError(Message("{--gamma} requires {--mix}"))
         if self.mix is not None and self.layers != "all":
             raise SettingsError(
-                "--layers has no effect with --mix, which is of all layers."
+                Message(
+                    "{--layers} has no effect with {--mix}, which is of all layers."
+                )
             )
-        for name, values in (("mix", self.mix or ()), ("gamma", [self.gamma or 0.0])):
-            for value in values:
-                if math.isnan(value) or abs(value) > _MAX_FLOAT32:
-                    raise SettingsError(
-                        f"{name}: expected finite float32 numbers, found {value}"
-                    )
+        if self.mix is not None:
+            for value in self.mix:
+                _check_float32("mix", value)
+        if self.gamma is not None:
+            _check_float32("gamma", self.gamma)
 
     def for_model(self, n_layers: int) -> "Selection":
         """Return the selection in its canonical form, checked for a model.
@@ -62,18 +78,25 @@ class Selection:
             return replace(self, layers=_check_layers(self.layers, n_layers))
         if len(self.mix) != n_layers:
             raise SettingsError(
-                f"--mix: expected {n_layers} numbers, one per layer from the token layer up, "
-                f"found {len(self.mix)}"
+                Message(
+                    "{--mix}: expected {n_layers} numbers, one per layer from the token "
+                    "layer up, found {n_numbers}",
+                    n_layers=n_layers,
+                    n_numbers=len(self.mix),
+                )
             )
         gamma = 1.0 if self.gamma is None else float(self.gamma)
         return replace(self, mix=tuple(map(float, self.mix)), gamma=gamma)
 
     def to_attributes(self) -> dict[str, str]:
         """Return the attributes of an output file that name a checked selection."""
-        attributes = {"layers": self.layers}
-        if self.mix is not None:
-            mix = ",".join(map(str, self.mix))
-            attributes = {"layers": "mix", "mix": mix, "gamma": str(self.gamma)}
+        attributes = {}
+        if self.mix is None:
+            attributes["layers"] = self.layers
+        else:
+            attributes["layers"] = "mix"
+            attributes["mix"] = ",".join(map(str, self.mix))
+            attributes["gamma"] = str(self.gamma)
         if self.pooling is not None:
             attributes["pooling"] = self.pooling
         if self.normalize:
@@ -82,45 +105,66 @@ class Selection:
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> "Selection":
-        """Return the selection of a file with these attributes; AllenNLP's have all layers."""
-        pooling, normalize = attributes.get("pooling"), "normalize" in attributes
-        if (mix := attributes.get("mix")) is None:
-            return cls(
-                attributes.get("layers", "all"), pooling=pooling, normalize=normalize
-            )
-        numbers = tuple(map(float, mix.split(",")))
-        return cls("all", numbers, float(attributes["gamma"]), pooling, normalize)
+        """Return the selection of a file with these attributes.
+
+        AllenNLP's files have none: they contain all layers.
+        """
+        pooling = attributes.get("pooling")
+        normalize = "normalize" in attributes
+        if "mix" not in attributes:
+            layers = attributes.get("layers", "all")
+            return cls(layers=layers, pooling=pooling, normalize=normalize)
+        return cls(
+            mix=tuple(map(float, attributes["mix"].split(","))),
+            gamma=float(attributes["gamma"]),
+            pooling=pooling,
+            normalize=normalize,
+        )
+
+
+def _check_float32(name: str, value: float) -> None:
+    if math.isnan(value) or abs(value) > _MAX_FLOAT32:
+        raise SettingsError(f"{name}: expected finite float32 numbers, found {value}")
 
 
 def parse_layers(layers: Layers, available: Sequence[int]) -> list[int] | None:
-    """Return the numbers in a choice such as `0,2`, or None if it is not of available layers.
+    """Return the numbers in a choice such as `0,2`, or None if one is not available.
 
     Negative numbers count from the last available layer, which is -1.
     """
     numbers = {str(number): number for number in available}
-    numbers |= {
-        str(place - len(available)): layer for place, layer in enumerate(available)
-    }
-    parts = [part.strip() for part in layers_text(layers).split(",")]
-    return [numbers[part] for part in parts] if set(parts) <= set(numbers) else None
+    for index, number in enumerate(available):
+        numbers[str(index - len(available))] = number
+    chosen = []
+    for part in layers_text(layers).split(","):
+        if part.strip() not in numbers:
+            return None
+        chosen.append(numbers[part.strip()])
+    return chosen
 
 
 def layers_text(layers: Layers) -> str:
     """Return a choice of layers as text: `0,2` for [0, 2]."""
     check_type("layers", layers, (str, int, Iterable), "a name or numbers")
-    listed = [layers] if isinstance(layers, (str, int)) else layers
-    return ",".join(str(layer).strip() for layer in listed)
+    if isinstance(layers, (str, int)):
+        return str(layers).strip()
+    return ",".join(str(layer).strip() for layer in layers)
 
 
 def _check_layers(name: str, n_layers: int) -> str:
-    """Return a choice of layers with numbers from 0; raise an `InputError` for any other text."""
+    """Return a choice of layers with numbers from 0, or raise a `SettingsError`."""
     names = [*NAMED_LAYERS, *(f"lstm{number}" for number in range(1, n_layers))]
     if name in names:
         return name
     numbers = parse_layers(name, range(n_layers))
     if numbers is None:
         raise SettingsError(
-            f"--layers {shown(name)!r}: expected {', '.join(names)}, or numbers "
-            f"from 0 to {n_layers - 1}, separated by commas"
+            Message(
+                "{--layers} {name}: expected {names}, or numbers from 0 to {last}, "
+                "separated by commas",
+                name=repr(shown(name)),
+                names=", ".join(names),
+                last=n_layers - 1,
+            )
         )
     return ",".join(map(str, numbers))

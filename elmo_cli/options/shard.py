@@ -5,10 +5,14 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Message
 
 
 class Shard(NamedTuple):
-    """Every `total`-th record of an input from the `number`-th on, which needs no count of it."""
+    """Every `total`-th record of an input from the `number`-th on.
+
+    It is known without the number of records.
+    """
 
     number: int = 1
     total: int = 1
@@ -17,7 +21,7 @@ class Shard(NamedTuple):
         return f"{self.number}/{self.total}"
 
     def has(self, index: int) -> bool:
-        """Return whether a record of the input, given by its number from 0, is in the shard."""
+        """Return whether a record of the input is in the shard, by its index from 0."""
         return index % self.total == self.number - 1
 
     def number_in_input(self, number: int) -> int:
@@ -31,14 +35,20 @@ WHOLE: Final = Shard()
 def parse_shard(text: str) -> Shard:
     """Parse the name of a shard, such as `3/16`."""
     match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", str(text), re.ASCII)
-    shard = Shard(*map(int, match.groups())) if match else Shard(0, 0)
-    if not 1 <= shard.number <= shard.total:
-        raise SettingsError(
-            f"--shard {text!r}: expected I/N, I from 1 to N, such as 3/16"
+    if match is not None:
+        shard = Shard(number=int(match[1]), total=int(match[2]))
+        if 1 <= shard.number <= shard.total:
+            return shard
+    raise SettingsError(
+        Message(
+            "{--shard} {text}: expected I/N, I from 1 to N, such as 3/16",
+            text=repr(text),
         )
-    return shard
+    )
 
 
 def shard_of(attributes: Mapping[str, Any]) -> Shard:
     """Return the shard that an output file holds, by its attributes."""
-    return parse_shard(attributes["shard"]) if "shard" in attributes else WHOLE
+    if "shard" not in attributes:
+        return WHOLE
+    return parse_shard(attributes["shard"])

@@ -3,62 +3,114 @@
 from dataclasses import dataclass
 from typing import Final
 
+from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
+from elmo_cli.options.fields import option
 from elmo_cli.options.shard import Shard, parse_shard
 
+INPUT_FORMATS: Final = (
+    "text",
+    "fasta",
+    "conllu",
+    "jsonl",
+    "json",
+    "csv",
+    "tsv",
+    "parquet",
+)
+DISTRIBUTED_FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
+"""Formats that are read in parts, which `elmo distribute` needs."""
+QUOTES: Final = ("csv", "none")
+"""Meaning of quotes in CSV and TSV: they enclose cells, or they are text."""
 ALL_COLUMNS: Final = ("all",)
 """Value of `TextSettings.keep_columns` for all columns but the text and the id."""
-
-
 DEFAULT_ID: Final = "id"  # usual name of the column with the ids
-
-
 NO_ID: Final = ""  # value of `TextSettings.id_column` if no ids are read
-
-
 TOKENS_COLUMN: Final = "tokens"
-
-
 TEXT_COLUMNS: Final = (TOKENS_COLUMN, "text")
 """Usual names of the column with the text. The first one that a row has is read."""
 
 
 @dataclass(frozen=True)
 class TextSettings:
-    """Settings of an input: its format, columns, tokenizer and shard."""
+    """Options of an input: its format, columns, tokenizer and shard."""
 
-    input_format: str | None = None
-    """Name of an input format. None: chosen by the content and the suffix."""
-    tokenizer: str | None = None
-    """`whitespace`, `moses`, `spacy` or `residues`; `moses` and `spacy` may name a language, as in
-    `spacy:de`. None: chosen by the input; see `choose_tokenizer`."""
-    language: str | None = None
-    """Code of the language of the text. None is the language of the model."""
-    split_sentences: bool = False
-    skip_errors: bool = False
-    """Give a record that cannot be read an empty dataset, in place of an error."""
-    shard: str | None = None
-    """`3/16` reads every 16th record from the third."""
-    text_column: str | None = None
-    """Column with the text or the tokens, of a format with columns. None is the usual name."""
-    id_column: str | None = None
-    """Column with the id of each record. None is the usual name, if there is such a column."""
-    paragraphs: bool = False
-    """Join the lines of a text until a blank line, before sentences are split."""
-    keep_columns: tuple[str, ...] = ()
-    """Columns of the input that go into `Record.columns`, or `ALL_COLUMNS`."""
-    word_column: str | None = None
-    """Column with one word per row. Consecutive rows with the same id are one text."""
+    input_format: str | None = option(
+        None,
+        "Format of the input: see `elmo help formats`.",
+        value="FORMAT",
+        choices=INPUT_FORMATS,
+    )
+    """None: chosen by the content and the suffix."""
+    tokenizer: str | None = option(
+        None,
+        "whitespace, moses, spacy (spacy:de) or residues.",
+        default_text="the model's, else by format",
+        value="NAME",
+    )
+    language: str | None = option(
+        None,
+        "Language of the text, such as fr.",
+        default_text="the model's, else en",
+        value="CODE",
+    )
+    split_sentences: bool = option(
+        False, "Split each text into sentences, and compute each sentence by itself."
+    )
+    skip_errors: bool = option(
+        False, "Leave the output of a line empty if it cannot be read or computed."
+    )
+    shard: str | None = option(
+        None,
+        "Embed every N-th line, beginning with the I-th, as in 3/16.",
+        value="I/N",
+    )
+    text_column: str | None = option(
+        None,
+        "Column or field with the text, or a list of tokens.",
+        default_text="text or tokens",
+        value="NAME",
+    )
+    id_column: str | None = option(
+        None,
+        "Column or field with the id of each record.",
+        default_text="id, if it exists",
+        value="NAME",
+    )
+    paragraphs: bool = option(
+        False, "Join hard-wrapped lines up to the next blank line."
+    )
+    keep_columns: tuple[str, ...] = option(
+        (),
+        "Copy these columns of the input to the output.",
+        default_text="none",
+        value="NAME,...|all",
+    )
+    word_column: str | None = option(
+        None,
+        "Column with one word per row. Rows with the same id form one text.",
+        value="NAME",
+    )
     splits_words: bool = False
     """Tokenize each word of a list, in place of reading the list as tokens."""
-    delimiter: str | None = None
-    """Character between the cells of CSV or TSV. None follows the header."""
-    quotes: str | None = None
-    """`none` if quotes in CSV or TSV are text, `csv` if they enclose cells. None is `csv`, but a
-    cell of TSV ends in its line."""
+    delimiter: str | None = option(
+        None,
+        "Delimiter of csv or tsv: one character, or tab.",
+        default_text="by the header",
+        value="CHARACTER",
+    )
+    quotes: str | None = option(
+        None,
+        "Meaning of quotes in csv or tsv: they enclose cells (csv), "
+        "or are text (none).",
+        choices=QUOTES,
+    )
+    """None is `csv`, but a cell of TSV ends in its line."""
 
     def __post_init__(self) -> None:
+        if self.quotes is not None:
+            check_choice("quotes", self.quotes, QUOTES)
         if self.text_column is not None and self.word_column is not None:
             raise SettingsError(
                 Message("choose one of {--text-column} and {--word-column}")
@@ -66,17 +118,21 @@ class TextSettings:
 
     @property
     def chooses_tokenizer(self) -> bool:
-        """True if the settings name a tokenizer or its language."""
+        """True if the options name a tokenizer or its language."""
         return self.tokenizer is not None or self.language is not None
 
     @property
     def cell_attributes(self) -> dict[str, str]:
         """Return how the cells of CSV and TSV are found, as far as it is chosen."""
-        chosen = {"delimiter": self.delimiter, "quotes": self.quotes}
-        return {name: value for name, value in chosen.items() if value is not None}
+        attributes = {}
+        if self.delimiter is not None:
+            attributes["delimiter"] = self.delimiter
+        if self.quotes is not None:
+            attributes["quotes"] = self.quotes
+        return attributes
 
     def check_whole_records(self) -> None:
-        """Raise an error for kept columns of words, if a row of the output is a text."""
+        """Raise a `SettingsError` for kept columns of words, if a row is a whole text."""
         if self.word_column is not None and self.keep_columns:
             raise SettingsError(
                 Message(
@@ -87,7 +143,9 @@ class TextSettings:
 
     def parse_shard(self) -> Shard | None:
         """Parse the shard; None is the whole input."""
-        return None if self.shard is None else parse_shard(self.shard)
+        if self.shard is None:
+            return None
+        return parse_shard(self.shard)
 
 
 DEFAULT_SETTINGS: Final = TextSettings()

@@ -5,11 +5,20 @@ Importing this module loads neither torch nor numpy.
 
 from typing import TYPE_CHECKING, Any
 
+from elmo_cli.errors.optional_imports import load_extra, load_pyarrow
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes, has_own_tokens
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+def load_packages(output: OutputSettings) -> None:
+    """Import the packages that a format needs, or say how to install them."""
+    if output.compression == "zstd":
+        load_extra("compression zstd", "hdf5plugin", "zstd")
+    if output.name == "parquet":
+        load_pyarrow()
 
 
 def names_datasets_by_id(output: OutputSettings) -> bool:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from elmo_cli import ElmoError
 from elmo_cli.analysis.change import Change, adjust_p, measure_change
-from elmo_cli.analysis.change_measures import MEASURES
 from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.targets import read_targets
-from tests.support.commands import TINY, elmo
+from elmo_cli.options.analysis import MEASURES
+from tests.support.commands import elmo
 from tests.support.layouts import Corpus, layouts, line_record, write
-from tests.support.table_files import NAMES, csv_rows, write_table
+from tests.support.table_files import NAMES, csv_rows, write_matrices, write_table
 
 Array = NDArray[Any]
 
@@ -161,7 +161,7 @@ def test_forms_are_compared_in_every_case(
     for ignore_case, n_found in ((False, 2), (True, 3)):
         (found, _) = read_occurrences(path, path, words, ignore_case=ignore_case)
         assert len(found["bank"]) == n_found
-    warning = "1 occurrence in another case, such as 'banks', is not counted. Use --ignore-case."
+    warning = "1 occurrence in another case, such as 'banks', is not counted. Use ignore_case=True."
     assert [record.getMessage() for record in caplog.records] == [
         f"Warning: {path}: {warning}"
     ] * 2
@@ -171,24 +171,9 @@ def test_forms_are_compared_in_every_case(
 def test_files_that_do_not_fit_are_refused() -> None:
     write(corpus(0, state="zero"), "old.hdf5")
     write(corpus(1, state="warm"), "new.hdf5")
-    for name in ("text.npz", "text.parquet"):
-        Path(name).write_text("text")
-    np.savez("m.npz", bank=matrix(3))
-    np.savez("narrow.npz", bank=matrix(3, width=4))
-    np.savez("lines.npz", **{"0": matrix(3), "1": matrix(4)})
-    embed = (
-        "embed",
-        "-",
-        "keys.npz",
-        "--layers",
-        "top",
-        "--tokenizer",
-        "moses",
-        "--model",
-        TINY,
-    )
-    assert elmo(*embed, stdin="a b\n").exit_code == 0
-    per_line = r"\.npz: expected one matrix per word, found one per line\. `elmo usages"
+    Path("text.parquet").write_text("text")
+    write_matrices("m.parquet", {"bank": matrix(3)})
+    write_matrices("narrow.parquet", {"bank": matrix(3, width=4)})
     for first, second, layers, message in (
         (
             "old.hdf5",
@@ -196,22 +181,19 @@ def test_files_that_do_not_fit_are_refused() -> None:
             None,
             r"old\.hdf5 and new\.hdf5 cannot be read together: state",
         ),
-        ("m.npz", "narrow.npz", None, r"the vectors have the widths 4 and 5\."),
-        ("m.npz", "lines.npz", None, f"^lines{per_line}"),
-        ("m.npz", "keys.npz", None, f"^keys{per_line}"),
+        ("m.parquet", "narrow.parquet", None, r"the vectors have the widths 4 and 5\."),
         (
-            "m.npz",
-            "text.npz",
-            None,
-            r"text\.npz: not a readable file of target words: ",
-        ),
-        (
-            "m.npz",
+            "m.parquet",
             "text.parquet",
             None,
             r"text\.parquet: not a readable file of target words: ",
         ),
-        ("m.npz", "m.npz", "1", r"layers '1': m\.npz has one vector per occurrence\."),
+        (
+            "m.parquet",
+            "m.parquet",
+            "1",
+            r"layers '1': m\.parquet has one vector per occurrence\.",
+        ),
     ):
         with pytest.raises(ElmoError, match=message):
             read_occurrences(first, second, {"bank": "bank"}, layers=layers)
@@ -260,9 +242,10 @@ def test_adjusted_p_equal_scipys(p: list[float]) -> None:
 def test_the_command() -> None:
     old = matrix(4)
     new = matrix(5, 1, centre=1)
-    np.savez("old.npz", mouse=old, house=old, rare=matrix(1))
-    np.savez_compressed("new.npz", mouse=new, house=new, rare=matrix(9), fish=matrix(3))
-    command = ("change", "old.npz", "new.npz")
+    write_matrices("old.parquet", {"mouse": old, "house": old, "rare": matrix(1)})
+    words = {"mouse": new, "house": new, "rare": matrix(9), "fish": matrix(3)}
+    write_matrices("new.parquet", words)
+    command = ("change", "old.parquet", "new.parquet")
     corrected = ("--correction", "bonferroni")
     result = elmo(*command, "--permutations", "9", *corrected)
     figures = f"{apd(old, new):.6f}\t4\t5\t0.100000\t0.200000"
@@ -282,6 +265,6 @@ def test_the_command() -> None:
         **expected,
         "change": pytest.approx(prt(old, new)),
     }
-    np.savez("v.npz", **{'a,"b"': matrix(4)})
-    [row] = csv_rows(elmo("change", "v.npz", "v.npz", "--format", "csv").stdout)
+    write_matrices("v.parquet", {'a,"b"': matrix(4)})
+    [row] = csv_rows(elmo("change", "v.parquet", "v.parquet", "--format", "csv").stdout)
     assert (row["word"], row["n_old"], row["n_new"]) == ('a,"b"', "4", "4")

@@ -31,6 +31,7 @@ from elmo_cli.language_model.surprisal_table import UnitSurprisal
 from elmo_cli.records.record import Record
 from tests.support.commands import TINY, Terminal, assert_fails, elmo
 from tests.support.layouts import Corpus, line_record, write
+from tests.support.table_files import write_matrices
 
 pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
 
@@ -122,18 +123,15 @@ def test_each_cluster_and_file_has_a_colour() -> None:
     assert legend == ["w.hdf5 (6)", "a.hdf5 (6)", "v.hdf5 (40)"]
 
 
-@pytest.mark.parametrize("name", ["u.hdf5", "u.npz", "u.parquet", "u.jsonl"])
+@pytest.mark.parametrize("name", ["u.hdf5", "u.parquet"])
 def test_a_target_word_is_drawn_with_all_its_forms(name: str) -> None:
     Path("t.txt").write_text("the bank lent\nall banks closed\nmy bank\nold banks\n")
     words = {"bank": "bank", "banks": "bank"}
     write_occurrences(ElmoEmbedder(model=TINY), "t.txt", name, words)
     assert plot("bank.svg", name).n_occurrences == 4
-    assert tooltips("bank.svg")[0][1] == (
-        "2: [bank]" if name.endswith(".npz") else "2: all [banks] closed"
-    )
-    if not name.endswith(".npz"):
-        with pytest.raises(ElmoError, match="'banks': 2 occurrences in "):
-            plot("banks.svg", name, word="banks")
+    assert tooltips("bank.svg")[0][1] == "2: all [banks] closed"
+    with pytest.raises(ElmoError, match="'banks': 2 occurrences in "):
+        plot("banks.svg", name, word="banks")
 
 
 def test_plot_shows_each_step_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,9 +188,10 @@ def test_the_command() -> None:
     warning = "Warning: layer 0 in these vectors separates words by spelling.\n"
     result = elmo("plot", "bank", "same.hdf5", "x.svg")
     assert (result.exit_code, result.stderr) == (1, f"{warning}Error: {message}\n")
-    np.savez("w.npz", bank=np.eye(5, dtype=np.float32))
-    with pytest.raises(ElmoError, match=r"^w\.npz: .* width 6, as in v\.hdf5, found 5"):
-        plot("x.svg", "v.hdf5", "w.npz")
+    write_matrices("w.parquet", {"bank": np.eye(5)})
+    width = r"^w\.parquet: .* width 6, as in v\.hdf5, found 5"
+    with pytest.raises(ElmoError, match=width):
+        plot("x.svg", "v.hdf5", "w.parquet")
 
 
 # Changes
@@ -225,11 +224,12 @@ def test_each_changed_word_is_a_point_with_its_figures() -> None:
 
 def test_the_command_draws_its_list() -> None:
     random = np.random.default_rng(0)
-    for name in ("old.npz", "new.npz"):
-        np.savez(
-            name, mouse=random.normal(size=(5, 4)), house=random.normal(size=(5, 4))
-        )
-    result = elmo(*(command := ("change", "old.npz", "new.npz", "--plot", "c.svg")))
+    for name in ("old.parquet", "new.parquet"):
+        mouse = random.normal(size=(5, 4))
+        house = random.normal(size=(5, 4))
+        write_matrices(name, {"mouse": mouse, "house": house})
+    command = ("change", "old.parquet", "new.parquet", "--plot", "c.svg")
+    result = elmo(*command)
     assert (result.exit_code, result.stderr) == (0, "Wrote c.svg: 2 words\n")
     assert len(result.stdout.splitlines()) == 3
     assert_fails(

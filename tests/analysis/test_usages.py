@@ -1,6 +1,7 @@
 """`elmo usages`: the occurrences of target words, in every form that holds them."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages
 from elmo_cli.analysis.word_search import find_occurrences
 from elmo_cli.engine import Engine
-from elmo_cli.errors.exceptions import StoppedError
+from elmo_cli.errors.exceptions import InputError, SettingsError, StoppedError
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
@@ -33,6 +34,10 @@ from tests.support.layouts import layouts
 from tests.support.runs import assert_same_file, embed, limit_memory, stop_after
 from tests.support.table_files import read_rows
 from tests.support.transcripts import Example, each_example
+
+EARLIER = Path(__file__).parent / "earlier_usages"
+"""Files that an earlier version wrote, with the model TINY."""
+DOCS = Path(__file__).parents[2] / "docs"
 
 TEXT = "The bank lent\nno word\n\nbanks and a bank\nThe bank lent\nit saw\nthe end of banks\n"
 WORDS = {"bank": "bank", "banks": "bank", "saw": "see", "fish": "fish"}
@@ -307,10 +312,7 @@ def test_change_is_the_same_from_all_formats(name: str) -> None:
         json.loads(elmo("change", *files, "--json").stdout)
         for files in (
             (f"text.{name}", f"new.{name}"),
-            (
-                f"text.{name}",
-                "new.hdf5",
-            ),  # Formats without attributes fit to those with them.
+            (f"text.{name}", "new.hdf5"),
             ("text.all.hdf5", "new.all.hdf5", *words),
         )
     ]
@@ -348,6 +350,73 @@ def test_the_command_prints_the_number_of_occurrences() -> None:
         "Wrote u.parquet: 6 occurrences in 7 lines\n"
     )
     assert "vector" in read_rows("u.parquet")[0]
+    piped = ("usages", "-", "p.parquet", "--words", "targets.txt", "--model", TINY)
+    elmo(*piped, "-q", stdin=TEXT)
+    assert [row["line"] for row in read_rows("p.parquet")] == [1, 4, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("output", ["u.npz", "u.npy", "u.jsonl", "u.csv"])
+def test_other_formats_are_refused(output: str) -> None:
+    expected = (
+        f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)."
+    )
+    with pytest.raises(SettingsError) as error:
+        write_occurrences(ElmoEmbedder(model=TINY), "text.txt", output, WORDS)
+    assert str(error.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("u.npz", "npz"), ("u.jsonl", "JSON lines"), ("u.jsonl.gz", "JSON lines")],
+)
+def test_files_of_other_formats_are_refused_by_name(name: str, found: str) -> None:
+    with pytest.raises(InputError, match=r"^u\.[a-z.]+: no such file\."):
+        open_occurrences(name)
+    Path(name).touch()
+    with pytest.raises(InputError) as error:
+        open_occurrences(name)
+    assert str(error.value) == (
+        f"{name}: expected Parquet or HDF5 of target words, found {found}. "
+        'See "Vectors of other programs" in docs/change.md.'
+    )
+
+
+def test_matrices_of_another_program_can_be_converted() -> None:
+    pytest.importorskip("pandas")
+    old = np.arange(6, dtype=np.float32).reshape(3, 2)
+    np.savez("other.npz", bank=old, river=old[:1])
+    page = (DOCS / "change.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"```python\n(import numpy\n.*?)```", page, re.DOTALL)
+    exec(recipe, {})
+    with open_occurrences("other.parquet") as files:
+        found = find_occurrences(files)
+    vectors = {word: [each.vector for each in found[word]] for word in found}
+    assert_allclose(vectors["bank"], old)
+    assert_allclose(vectors["river"], old[:1])
+    assert [each.location.number for each in found["bank"]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["top.parquet", "all.hdf5"])
+def test_files_of_an_earlier_version_are_read(name: str) -> None:
+    layers = "2" if name.endswith(".hdf5") else None
+    with open_occurrences(EARLIER / name) as files:
+        occurrences = find_occurrences(files, layers=layers)
+    assert {
+        word: [(each.location.number, each.index) for each in occurrences[word]]
+        for word in occurrences
+    } == {"bank": [(1, 1), (3, 0), (3, 3)], "see": [(4, 1)], "fish": []}
+    layers_of_line = ElmoEmbedder(model=TINY).embed_sentence(
+        ["banks", "and", "a", "bank"]
+    )
+    vectors = [each.vector for each in occurrences["bank"]]
+    assert_allclose(vectors[1:], layers_of_line[2, [0, 3]], atol=2e-6)
+
+
+def test_lemmas_of_an_earlier_version_are_read() -> None:
+    assert_found(
+        str(EARLIER / "lemma.parquet"),
+        {"mouse": [(1, 1)], "see": [(1, 2)], "saw": [(2, 1)]},
+    )
 
 
 @each_example(__file__)

@@ -62,7 +62,11 @@ INPUTS: dict[str, str | bytes] = {
     "foreign.h5.partial": "x",
     "quoted.csv": 'id,text\n1,"the" cat\n',
     "sequence.fasta": "MKV\n>a\nMKV\n",
+    "page.html": "<html><body><p>the cat</p></body></html>",
+    "rich.rtf": "{\\rtf1\\ansi the cat\\par}",
     "a;b.txt": "the cat\n",
+    "u.npz": "",
+    "u.jsonl": "",
 }
 
 COMMANDS = [

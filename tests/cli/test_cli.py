@@ -19,10 +19,11 @@ import elmo_cli
 import elmo_cli.cli
 from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli import COMMANDS, find_command
-from elmo_cli.cli.command import Command, Option, option_group
+from elmo_cli.cli.command import Command, option_group
 from elmo_cli.cli.loading import find_files
-from elmo_cli.cli.messages import stop_on_signal
+from elmo_cli.cli.option import Option
 from elmo_cli.cli.options import option
+from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.model import ModelSettings
 from tests.support.commands import TINY, assert_misused, elmo
@@ -118,18 +119,16 @@ def test_options_are_under_their_heading_and_reach_the_command() -> None:
 def test_conditions_name_options_of_the_command(name: str) -> None:
     parameters = find_command(name).params
     names = {name for parameter in parameters for name in parameter.opts}
-    for each in (each for each in parameters if isinstance(each, Option)):
-        texts = [text for text in (each.requires, each.excludes) if text]
-        assert {
-            part.split()[0] for text in texts for part in text.split(" or ")
-        } <= names
+    for each in parameters:
+        if isinstance(each, Option):
+            for condition in (*each.requires, *each.excludes):
+                required = condition if isinstance(condition, str) else condition[0]
+                assert required in names
 
 
 def test_every_option_has_an_environment_variable_of_its_own() -> None:
     options = [option for name in COMMANDS for option in find_command(name).params]
-    names = [
-        n for each in options if isinstance(each, Option) for n in each.envvar or ()
-    ]
+    names = [str(each.envvar) for each in options if isinstance(each, Option)]
     assert len(set(names)) == len(names)
     assert {"ELMO_EMBED_FORMAT", "ELMO_WORD_VECTORS_MODEL", "ELMO_TRAIN_DEVICE"} <= set(
         names
@@ -156,11 +155,12 @@ def test_an_option_may_come_from_the_environment(
     )
     assert message in elmo(*pair).stderr
 
-    # A variable without effect is no error.
-    monkeypatch.setenv("ELMO_EMBED_GAMMA", "2")
     monkeypatch.setenv("ELMO_EMBED_ALL", "0")
     command = ("embed", "-", "-", "--format", "jsonl", "--model", TINY, "--top")
     assert elmo(*command, stdin="a b\n").exit_code == 0
+    monkeypatch.setenv("ELMO_EMBED_GAMMA", "2")
+    message = "--gamma (ELMO_EMBED_GAMMA) requires --mix"
+    assert_misused(elmo(*command, stdin="a b\n"), message)
 
 
 # Messages
@@ -226,8 +226,8 @@ def test_two_signals_close_together_are_one(monkeypatch: pytest.MonkeyPatch) -> 
     """Send signals as `timeout -s INT` does, to a process and to its group."""
     ended: list[int] = []
     clock = Mock(monotonic=Mock(side_effect=[5.0, 5.19, 5.21]))
-    monkeypatch.setattr("elmo_cli.cli.messages.time", clock)
-    monkeypatch.setattr("elmo_cli.cli.messages.os._exit", ended.append)
+    monkeypatch.setattr("elmo_cli.cli.stopping.time", clock)
+    monkeypatch.setattr("elmo_cli.cli.stopping.os._exit", ended.append)
     with click.Context(click.Command("elmo")).scope(), stop_on_signal() as should_stop:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)

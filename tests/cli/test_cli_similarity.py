@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, tokenize
 from tests.support.commands import LOADED, TINY, assert_misused, elmo
-from tests.support.table_files import NAMES, csv_rows, write_table
+from tests.support.table_files import NAMES, csv_rows, write_matrices, write_table
 
 MODEL = ("--model", str(TINY))
 RIVER = "I sat by the bank."
@@ -260,6 +260,18 @@ def test_target_words_of_every_format_are_searched(name: str) -> None:
     assert lines == {("1", "bank"), ("1", "money"), ("3", "bank"), ("4", "cat")}
     others = rows(elmo("neighbours", "bank", NEW, name, "--other-words"))
     assert [row[1:] for row in others] == [["4", "The [cat] sat ."]]
+
+
+def test_vectors_of_another_program_need_a_model_and_a_layer() -> None:
+    matrix = ElmoEmbedder(model=TINY).embed_sentence(["bank", "cat"])[2]
+    name = write_matrices("m.parquet", {"bank": matrix[:1], "cat": matrix[1:]})
+    command = ("neighbours", "bank", NEW, name)
+    unknown = f"Error: {name}: unknown"
+    assert f"{unknown} model. Name it with --model." in elmo(*command).stderr
+    result = elmo(*command, *MODEL)
+    assert f"{unknown} layer. Name it with --mean-layers." in result.stderr
+    found = rows(elmo(*command, *MODEL, "--mean-layers", "top"))
+    assert {row[2] for row in found} == {"[bank]", "[cat]"}
 
 
 def test_several_files_are_searched_as_one() -> None:

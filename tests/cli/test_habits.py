@@ -1,4 +1,4 @@
-"""Habits of people at a command line: TAB, short options, -o, `elmo help`, colours and pipes."""
+"""Habits of people at a command line: TAB, short options, `elmo help`, colours and pipes."""
 
 import re
 import subprocess
@@ -109,45 +109,20 @@ def test_the_script_is_printed(shell: str) -> None:
 # Options
 
 
-@pytest.mark.parametrize(
-    ("command", "output"),
-    [
-        (("embed", "text.txt", *MODEL), "v.hdf5"),
-        (("usages", "text.txt", "--words", "words.txt", *MODEL), "u.jsonl"),
-        (("word-vectors", "--corpus", "text.txt", "--min-count", "1", *MODEL), "w.vec"),
-        (("word-vectors", "words.txt", *MODEL), "w.vec"),
-        (("convert", TINY / "weights.hdf5"), "w.safetensors"),
-        (("distribute", "text.txt", "--engine", "none", *MODEL), "parts"),
-    ],
-)
-def test_an_output_may_be_an_option(command: tuple[str, ...], output: str) -> None:
-    name, *arguments = command
-    result = elmo(name, "-o", output, *arguments)
-    assert (result.exit_code, result.stdout) == (0, ""), result.stderr
-    assert Path(output).exists()
-    content = Path(output).read_bytes() if Path(output).is_file() else b""
-    for spelling in ([f"--output={output}"], ["--", output]):
-        subprocess.run(["rm", "-r", output], check=True)
-        assert elmo(name, *arguments, *spelling).exit_code == 0
-        is_ordered = content and not output.endswith(
-            ".safetensors"
-        )  # Metadata has no order.
-        assert not is_ordered or Path(output).read_bytes() == content
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_names_mean_one_thing_in_all_commands(name: str) -> None:
     options = {
         each: option for option in find_command(name).params for each in option.opts
     }
-    for short, long in (("-m", "--model"), ("-f", "--format"), ("-o", "--output")):
+    for short, long in (("-m", "--model"), ("-f", "--format")):
         assert options.get(short) == options.get(long)
     assert ("--layer" in options) == ("--layers" in options)
     if "--top" in options and name != "embed":
         assert "N" in str(options["--top"].metavar)
     if "--format" in options:
-        assert "jsonl" in options["--format"].type.choices  # type: ignore[attr-defined]
-        assert "json" not in options["--format"].type.choices  # type: ignore[attr-defined]
+        choices = options["--format"].type.choices  # type: ignore[attr-defined]
+        assert ("jsonl" in choices) == (name != "usages")
+        assert "json" not in choices
 
 
 def test_the_old_name_of_jsonl_is_read() -> None:

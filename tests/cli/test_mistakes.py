@@ -140,11 +140,8 @@ def test_wrong_value_has_status_2(options: str, message: str) -> None:
             "--input-format fasta --paragraphs",
             "--paragraphs requires|no effect with|FASTA has",
         ),
-        ("--layout packed --format jsonl", "--layout requires HDF5|target words are"),
-        (
-            "--compression gzip --format jsonl",
-            "--compression requires HDF5|target words are",
-        ),
+        ("--layout packed --format parquet", "--layout requires HDF5"),
+        ("--compression gzip --format parquet", "--compression requires HDF5"),
         ("--rows tokens", "--rows tokens requires Parquet or JSON lines"),
         ("--use-sentence-keys --layout packed", "--use-sentence-keys requires HDF5"),
         ("--format csv --json", "choose one of --format|requires --p"),

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.cli.answers import LIKE_MISSING, RowWriter, cell
+from elmo_cli.cli.rows import LIKE_MISSING, RowWriter, cell
 from tests.support.commands import TINY, elmo, run_r
 from tests.support.table_files import csv_rows, read_rows, write_table
 
@@ -219,9 +219,15 @@ def test_texts_of_parquet_are_not_read_to_compare_ids(
 
 
 @pytest.mark.parametrize(
-    "command", ["embed", "embed --rows tokens", "usages --words words.txt"]
+    ("output", "command"),
+    [
+        ("out.jsonl", "embed"),
+        ("out.jsonl", "embed --rows tokens"),
+        ("out.parquet", "embed"),
+        ("out.parquet", "embed --rows tokens"),
+        ("out.parquet", "usages --words words.txt"),
+    ],
 )
-@pytest.mark.parametrize("output", ["out.jsonl", "out.parquet"])
 def test_vectors_of_repeated_ids_have_an_index_or_line(
     output: str, command: str, caplog: pytest.LogCaptureFixture
 ) -> None:

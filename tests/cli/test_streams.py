@@ -12,7 +12,7 @@ import pytest
 
 from elmo_cli import open_activations
 from elmo_cli.cli import error_line
-from elmo_cli.cli.answers import read_queries
+from elmo_cli.cli.queries import read_queries
 from elmo_cli.errors.exceptions import InputError
 from tests.support.commands import TINY, python, start_elmo
 
@@ -182,7 +182,7 @@ def test_the_lines_before_an_error_are_answered_first(
         return line
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\nc\nd\n")))
-    monkeypatch.setattr("elmo_cli.cli.answers.MAX_CHUNK", 2)
+    monkeypatch.setattr("elmo_cli.cli.queries.MAX_CHUNK", 2)
     chunks = read_queries(parse)
     assert [next(chunks), next(chunks)] == [["a", "b"], ["c"]]
     with pytest.raises(InputError, match="standard input, line 4: no more"):

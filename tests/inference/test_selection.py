@@ -137,7 +137,7 @@ def test_a_selection_is_written_to_attributes_and_read(
 
 def test_an_invalid_selection_is_refused_at_once(tiny: ElmoEmbedder) -> None:
     with pytest.raises(
-        InputError, match=r"^--layers has no effect with --mix, which is of all"
+        InputError, match=r"^layers has no effect with mix, which is of all"
     ):
         tiny.embed_sentences([], layers="top", mix=MIX)
 

@@ -172,7 +172,7 @@ def inputs(text_file: None) -> State:
         "embed t.txt {m/weights.hdf5} --model m",
         "embed t.txt {m/options.json} --format npz --model m",
         "embed t.txt {w.txt} --vocabulary-file w.txt --format npz",
-        "usages t.txt {w.txt} --words w.txt --format jsonl --model m",
+        "usages t.txt {w.txt} --words w.txt --format parquet --model m",
         "usages t.txt {m/weights.hdf5} --words w.txt --model m",
         "word-vectors w.txt {twin.txt} --model m",
         "word-vectors w.txt {m/weights.hdf5} --model m",

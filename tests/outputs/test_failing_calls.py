@@ -28,7 +28,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     "pooled.npy": {"pooling": "mean"},
     "rows.parquet": {},
     "tokens.parquet": {"rows": "tokens"},
-    **{f"usages.{suffix}": {} for suffix in ("hdf5", "npz", "parquet", "jsonl")},
+    **{f"usages.{suffix}": {} for suffix in ("hdf5", "parquet")},
 }
 
 

@@ -184,6 +184,7 @@ def test_rows_of_sentences_keep_columns(name: str) -> None:
 def test_rows_of_usages_keep_columns() -> None:
     name = "out.parquet"
     Path("words.txt").write_text("dog\ncat\n")
+    name = "usages.parquet"
     arguments = ("usages", "items.csv", name, "--words", "words.txt", "--model", TINY)
     assert elmo(*arguments, "--keep-columns", "group", "--overwrite").exit_code == 0
     rows = [(row["id"], row["word"], row["group"]) for row in read_rows(name)]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from elmo_cli import open_activations
 from elmo_cli.options.output import LAYOUTS, OutputSettings
+from elmo_cli.outputs.output_formats import load_packages
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
 from elmo_cli.records.progress import Progress
 from elmo_cli.records.record import Record
@@ -89,6 +90,7 @@ def open_writer(
     output_format = OutputSettings(**options).for_path(
         path, pooled="pooling" in attributes
     )
+    load_packages(output_format)
     return ActivationsWriter(path, output_format, attributes, overwrite=overwrite)
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,17 @@ def write_table(path: str | Path, rows: list[dict[str, Any]]) -> str:
             writer.writeheader()
             writer.writerows(rows)
     return str(path)
+
+
+def write_matrices(path: str | Path, matrices: Mapping[str, Any]) -> str:
+    """Write one matrix per word as occurrences without sentences, and return the path."""
+    rows = []
+    for word, matrix in matrices.items():
+        for line, vector in enumerate(matrix, start=1):
+            row = {"word": word, "form": word, "line": line, "id": None}
+            row |= {"position": 0, "sentence": word, "vector": vector.tolist()}
+            rows.append(row)
+    return write_table(path, rows)
 
 
 def _conllu_sentence(row: dict[str, Any]) -> str:

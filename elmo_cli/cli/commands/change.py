@@ -1,29 +1,29 @@
 """`elmo change`."""
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from elmo_cli.cli import messages, options
-from elmo_cli.cli.answers import print_rows
+from elmo_cli.cli import messages, options, progress
 from elmo_cli.cli.command import command
+from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.rows import print_rows
 from elmo_cli.errors.wording import counted
+from elmo_cli.options.analysis import CORRECTIONS, MATCHES, MEASURES
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import Change
 
-
-_LEVEL = 0.05
+_LEVEL = 0.05  # of significance
 
 
 @command()
-@click.argument("old", type=options.PATH)
-@click.argument("new", type=options.PATH)
+@click.argument("old", type=PATH)
+@click.argument("new", type=PATH)
 @options.choice(
     "--measure",
-    ["apd", "prt", "jsd"],
+    MEASURES,
     default="apd",
     help="apd: mean cosine distance of all pairs; prt: inverse cosine of the means; jsd: "
     "Jensen-Shannon divergence over clusters.",
@@ -34,19 +34,22 @@ _LEVEL = 0.05
 )
 @options.choice(
     "--correction",
-    ["bh", "bonferroni"],
-    requires="--permutations",
+    CORRECTIONS,
+    requires=["--permutations"],
     help="Adjust p for the number of words: bh (false discovery rate) or bonferroni. "
     "[default: none]",
 )
 @options.words_option(" [default: the target words of OLD and NEW]")
-@options.input_format_options("words", "word", requires="--words")
+@options.input_format_option(requires=["--words"])
+@options.text_column_option(
+    help="Column or field with the words.", default_text="word", requires=["--words"]
+)
 @options.choice(
     "--match",
-    ["form", "lemma"],
+    MATCHES,
     help="Require files of `elmo usages` with this --match. [default: any]",
 )
-@options.ignore_case_option(requires="--words")
+@options.ignore_case_option(requires=["--words"])
 @options.mean_layers_option()
 @options.figure_options("the list")
 @options.row_options()
@@ -68,7 +71,7 @@ def change(
 ) -> None:
     """Measure how much words changed from OLD to NEW, the most changed word first.
 
-    OLD and NEW are `elmo usages` files for two corpora, in any format, or patterns of such
+    OLD and NEW are `elmo usages` files for two corpora, or patterns of such
     names. With --words, they can also be HDF5 files with all tokens. The output is a table
     with one row per word: the word, its change, and how often it occurs in OLD and in NEW.
     --permutations adds p: the occurrences are divided at random into two groups of the same
@@ -80,7 +83,7 @@ def change(
     $ elmo usages old.txt old.parquet --words targets.txt
     $ elmo usages new.txt new.parquet --words targets.txt
     $ elmo change old.parquet new.parquet --permutations 10000 --correction bh
-    $ elmo change old.npz new.npz --measure prt --plot change.svg
+    $ elmo change old.parquet new.parquet --measure prt --plot change.svg
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
     """
     from elmo_cli.analysis.change import measure_change
@@ -91,21 +94,33 @@ def change(
         from elmo_cli.analysis.drawing import check_figure
 
         check_figure(plot, overwrite=overwrite)
-    targets = None if words is None else read_targets(words, input_format, text_column)
-    with messages.progress_bar(" records", leave=False) as bar:
-        read = partial(read_occurrences, match=match, ignore_case=ignore_case)
-        occurrences = read(old, new, targets, layers, on_progress=bar.update)
-    n = permutations or 0
-    find = partial(
-        measure_change, *occurrences, measure, permutations=n, correction=correction
-    )
-    with messages.progress_bar(" words", leave=False) as bar:
-        changes = find(on_progress=bar.update)
+    targets = None
+    if words is not None:
+        targets = read_targets(words, input_format, text_column)
+    with progress.progress_bar(" records", leave=False) as bar:
+        old_occurrences, new_occurrences = read_occurrences(
+            old,
+            new,
+            targets,
+            layers,
+            match=match,
+            ignore_case=ignore_case,
+            on_progress=bar.update,
+        )
+    with progress.progress_bar(" words", leave=False) as bar:
+        changes = measure_change(
+            old_occurrences,
+            new_occurrences,
+            measure,
+            permutations=permutations or 0,
+            correction=correction,
+            on_progress=bar.update,
+        )
     _print(changes, measure, row_format)
     if old == new:
         messages.say("Warning: OLD and NEW are the same file.")
-    if correction is not None:
-        _check_permutations(changes, n)
+    if correction is not None and permutations is not None:
+        _check_permutations(changes, permutations)
     if plot is not None:
         from elmo_cli.analysis.change_picture import plot_changes
 
@@ -114,31 +129,31 @@ def change(
 
 
 def _print(changes: "list[Change]", measure: str, row_format: str | None) -> None:
+    """Print a row per word that was measured, and a line about each other word."""
     from elmo_cli.analysis.change import MIN_OCCURRENCES, change_columns
 
     measured = [change for change in changes if change.change is not None]
     names = change_columns(measured)
+    rows = [[getattr(change, name) for name in names] for change in measured]
     constants = {"measure": measure} if row_format == "jsonl" else {}
-    with print_rows(row_format, names) as rows:
-        rows.write(
-            ([getattr(change, name) for name in names] for change in measured),
-            constants,
-        )
-    for change in changes[len(measured) :]:
-        numbers = (
-            f"{counted(change.n_old, 'occurrence')} in OLD and {change.n_new:,} in NEW"
-        )
-        messages.say(f"Skipped {change.word}: {numbers}. Each needs {MIN_OCCURRENCES}.")
+    with print_rows(row_format, names) as writer:
+        writer.write(rows, constants)
+    for change in changes:
+        if change.change is None:
+            n_old = counted(change.n_old, "occurrence")
+            messages.say(
+                f"Skipped {change.word}: {n_old} in OLD and {change.n_new:,} in NEW. "
+                f"Each needs {MIN_OCCURRENCES}."
+            )
 
 
 def _check_permutations(changes: "list[Change]", permutations: int) -> None:
     """Print a warning if a single changed word cannot have a small adjusted p."""
-    n_words = sum(change.p is not None for change in changes)
+    n_words = len([change for change in changes if change.p is not None])
     least = n_words / (permutations + 1)
     if least >= _LEVEL:
-        tests = f"{permutations:,} permutations of {counted(n_words, 'word')}"
-        problem = (
-            f"the adjusted p of a single changed word is at least {min(1.0, least):.2g}"
+        messages.say(
+            f"Warning: with {permutations:,} permutations of {counted(n_words, 'word')}, "
+            f"the adjusted p of a single changed word is at least {min(1.0, least):.2g}. "
+            f"Use --permutations {math.ceil(n_words / _LEVEL)} or more."
         )
-        remedy = f"Use --permutations {math.ceil(n_words / _LEVEL)} or more."
-        messages.say(f"Warning: with {tests}, {problem}. {remedy}")

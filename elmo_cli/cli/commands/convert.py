@@ -6,19 +6,19 @@ import click
 
 from elmo_cli.cli import messages, options
 from elmo_cli.cli.command import command
+from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.output import DTYPES
 
 
 @command()
-@click.argument("source", metavar="INPUT", type=options.PATH)
-@click.argument("target", metavar="OUTPUT", type=options.PATH)
+@click.argument("source", metavar="INPUT", type=PATH)
+@click.argument("target", metavar="OUTPUT", type=PATH)
 @options.choice(
     "--dtype",
     DTYPES,
     help="Data type of the values. [default: float16 if all of INPUT is, else float32]",
 )
-@options.output_option()
 @options.overwrite_option()
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
     """Convert the weights of a biLM or a softmax from INPUT to OUTPUT.

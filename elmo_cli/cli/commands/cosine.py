@@ -1,25 +1,28 @@
 """`elmo cosine`."""
 
 from collections.abc import Iterable, Sequence
-from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import answers, loading, messages, options
-from elmo_cli.cli.command import command, typed_options
-from elmo_cli.errors.exceptions import InputError, ModelError
+from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli.command import command
+from elmo_cli.cli.completion import complete_values
+from elmo_cli.cli.queries import read_pair_table, read_queries
+from elmo_cli.cli.rows import RowWriter, cell, print_rows
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
+from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.neighbours import Neighbour
+    from elmo_cli.analysis.occurrences import Occurrence, Pair
     from elmo_cli.analysis.similarity import Similarity
-    from elmo_cli.analysis.vector_files import VectorFiles
-    from elmo_cli.cli.answers import PairRow
+    from elmo_cli.cli.queries import PairRow
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.text.tokenizers import Tokenizer
 
 
 @command()
@@ -29,19 +32,22 @@ if TYPE_CHECKING:
 @options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
 @options.path_option(
     "--pairs TABLE",
-    excludes="--word2 or --occurrence1 or --occurrence2",
+    excludes=["--word2", "--occurrence1", "--occurrence2"],
     help="Table of pairs with the columns word (or word1 and word2), sentence1 and sentence2. "
     "To choose a word that occurs again, add occurrence1 and occurrence2, or its characters, from "
     "0: start1, end1, start2 and end2.",
 )
-@options.input_format_options(
-    "sentences, NAME1,NAME2", "sentence1,sentence2", requires="--pairs"
+@options.input_format_option(requires=["--pairs"])
+@options.text_column_option(
+    help="Column or field with the sentences, NAME1,NAME2.",
+    default_text="sentence1,sentence2",
+    requires=["--pairs"],
 )
 @options.tokenizer_options("moses")
 @options.option(
     "--layer N|average",
     aliases=("--layers",),
-    shell_complete=options.complete_values("average", "0", "1", "2"),
+    shell_complete=complete_values("average", "0", "1", "2"),
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
 @options.row_options()
@@ -55,8 +61,7 @@ def cosine(
     pairs: str | None,
     layer: str | None,
     row_format: str | None,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
+    **values: Any,
 ) -> None:
     """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
 
@@ -71,89 +76,125 @@ def cosine(
     $ elmo cosine bank - --layer 2 < pairs.tsv
     $ elmo cosine --pairs wic.csv --layer 2 --format csv > cosines.csv
     """
-    is_one = arguments[1:2] != (STANDARD_INPUT,)
-    if len(arguments) != (2 + is_one if pairs is None else 0):
+    reads_lines = arguments[1:2] == (STANDARD_INPUT,)
+    if pairs is not None:
+        n_expected = 0
+    elif reads_lines:
+        n_expected = 2
+    else:
+        n_expected = 3
+    if len(arguments) != n_expected:
         raise click.UsageError(
             'give WORD "SENTENCE1" "SENTENCE2", WORD - or --pairs TABLE'
         )
-
-    from elmo_cli.analysis.occurrences import Occurrence, occurrence_of
-
+    model_settings = options_from(ModelSettings, values)
+    text_settings = options_from(TextSettings, values)
     tokenizer = loading.load_tokenizer(text_settings, model_settings)
 
-    def find(sentences: Sequence[str]) -> "PairRow":
-        if len(sentences) != 2:
-            raise InputError(
-                f"expected two sentences separated by a tab, found {len(sentences)}"
-            )
-        numbers = (occurrence1, occurrence2)
-        columns, pair = dict[str, object](), list[Occurrence]()
-        for side, word, text, number in zip(
-            "12", words, sentences, numbers, strict=True
-        ):
-            name = f"occurrence{side}"
-            found = occurrence_of(
-                word, loading.typed_tokens(tokenizer, text), number, f"--{name}"
-            )
-            columns |= {f"word{side}": word, name: number or 1, f"sentence{side}": text}
-            pair.append(found)
-        return columns, (pair[0], pair[1])
+    def parse(sentences: Sequence[str]) -> "PairRow":
+        return _find_pair(
+            sentences,
+            words=(arguments[0], word2 or arguments[0]),
+            numbers=(occurrence1, occurrence2),
+            tokenizer=tokenizer,
+        )
 
-    # Find a wrong word on the command line before loading the model.
-    words = (arguments[0], word2 or arguments[0]) if pairs is None else ()
-    pair = find(arguments[1:]) if pairs is None and is_one else None
-    embedder = loading.load_embedder(model_settings)
-    layers = [*map(str, range(embedder.options.n_layers)), "average"]
-    if layer not in (None, *layers):
-        expected = f"expected a number from 0 to {layers[-2]}, or average"
-        raise click.UsageError(f"--layer {layer!r}: {expected}")
+    chunks: Iterable[list[PairRow]]
     if pairs is not None:
-        chunks = answers.read_pair_table(pairs, text_settings, tokenizer)
-    elif pair is not None:
-        chunks = iter([[pair]])
+        chunks = read_pair_table(pairs, text_settings, tokenizer)
+    elif reads_lines:
+        chunks = read_queries(lambda line: parse(line.split("\t")))
     else:
-        chunks = answers.read_queries(lambda line: find(line.split("\t")))
+        # A wrong word is an error before the model is loaded.
+        chunks = [[parse(arguments[1:])]]
+    embedder = loading.load_embedder(model_settings)
+    n_layers = embedder.options.n_layers
+    layers = [*map(str, range(n_layers)), "average"]
+    if layer is not None and layer not in layers:
+        raise click.UsageError(
+            f"--layer {layer!r}: expected a number from 0 to {n_layers - 1}, or average"
+        )
     if pairs is None and row_format is None:
-        _print_cosines(embedder, chunks, layer, table=pair is not None)
+        _print_cosines(embedder, chunks, layer, for_people=not reads_lines)
         return
-    names = ["cosine"] if layer else [f"cosine_{name}" for name in layers]
-    with answers.print_rows(row_format, ["line", *names]) as rows:
+    names = [f"cosine_{name}" for name in layers] if layer is None else ["cosine"]
+    with print_rows(row_format, ["line", *names]) as rows:
         _write_pairs(embedder, chunks, layer, rows)
+
+
+def _find_pair(
+    sentences: Sequence[str],
+    *,
+    words: tuple[str, str],
+    numbers: tuple[int | None, int | None],
+    tokenizer: "Tokenizer",
+) -> "PairRow":
+    """Return the columns of a pair of typed sentences, and its two occurrences."""
+    if len(sentences) != 2:
+        raise InputError(
+            f"expected two sentences separated by a tab, found {len(sentences)}"
+        )
+    columns: dict[str, object] = {}
+    for side in (1, 2):
+        columns[f"word{side}"] = words[side - 1]
+        columns[f"occurrence{side}"] = numbers[side - 1] or 1
+        columns[f"sentence{side}"] = sentences[side - 1]
+    first = _find_typed(words[0], sentences[0], numbers[0], 1, tokenizer)
+    second = _find_typed(words[1], sentences[1], numbers[1], 2, tokenizer)
+    return columns, (first, second)
+
+
+def _find_typed(
+    word: str, sentence: str, number: int | None, side: int, tokenizer: "Tokenizer"
+) -> "Occurrence":
+    from elmo_cli.analysis.occurrences import occurrence_of
+
+    tokens = loading.typed_tokens(tokenizer, sentence)
+    return occurrence_of(word, tokens, number, f"--occurrence{side}")
 
 
 def _write_pairs(
     embedder: "ElmoEmbedder",
     chunks: "Iterable[list[PairRow]]",
     layer: str | None,
-    rows: answers.RowWriter,
+    rows: RowWriter,
 ) -> None:
     """Write a row per pair of a table. The cosines are empty where a word was not found."""
     from elmo_cli.analysis.similarity import similarities
 
-    numbers, errors = count(1), list[str]()
-    empty = [None] * (1 if layer else embedder.options.n_layers + 1)
+    errors = []
+    n_rows = 0
     for chunk in chunks:
-        pairs = [pair for _, pair in chunk if not isinstance(pair, InputError)]
-        found = iter(similarities(embedder, pairs))
-        for (columns, pair), number in zip(chunk, numbers, strict=False):
-            is_found = not isinstance(pair, InputError)
-            errors += [] if is_found else [f"row {number}: {pair}"]
-            rows.write(
-                [[number, *(_cosines(next(found), layer) if is_found else empty)]],
-                columns,
-            )
+        found = iter(similarities(embedder, _found_pairs(chunk)))
+        for columns, pair in chunk:
+            n_rows += 1
+            cosines: Sequence[float | None]
+            if isinstance(pair, InputError):
+                errors.append(f"row {n_rows}: {messages.shown_message(pair)}")
+                cosines = [None] * (
+                    embedder.options.n_layers + 1 if layer is None else 1
+                )
+            else:
+                cosines = _cosines(next(found), layer)
+            rows.write([[n_rows, *cosines]], columns)
     if errors:
-        n_rows = counted(len(errors), "row")
-        messages.say(f"Warning: {n_rows} without cosines. The first is {errors[0]}")
+        messages.say(
+            f"Warning: {counted(len(errors), 'row')} without cosines. "
+            f"The first is {errors[0]}"
+        )
+
+
+def _found_pairs(chunk: "list[PairRow]") -> "list[Pair]":
+    return [pair for _, pair in chunk if not isinstance(pair, InputError)]
 
 
 def _cosines(similarity: "Similarity", layer: str | None) -> list[float]:
-    cosines = [*similarity.layers, similarity.average]
-    return (
-        cosines
-        if layer is None
-        else [cosines[-1 if layer == "average" else int(layer)]]
-    )
+    """Return the cosine of a layer, or of all layers and their average."""
+    if layer is None:
+        return [*similarity.layers, similarity.average]
+    if layer == "average":
+        return [similarity.average]
+    return [similarity.layers[int(layer)]]
 
 
 def _print_cosines(
@@ -161,45 +202,19 @@ def _print_cosines(
     chunks: "Iterable[list[PairRow]]",
     layer: str | None,
     *,
-    table: bool,
+    for_people: bool,
 ) -> None:
-    """Print the cosines of each pair: one cosine, a line of them, or a table for people."""
+    """Print a line with the cosines of each pair, or `for_people` a table of all layers."""
     from elmo_cli.analysis.similarity import similarities
 
     for chunk in chunks:
-        pairs = [pair for _, pair in chunk if not isinstance(pair, InputError)]
-        for similarity in similarities(embedder, pairs):
-            if layer is not None or not table:
-                click.echo("\t".join(map(answers.cell, _cosines(similarity, layer))))
+        for similarity in similarities(embedder, _found_pairs(chunk)):
+            if layer is not None or not for_people:
+                click.echo("\t".join(map(cell, _cosines(similarity, layer))))
                 continue
-            lines = [similarity.first.marked, similarity.second.marked, ""]
-            lines += [
-                f"layer {k}  {value:8.4f}" for k, value in enumerate(similarity.layers)
-            ]
-            click.echo("\n".join([*lines, f"average  {similarity.average:8.4f}"]))
-
-
-def load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":
-    """Load the model of files; an error says that --model can name another."""
-    try:
-        return loading.load_embedder(settings)
-    except ModelError as error:
-        if typed_options("--model", "--options-file"):
-            raise
-        # --model is the only remedy.
-        reason = str(error).partition(". ")[0].removesuffix(".")
-        problem = f"the model of {files.paths[0]}: {reason}"
-        raise ModelError(f"{problem}. Give its new path with --model.") from None
-
-
-def print_neighbours(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
-    """Print neighbours, one per line."""
-    for neighbour in nearest:
-        path, name = neighbour.location.path, neighbour.location.name
-        name = f"{path}:{name}" if len(files.paths) > 1 else name
-        text = (
-            " ".join(neighbour.sentence)
-            if "pooling" in files.attributes
-            else neighbour.marked
-        )
-        click.echo(f"{neighbour.cosine:6.3f}  {name:>5}  {text}")
+            click.echo(similarity.first.marked)
+            click.echo(similarity.second.marked)
+            click.echo()
+            for number, value in enumerate(similarity.layers):
+                click.echo(f"layer {number}  {value:8.4f}")
+            click.echo(f"average  {similarity.average:8.4f}")

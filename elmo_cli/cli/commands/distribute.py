@@ -2,36 +2,35 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, messages, options, progress
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.options import choice, count, flag, option
+from elmo_cli.cli.options import choice, field_option, flag, option
+from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
+from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.exceptions import StoppedError
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
+from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.resources import Resources
 from elmo_cli.options.selection import Selection
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.text import DISTRIBUTED_FORMATS, TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.distributed.workers import RunCounts, Workers
 
-
-_ray_option = partial(option, requires="--engine ray")
-
-
-_ray_count = partial(count, requires="--engine ray")
-
-
-_POSITIVE = click.FloatRange(min=0, min_open=True)
+_WITH_RAY = [("--engine", "ray")]
+_WITHOUT_RAY = [("--engine", "none")]
 
 
 @command()
-@click.argument("arguments", metavar="INPUT... FOLDER", type=options.PATH, nargs=-1)
+@click.argument(
+    "arguments", metavar="INPUT... FOLDER", type=PATH, nargs=-1, required=True
+)
 @option_group(
     "Workers",
     choice(
@@ -40,53 +39,38 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
         default="ray",
         help="Run the workers with Ray, or compute in this process (none).",
     ),
-    _ray_option(
-        "--address",
-        metavar="HOST:PORT",
-        help="Address of a Ray cluster, or auto. [default: RAY_ADDRESS, else this machine]",
+    field_option(Resources, "address", requires=_WITH_RAY),
+    field_option(
+        Resources, "workers", type=WholeNumber(1), metavar="N", requires=_WITH_RAY
     ),
-    _ray_count(
-        "--workers",
-        help="Maximum number of workers. [default: as many as fit into the cluster]",
+    field_option(Resources, "cpus_per_worker", type=POSITIVE, requires=_WITH_RAY),
+    field_option(Resources, "gpus_per_worker", type=Number(0), requires=_WITH_RAY),
+    field_option(
+        Resources, "attempts", type=WholeNumber(1), metavar="N", requires=_WITH_RAY
     ),
-    _ray_option(
-        "--cpus-per-worker",
-        type=_POSITIVE,
-        default=1,
-        metavar="C",
-        help="CPUs and threads per worker.",
-    ),
-    _ray_option(
-        "--gpus-per-worker",
-        type=click.FloatRange(min=0),
-        default=0,
-        metavar="G",
-        help="GPUs per worker; 0.5 runs two workers on each GPU.",
-    ),
-    _ray_count("--attempts", default=5, help="Give up a part after N worker deaths."),
-    option(
-        "--shard",
-        metavar="I/N",
-        requires="--engine none",
+    field_option(
+        TextSettings,
+        "shard",
+        requires=_WITHOUT_RAY,
         help="With --engine none, embed every N-th part, beginning with the I-th.",
     ),
     flag("--status", help="Only print the missing and failed parts of FOLDER."),
-    flag("--json", "as_json", requires="--status", help="Print the status as JSON."),
+    flag("--json", "as_json", requires=["--status"], help="Print the status as JSON."),
 )
 @option_group(
     "Input",
-    choice(
-        "--input-format",
-        ["text", "fasta", "jsonl", "parquet"],
-        metavar="FORMAT",
-        help="text, fasta, jsonl or parquet. [default: by suffix]",
+    options.input_format_option(
+        type=click.Choice(DISTRIBUTED_FORMATS),
+        help=f"{', '.join(DISTRIBUTED_FORMATS[:-1])} or {DISTRIBUTED_FORMATS[-1]}.",
+        default_text="by suffix",
     ),
     options.text_column_option(),
-    options.splitting_options(options.BY_INPUT),
+    options.splitting_options(options.BY_FORMAT),
     options.id_column_option(aliases=("--key-column",)),
     options.keep_columns_option,
-    flag(
-        "--skip-errors",
+    field_option(
+        TextSettings,
+        "skip_errors",
         help="Leave the output of a record empty if it cannot be read or computed.",
     ),
 )
@@ -96,16 +80,15 @@ _POSITIVE = click.FloatRange(min=0, min_open=True)
     "Output",
     option(
         "--part-size",
-        type=_POSITIVE,
+        type=POSITIVE,
         metavar="MB",
         help="Approximate size of a part before compression. [default: 1000 MB or a million "
         "tokens, whichever is smaller]",
     ),
-    options.output_option("FOLDER"),
 )
 @option_group(
     "Speed",
-    options.device_option(requires="--engine none"),
+    options.device_option(requires=_WITHOUT_RAY),
     options.precision_option,
     options.batch_tokens_option,
 )
@@ -116,10 +99,7 @@ def distribute(
     as_json: bool,
     dtype: str,
     part_size: float | None,
-    resources: Resources,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
-    selection: Selection,
+    **values: Any,
 ) -> None:
     """Embed every INPUT with many workers, and write Parquet files to FOLDER.
 
@@ -145,40 +125,48 @@ def distribute(
         raise click.UsageError(
             "give INPUT... FOLDER, as in `elmo distribute corpus.txt vectors`"
         )
+    model_settings = options_from(ModelSettings, values)
+    text_settings = options_from(TextSettings, values)
 
-    with (
-        messages.stop_on_signal() as should_stop
-    ):  # Importing torch and Ray takes seconds.
+    # Importing torch and Ray takes seconds.
+    with stop_on_signal() as should_stop:
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.files.folder import Folder
         from elmo_cli.options.shard import WHOLE
 
         shard = text_settings.parse_shard() or WHOLE
-        workers = _workers(engine, resources)
+        workers = _load_workers(engine, options_from(Resources, values))
     if should_stop():
         raise StoppedError("Stopped before the first part.")
     tokenizer = loading.load_tokenizer(text_settings, model_settings, inputs[0])
+    # A wrong model is an error before there is a folder.
+    loading.find_files(model_settings)
     # Workers share the tokenizer by its full name, and each has its own device and part.
-    text = replace(text_settings, tokenizer=tokenizer.name, language=None, shard=None)
-    loading.find_files(
-        model_settings
-    )  # A wrong model is an error before there is a folder.
-    settings = CorpusSettings(model_settings, text, selection, dtype).for_workers()
+    settings = CorpusSettings(
+        model=model_settings,
+        text=replace(
+            text_settings, tokenizer=tokenizer.name, language=None, shard=None
+        ),
+        selection=options_from(Selection, values),
+        dtype=dtype,
+    ).for_workers()
     parts = Folder(folder)
     plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
-    run, device = (
-        partial(run_parts, parts, plan, settings, workers),
-        str(model_settings.device),
-    )
-    with messages.stop_on_signal() as should_stop, messages.progress_bar("part") as bar:
-        show = (
-            messages.part_lines(folder)
-            if bar.disable
-            else partial(messages.show_parts, bar)
-        )
-        counts = run(
-            device=device, shard=shard, on_progress=show, should_stop=should_stop
+    with stop_on_signal() as should_stop, progress.progress_bar("part") as bar:
+        if bar.disable:
+            on_progress = progress.part_lines(folder)
+        else:
+            on_progress = partial(progress.show_parts, bar)
+        counts = run_parts(
+            parts,
+            plan,
+            settings,
+            workers,
+            device=str(model_settings.device),
+            shard=shard,
+            on_progress=on_progress,
+            should_stop=should_stop,
         )
     _say_end(folder, counts, is_shard=shard != WHOLE)
 
@@ -188,14 +176,16 @@ def _print_status(folder: str, *, as_json: bool) -> None:
     from elmo_cli.files.folder import Folder
 
     status, (first, *rest) = read_status(Folder(folder))
-    lines = [f"{folder}: {first}", *rest]
-    click.echo(json_text({"folder": folder, **status}) if as_json else "\n".join(lines))
+    if as_json:
+        click.echo(json_text({"folder": folder, **status}))
+    else:
+        click.echo("\n".join([f"{folder}: {first}", *rest]))
     if not status["complete"]:
         click.get_current_context().exit(1)
 
 
-def _workers(engine: str, resources: Resources) -> "Workers | None":
-    """Return the engine, or None for this process."""
+def _load_workers(engine: str, resources: Resources) -> "Workers | None":
+    """Return the function that runs workers, or None to compute in this process."""
     if engine == "none":
         return None
     from elmo_cli.distributed.ray_engine import embed_on_ray, load_ray
@@ -205,12 +195,15 @@ def _workers(engine: str, resources: Resources) -> "Workers | None":
 
 
 def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
-    speed = (
-        f"{counted(counts.n_tokens, 'token')}, {counts.tokens_per_second:,.0f} tokens/s"
+    n_parts = counted(counts.n_parts, "part")
+    n_tokens = counted(counts.n_tokens, "token")
+    messages.say(
+        f"Wrote {folder}: {counts.n_done:,} of {n_parts}, {n_tokens}, "
+        f"{counts.tokens_per_second:,.0f} tokens/s"
     )
-    done = f"{counts.n_done:,} of {counted(counts.n_parts, 'part')}"
-    messages.say(f"Wrote {folder}: {done}, {speed}")
-    if counts.failed or (counts.n_done < counts.n_parts and not is_shard):
-        missing = f"{counted(counts.n_parts - counts.n_done, 'part')} missing"
-        remedy = "Give the same command to try again, or repair the input for another folder."
-        raise click.ClickException(f"{folder}: {missing}. {remedy}")
+    n_missing = counts.n_parts - counts.n_done
+    if counts.failed or (n_missing > 0 and not is_shard):
+        raise click.ClickException(
+            f"{folder}: {counted(n_missing, 'part')} missing. Give the same command to try "
+            "again, or repair the input for another folder."
+        )

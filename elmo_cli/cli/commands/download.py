@@ -4,16 +4,17 @@ import click
 
 from elmo_cli.cli import options
 from elmo_cli.cli.command import command
+from elmo_cli.cli.completion import complete_models
 
 
 @command()
-@click.argument("name", shell_complete=options.complete_models)
+@click.argument("name", shell_complete=complete_models)
 @options.flag("--with-softmax", help="Also download the softmax and its vocabulary.")
 @options.path_option(
     "--from FILE|FOLDER",
     "sources",
     multiple=True,
-    excludes="--with-softmax",
+    excludes=["--with-softmax"],
     help="Take the files from here instead of downloading them: a folder, a zip file or files. "
     "Can be repeated.",
 )

@@ -2,19 +2,23 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import click
 
-from elmo_cli.cli import messages, options
-from elmo_cli.cli.command import command, option_group, typed_options
+from elmo_cli.cli import messages, options, progress
+from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.loading import load_embedder, open_text
-from elmo_cli.cli.options import choice, flag, option
+from elmo_cli.cli.option import typed_options
+from elmo_cli.cli.options import field_option, flag, option
+from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
 from elmo_cli.file_plan import plan_file
+from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import (
     OUTPUT_FORMATS,
-    ROWS,
     STANDARD_OUTPUT,
     OutputSettings,
     is_hdf5_name,
@@ -22,24 +26,17 @@ from elmo_cli.options.output import (
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 
-_LAYERS = "--layers or --mix or --all or --top or --average"
+_LAYERS = ["--layers", "--mix", "--all", "--top", "--average"]
+"""Options that choose layers. Only one of them may be given."""
 
 
 @command()
-@click.argument("input_file", metavar="INPUT", type=options.PATH)
-@click.argument("output_file", metavar="OUTPUT", type=options.PATH)
+@click.argument("input_file", metavar="INPUT", type=PATH)
+@click.argument("output_file", metavar="OUTPUT", type=PATH)
 @options.input_options
 @options.model_options
 @options.selection_options
-@options.output_options(
-    OUTPUT_FORMATS,
-    choice(
-        "--rows",
-        ROWS,
-        default="sentences",
-        help="Rows of Parquet and jsonl: one per sentence, or one per token.",
-    ),
-)
+@options.output_options(OUTPUT_FORMATS, field_option(OutputSettings, "rows"))
 @option_group("Speed", options.speed_options, options.batch_tokens_option)
 @option_group(
     "AllenNLP's old flags",
@@ -52,11 +49,8 @@ _LAYERS = "--layers or --mix or --all or --top or --average"
         help="Same as --layers average.",
     ),
     options.batch_size_option(),
-    flag("--forget-sentences", help="Omit sentence_to_index from the file."),
-    flag(
-        "--use-sentence-keys",
-        help="Name datasets by their sentence instead of their number.",
-    ),
+    field_option(OutputSettings, "forget_sentences"),
+    field_option(OutputSettings, "use_sentence_keys"),
     flag("--file-friendly-logging", help="Show progress as one line every 10 seconds."),
     option("--vocab-path", hidden=True, expose_value=False),
     option("--include-package", multiple=True, hidden=True, expose_value=False),
@@ -69,10 +63,7 @@ def embed(
     average_layers: bool,
     batch_size: int,
     file_friendly_logging: bool,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
-    selection: Selection,
-    output_settings: OutputSettings,
+    **values: Any,
 ) -> None:
     """Embed INPUT, a text with one sentence per line, and write the vectors to OUTPUT.
 
@@ -95,16 +86,24 @@ def embed(
     $ elmo embed items.csv tokens.parquet --rows tokens --layers top --keep-columns all
     $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
     """
+    model_settings = options_from(ModelSettings, values)
+    text_settings = options_from(TextSettings, values)
+    selection = options_from(Selection, values)
+    output_settings = options_from(OutputSettings, values)
     for name in typed_options("--vocab-path", "--include-package"):
         messages.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
-    old_flags = {"all": all_layers, "top": top_layer, "average": average_layers}
-    for layers in [name for name, is_given in old_flags.items() if is_given]:
-        selection = replace(selection, layers=layers)
+    old_name = None
+    if all_layers:
+        old_name = "all"
+    elif top_layer:
+        old_name = "top"
+    elif average_layers:
+        old_name = "average"
     has_format = output_settings.file_format is not None
-    if (
-        any(old_flags.values()) and not has_format
-    ):  # AllenNLP wrote HDF5 whatever the name was.
-        output_settings = replace(output_settings, file_format="hdf5")
+    if old_name is not None:
+        selection = replace(selection, layers=old_name)
+        if not has_format:  # AllenNLP wrote HDF5 whatever the name was.
+            output_settings = replace(output_settings, file_format="hdf5")
     text = open_text(input_file, text_settings, model_settings)
     plan = plan_file(
         text, output_file, selection, output_settings, state=model_settings.state
@@ -124,18 +123,29 @@ def embed(
     from elmo_cli.embed_file import embed_file
 
     with (
-        messages.stop_on_signal() as should_stop,
-        messages.progress_bar(source=input_file, as_lines=file_friendly_logging) as bar,
+        stop_on_signal() as should_stop,
+        progress.progress_bar(source=input_file, as_lines=file_friendly_logging) as bar,
     ):
-        on_progress = partial(messages.show_summary, bar)
-        done = embed_file(engine, plan, batch_size, on_progress, should_stop)
+        done = embed_file(
+            engine,
+            plan,
+            batch_size,
+            on_progress=partial(progress.show_summary, bar),
+            should_stop=should_stop,
+        )
     if not done.was_complete:  # embed_file logs it.
         unit = "sentence" if text.format.is_plain else plan.unit
-        read = f"{counted(done.n_sentences, unit)}, {counted(done.n_tokens, 'token')}"
-        speed = f"{done.n_tokens / max(done.seconds, 1e-9):,.0f} tokens/s"
-        messages.say(f"Wrote {name_of(output_file)}: {read}, {speed}")
+        n_sentences = counted(done.n_sentences, unit)
+        n_tokens = counted(done.n_tokens, "token")
+        speed = done.n_tokens / max(done.seconds, 1e-9)
+        messages.say(
+            f"Wrote {shown_output(output_file)}: {n_sentences}, {n_tokens}, "
+            f"{speed:,.0f} tokens/s"
+        )
 
 
-def name_of(output_file: str) -> str:
+def shown_output(output_file: str) -> str:
     """Return the name of an output for a message."""
-    return "to standard output" if output_file == STANDARD_OUTPUT else output_file
+    if output_file == STANDARD_OUTPUT:
+        return "to standard output"
+    return output_file

@@ -7,8 +7,18 @@ import click
 from elmo_cli.cli.command import command
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.options.output import OUTPUT_FORMATS
+from elmo_cli.options.text import INPUT_FORMATS
 from elmo_cli.options.tokenizer_names import TOKENIZERS
-from elmo_cli.records.formats import FORMATS
+
+_OF_FORMATS = (
+    *INPUT_FORMATS,
+    *OUTPUT_FORMATS,
+    *TOKENIZERS,
+    "column",
+    "format",
+    "tokenizer",
+)
+"""Topics of the page of formats, without an `s` at their end."""
 
 
 def _complete_topics(ctx: click.Context, _parameter: object, start: str) -> list[str]:
@@ -32,21 +42,21 @@ def help(ctx: click.Context, topic: str | None) -> None:
     $ elmo help formats
     """
     parent = ctx.find_root()
-    shared = (*FORMATS, *TOKENIZERS, *OUTPUT_FORMATS, "column", "format", "tokenizer")
-    if topic is not None and topic.lower().removesuffix("s") in shared:
-        click.echo(
-            Path(__file__).with_name("formats.txt").read_text(encoding="utf-8"),
-            nl=False,
-        )
+    assert isinstance(parent.command, click.Group)
+    if topic is None:
+        click.echo(parent.get_help())
         return
-    if topic is not None:
-        assert isinstance(parent.command, click.Group)
-        found = parent.command.get_command(parent, topic)
-        if found is None:
-            topics = [*parent.command.commands, "formats"]
-            problem = f"{topic}: no such topic.{did_you_mean(topic, topics)}"
-            raise click.UsageError(
-                f"{problem} Choose one of {', '.join(topics)}.", parent
-            )
-        parent = found.make_context(topic, [], parent, resilient_parsing=True)
-    click.echo(parent.get_help())
+    if topic.lower().removesuffix("s") in _OF_FORMATS:
+        page = Path(__file__).with_name("formats.txt")
+        click.echo(page.read_text(encoding="utf-8"), nl=False)
+        return
+    found = parent.command.get_command(parent, topic)
+    if found is None:
+        topics = [*parent.command.commands, "formats"]
+        raise click.UsageError(
+            f"{topic}: no such topic.{did_you_mean(topic, topics)} "
+            f"Choose one of {', '.join(topics)}.",
+            parent,
+        )
+    context = found.make_context(topic, [], parent, resilient_parsing=True)
+    click.echo(context.get_help())

@@ -6,6 +6,7 @@ import click
 
 from elmo_cli.cli import messages, options
 from elmo_cli.cli.command import command
+from elmo_cli.cli.completion import complete_models
 from elmo_cli.errors.wording import size_text
 from elmo_cli.files.json_form import json_text
 
@@ -18,8 +19,8 @@ from elmo_cli.files.json_form import json_text
 @options.flag("--downloaded", help="List only the models on this disk.")
 @options.option(
     "--remove NAME",
-    shell_complete=options.complete_models,
-    excludes="--all or --language or --downloaded or --json",
+    shell_complete=complete_models,
+    excludes=["--all", "--language", "--downloaded", "--json"],
     help="Delete the files of a downloaded model.",
 )
 @options.flag("--json", "as_json", help="Print a JSON array with one object per model.")
@@ -49,32 +50,54 @@ def models(
     from elmo_cli.pretrained.describe import describe_models
 
     descriptions = describe_models(language, downloaded=downloaded)
-    shown = descriptions if show_all or language else _grouped(descriptions)
-    click.echo(json_text(descriptions, indent=1) if as_json else _table(shown))
+    if as_json:
+        click.echo(json_text(descriptions, indent=1))
+    elif show_all or language:
+        click.echo(_table(descriptions))
+    else:
+        click.echo(_table(_grouped(descriptions)))
 
 
 def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Group the models of ELMoForManyLangs that are not on this disk into the last row."""
     from elmo_cli.pretrained.registry import MANY_LANGS_PREFIX
 
-    many_langs = [
-        model for model in descriptions if model["name"].startswith(MANY_LANGS_PREFIX)
-    ]
-    group = [model for model in many_langs if model["state"] == "available"]
-    name, language = f"{MANY_LANGS_PREFIX}CODE", f"{len(group)} languages, see --all"
-    one = [{**model, "name": name, "language": language} for model in group[:1]]
-    return [model for model in descriptions if model not in group] + one
+    group = []
+    others = []
+    for model in descriptions:
+        is_many_langs = model["name"].startswith(MANY_LANGS_PREFIX)
+        if is_many_langs and model["state"] == "available":
+            group.append(model)
+        else:
+            others.append(model)
+    if not group:
+        return others
+    row = {
+        **group[0],
+        "name": f"{MANY_LANGS_PREFIX}CODE",
+        "language": f"{len(group)} languages, see --all",
+    }
+    return [*others, row]
 
 
 def _table(descriptions: list[dict[str, Any]]) -> str:
     rows = [["name", "parameters", "language", "size", "state", "trained on"]]
     for model in descriptions:
-        parameters, n_bytes = model["parameters"], model["bytes"]
-        size = "-" if n_bytes is None else f"{n_bytes / 1e6:,.0f} MB"
-        millions = "-" if parameters is None else f"{parameters / 1e6:.1f}M"
-        state, trained_on = model["state"], model["trained_on"] or "-"
+        parameters = "-"
+        if model["parameters"] is not None:
+            parameters = f"{model['parameters'] / 1e6:.1f}M"
+        size = "-"
+        if model["bytes"] is not None:
+            size = f"{model['bytes'] / 1e6:,.0f} MB"
         rows.append(
-            [model["name"], millions, model["language"], size, state, trained_on]
+            [
+                model["name"],
+                parameters,
+                model["language"],
+                size,
+                model["state"],
+                model["trained_on"] or "-",
+            ]
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = zip("<><><<", widths, strict=True)  # Numbers are aligned to the right.

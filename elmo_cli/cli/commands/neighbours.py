@@ -1,25 +1,29 @@
 """`elmo neighbours`."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import answers, loading, messages, options
-from elmo_cli.cli.command import command, option_group, typed_options
-from elmo_cli.cli.commands.cosine import load_embedder, print_neighbours
-from elmo_cli.errors.exceptions import InputError
+from elmo_cli.cli import loading, messages, options, progress
+from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.option import typed_options
+from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.queries import read_queries, read_query_table
+from elmo_cli.cli.rows import print_rows
+from elmo_cli.errors.exceptions import InputError, ModelError
+from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.neighbours import Neighbour, Neighbours
+    from elmo_cli.analysis.neighbours import Neighbour
     from elmo_cli.analysis.occurrences import Occurrence
     from elmo_cli.analysis.vector_files import VectorFiles
+    from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -27,17 +31,17 @@ if TYPE_CHECKING:
 @click.argument(
     "arguments",
     metavar="WORD SENTENCE FILE...",
-    type=options.PATH,
+    type=PATH,
     nargs=-1,
     required=True,
 )
 @options.count("--top", default=10, help="Number of neighbours.")
 @options.flag(
-    "--other-words", excludes="--sentence", help="Exclude occurrences of WORD itself."
+    "--other-words", excludes=["--sentence"], help="Exclude occurrences of WORD itself."
 )
 @options.count(
     "--occurrence",
-    excludes="--sentence",
+    excludes=["--sentence"],
     help="Number of the occurrence in SENTENCE, from 1.",
 )
 @options.option(
@@ -46,12 +50,13 @@ if TYPE_CHECKING:
 )
 @options.path_option(
     "--queries TABLE",
-    excludes="--sentence or --occurrence",
+    excludes=["--sentence", "--occurrence"],
     help="Table of queries with the columns word, text and optionally occurrence (from 1). For "
     "files written with --pooling, only text.",
 )
-@options.input_format_options(requires="--queries")
-@options.cell_options(requires="--queries")
+@options.input_format_option(requires=["--queries"])
+@options.text_column_option(requires=["--queries"])
+@options.cell_options(requires=["--queries"])
 @options.mean_layers_option()
 @options.tokenizer_options("moses")
 @options.row_options()
@@ -66,15 +71,14 @@ def neighbours(
     queries: str | None,
     layers: str | None,
     row_format: str | None,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
+    **values: Any,
 ) -> None:
     """Find the occurrences in FILE nearest to WORD in SENTENCE.
 
     FILE may be HDF5 from `elmo embed`, any file from `elmo usages`, a folder from `elmo
     distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE
-    is tokenized like FILE and embedded with the same model. For npz and JSON lines, give
-    --model and --mean-layers. The command prints the cosine of each occurrence, its line
+    is tokenized like FILE and embedded with the same model. For a table of another program,
+    give --model and --mean-layers. The command prints the cosine of each occurrence, its line
     number or id, and its sentence with the word marked. SENTENCE itself is excluded. To judge
     a cosine, compare it with the average for two random tokens on standard error.
 
@@ -89,115 +93,151 @@ def neighbours(
     $ elmo neighbours --queries queries.csv corpus.hdf5 --format jsonl
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
     """
-    is_option = sentence is not None or queries is not None
-    n_before = 0 if is_option else 1 if arguments[0] == STANDARD_INPUT else 2
-    paths = arguments[n_before:]
-    if not paths:
-        others = "- FILE..., --sentence TEXT FILE... or --queries TABLE FILE..."
-        raise click.UsageError(f"give WORD SENTENCE FILE..., {others}")
-    if (
-        n_before == 2
-        and paths[1:]
-        and paths[0].isalpha()
-        and not os.path.exists(paths[0])
-    ):
-        raise click.UsageError(
-            f"{paths[0]}: no such file. Put quotes around the sentence."
-        )
+    reads_lines = False
+    typed: tuple[str, ...] = ()
+    paths = arguments
+    if sentence is None and queries is None:
+        reads_lines = arguments[0] == STANDARD_INPUT
+        n_typed = 1 if reads_lines else 2
+        typed = arguments[:n_typed]
+        paths = arguments[n_typed:]
+    _check_paths(typed, paths)
 
     from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
     from elmo_cli.analysis.vector_files import open_occurrences
-    from elmo_cli.analysis.word_neighbours import word_neighbours
 
     with open_occurrences(*paths) as files:
-        pooled = sentence is not None or (
-            queries is not None and "pooling" in files.attributes
-        )
+        are_pooled = "pooling" in files.attributes
+        pooled = sentence is not None or (queries is not None and are_pooled)
         files.check_pooling(pooled=pooled)
         if files.has_token_layer(layers):
             messages.say(
                 "Warning: these vectors contain layer 0, which finds similar spelling."
             )
-        model_settings = _model_of(files, model_settings)
+        model_settings = _model_of(files, options_from(ModelSettings, values))
+        text_settings = options_from(TextSettings, values)
         tokenizer = _make_tokenizer(files, text_settings, model_settings)
-        if queries is None:
-            chunks = _read_queries(arguments, sentence, occurrence, tokenizer)
-        else:
-            chunks = answers.read_query_table(
-                queries, text_settings, tokenizer, pooled=pooled
+        chunks: Iterable[list[Occurrence]]
+        if queries is not None:
+            chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
+        elif reads_lines:
+            chunks = read_queries(
+                lambda line: _find_in_line(line, occurrence, tokenizer)
             )
-        embedder = load_embedder(files, model_settings)
-        settings: dict[str, Any] = {
-            "top": top,
-            "layers": layers,
-            "other_words": other_words,
-        }
-        find = partial(word_neighbours, embedder, files, **settings)
-        is_one = n_before == 2 or sentence is not None
-        results = _search(files, chunks, find)
+        elif sentence is not None:
+            chunks = [[_typed_sentence(sentence, tokenizer)]]
+        else:
+            word, text = typed
+            chunks = [[_find_typed(word, text, occurrence, tokenizer)]]
+        results = _search(
+            files,
+            chunks,
+            _load_embedder(files, model_settings),
+            top=top,
+            layers=layers,
+            other_words=other_words,
+        )
+        is_one = not reads_lines and queries is None
         if is_one and row_format is None:
             for nearest in results:
-                print_neighbours(files, nearest)
+                _print_neighbours(files, nearest)
             return
-        with answers.print_rows(row_format, neighbour_columns(pooled=pooled)) as rows:
+        with print_rows(row_format, neighbour_columns(pooled=pooled)) as rows:
             for number, nearest in enumerate(results, start=1):
                 rows.write(neighbour_rows(number, nearest, pooled=pooled))
+
+
+def _check_paths(typed: tuple[str, ...], paths: tuple[str, ...]) -> None:
+    """Raise a `UsageError` for missing files, and for a sentence without quotes."""
+    if not paths:
+        raise click.UsageError(
+            "give WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... "
+            "or --queries TABLE FILE..."
+        )
+    has_sentence = len(typed) == 2
+    first = paths[0]
+    if has_sentence and paths[1:] and first.isalpha() and not os.path.exists(first):
+        raise click.UsageError(
+            f"{first}: no such file. Put quotes around the sentence."
+        )
+
+
+def _find_typed(
+    word: str, text: str, occurrence: int | None, tokenizer: "Tokenizer"
+) -> "Occurrence":
+    from elmo_cli.analysis.occurrences import occurrence_of
+
+    tokens = loading.typed_tokens(tokenizer, text)
+    return occurrence_of(word, tokens, occurrence, "--occurrence")
+
+
+def _find_in_line(
+    line: str, occurrence: int | None, tokenizer: "Tokenizer"
+) -> "Occurrence":
+    word, tab, text = line.partition("\t")
+    if not tab:
+        raise InputError(
+            "expected a word and a sentence separated by a tab, found no tab"
+        )
+    return _find_typed(word.strip(), text, occurrence, tokenizer)
+
+
+def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
+    """Return a query for a sentence, which any of its words represents."""
+    from elmo_cli.analysis.occurrences import Occurrence
+
+    tokens = loading.typed_tokens(tokenizer, sentence)
+    if not tokens:
+        raise click.UsageError("--sentence must not be empty.")
+    return Occurrence(tokens, 0)
 
 
 def _search(
     files: "VectorFiles",
     chunks: "Iterable[list[Occurrence]]",
-    find: "Callable[..., Neighbours]",
+    embedder: "ElmoEmbedder",
+    *,
+    top: int,
+    layers: str | None,
+    other_words: bool,
 ) -> "Iterator[list[Neighbour]]":
-    for number, chunk in enumerate(chunks):
-        with messages.progress_bar(" records", leave=False) as bar:
+    """Yield the neighbours of each query, and print the mean cosine once."""
+    from elmo_cli.analysis.word_neighbours import word_neighbours
+
+    has_printed = False
+    for queries in chunks:
+        with progress.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
-            found = find(chunk)
-        if number == 0 and found.mean_cosine is not None:
+            found = word_neighbours(
+                embedder, files, queries, top, layers=layers, other_words=other_words
+            )
+        if not has_printed and found.mean_cosine is not None:
             pair = "sentences" if "pooling" in files.attributes else "tokens"
             messages.say(
                 f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average"
             )
+        has_printed = True
         yield from found.nearest
 
 
-def _read_queries(
-    arguments: tuple[str, ...],
-    sentence: str | None,
-    occurrence: int | None,
-    tokenizer: "Tokenizer",
-) -> "Iterable[list[Occurrence]]":
-    """Return the query, or the queries of standard input in lists of lines that are ready."""
-    from elmo_cli.analysis.occurrences import Occurrence, occurrence_of
-
-    def find(word: str, text: str) -> Occurrence:
-        tokens = loading.typed_tokens(tokenizer, text)
-        return occurrence_of(word, tokens, occurrence, "--occurrence")
-
-    def find_in_line(line: str) -> Occurrence:
-        word, tab, text = line.partition("\t")
-        if not tab:
-            raise InputError(
-                "expected a word and a sentence separated by a tab, found no tab"
-            )
-        return find(word.strip(), text)
-
-    if sentence is None:
-        from_input = arguments[0] == STANDARD_INPUT
-        return (
-            answers.read_queries(find_in_line)
-            if from_input
-            else [[find(*arguments[:2])]]
-        )
-    if not (tokens := loading.typed_tokens(tokenizer, sentence)):
-        raise click.UsageError("--sentence must not be empty.")
-    return [[Occurrence(tokens, 0)]]
+def _print_neighbours(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
+    """Print neighbours, one per line."""
+    for neighbour in nearest:
+        name = str(neighbour.location.name)
+        if len(files.paths) > 1:
+            name = f"{neighbour.location.path}:{name}"
+        if "pooling" in files.attributes:
+            text = " ".join(neighbour.sentence)
+        else:
+            text = neighbour.marked
+        click.echo(f"{neighbour.cosine:6.3f}  {name:>5}  {text}")
 
 
 def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
-    """Return the settings of the model that made files, unless the options name another."""
+    """Return the options of the model that made files, unless the user names another."""
     recorded = ModelSettings.from_attributes(files.attributes)
-    if not files.attributes and all(source.has_targets for source in files.sources):
+    have_targets = all(source.has_targets for source in files.sources)
+    if not files.attributes and have_targets:
         # Only AllenNLP's files without attributes carry the state.
         recorded = ModelSettings()
     if settings.model is not None or settings.options_file is not None:
@@ -220,3 +260,18 @@ def _make_tokenizer(
     if recorded is None or typed_options("--tokenizer", "--language"):
         return loading.load_tokenizer(text_settings, model_settings)
     return choose_tokenizer(replace(text_settings, tokenizer=recorded), "raw")
+
+
+def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":
+    """Load the model of files; an error says that --model can name another."""
+    try:
+        return loading.load_embedder(settings)
+    except ModelError as error:
+        if typed_options("--model", "--options-file"):
+            raise
+        # --model is the only remedy.
+        message = messages.shown_message(error)
+        reason = message.partition(". ")[0].removesuffix(".")
+        raise ModelError(
+            f"the model of {files.paths[0]}: {reason}. Give its new path with --model."
+        ) from None

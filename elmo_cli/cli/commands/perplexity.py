@@ -3,17 +3,19 @@
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import print_rows
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.options import PATH, flag
+from elmo_cli.cli.options import flag
+from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.rows import print_rows
 from elmo_cli.cli.scored_text import open_text, score_options
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
+from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 @option_group(
     "Output",
     flag("--per-sentence", help="Print one row per sentence."),
-    options.row_options(requires="--per-sentence or --format jsonl"),
+    options.row_options(requires=["--per-sentence", ("--format", "jsonl")]),
     options.keep_columns_option,
 )
 @score_options
@@ -38,8 +40,7 @@ def perplexity(
     per_sentence: bool,
     row_format: str | None,
     batch_size: int,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
+    **values: Any,
 ) -> None:
     """Measure the perplexity of INPUT, a text with one sentence per line.
 
@@ -56,6 +57,8 @@ def perplexity(
     $ elmo perplexity test.txt
     $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
     """
+    model_settings = options_from(ModelSettings, values)
+    text_settings = options_from(TextSettings, values)
     source = Source(text)
     source.check()  # Loading the model can take a while.
     if text_settings.keep_columns and not per_sentence:

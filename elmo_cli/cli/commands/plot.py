@@ -1,24 +1,24 @@
 """`elmo plot`."""
 
-from functools import partial
-
 import click
 
-from elmo_cli.cli import messages, options
+from elmo_cli.cli import messages, options, progress
 from elmo_cli.cli.command import command
+from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
+from elmo_cli.options.analysis import PROJECTIONS
 
 
 @command()
 @click.argument(
     "arguments",
     metavar="WORD FILE... OUTPUT",
-    type=options.PATH,
+    type=PATH,
     nargs=-1,
     required=True,
 )
 @options.choice(
-    "--method", ["pca", "tsne"], default="pca", help="Projection of the vectors."
+    "--method", PROJECTIONS, default="pca", help="Projection of the vectors."
 )
 @options.count(
     "--clusters",
@@ -26,7 +26,6 @@ from elmo_cli.errors.wording import counted
     help="Colour N clusters found by k-means. [default: one colour per FILE]",
 )
 @options.mean_layers_option()
-@options.output_option()
 @options.overwrite_option()
 def plot(
     arguments: tuple[str, ...],
@@ -55,8 +54,8 @@ def plot(
         )
     word, *files, output = arguments
 
-    with messages.progress_bar(" records", leave=False) as bar:
-        bar.set_description_str("loading")
+    with progress.progress_bar(" records", leave=False) as bar:
+        bar.set_description_str("loading")  # Importing matplotlib takes seconds.
 
         from elmo_cli.analysis.occurrence_picture import plot_occurrences
         from elmo_cli.analysis.vector_files import open_occurrences
@@ -66,12 +65,19 @@ def plot(
                 messages.say(
                     "Warning: layer 0 in these vectors separates words by spelling."
                 )
-            draw = partial(
-                plot_occurrences, method=method, clusters=clusters, layers=layers
+            picture = plot_occurrences(
+                opened,
+                word,
+                output,
+                method=method,
+                clusters=clusters,
+                layers=layers,
+                overwrite=overwrite,
+                on_step=bar.set_description_str,
             )
-            on_step = bar.set_description_str
-            picture = draw(opened, word, output, overwrite=overwrite, on_step=on_step)
-    shares = " and ".join(f"{share:.0%}" for share in picture.variance)
-    drawn = f"{picture.n_drawn:,} of {counted(picture.n_occurrences, 'occurrence')}"
-    axes = f"; the axes show {shares} of the variance" if shares else ""
-    messages.say(f"Wrote {output}: {drawn}{axes}")
+    n_occurrences = counted(picture.n_occurrences, "occurrence")
+    axes = ""
+    if picture.variance:
+        shares = " and ".join(f"{share:.0%}" for share in picture.variance)
+        axes = f"; the axes show {shares} of the variance"
+    messages.say(f"Wrote {output}: {picture.n_drawn:,} of {n_occurrences}{axes}")

@@ -8,14 +8,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import in_chunks, print_rows
-from elmo_cli.cli.command import command, option_group, typed_options
+from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.option import typed_options
+from elmo_cli.cli.parameter_types import POSITIVE
+from elmo_cli.cli.queries import in_chunks
+from elmo_cli.cli.rows import print_rows
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
@@ -67,31 +71,34 @@ class _Choices:
     "--file FILE",
     help="Read texts from a file, one per line, or another format; - is standard input.",
 )
-@options.count("--top", default=10, excludes="--sample", help="Number of words.")
+@options.count("--top", default=10, excludes=["--sample"], help="Number of words.")
 @options.flag("--backward", help="Predict the words before TEXT.")
 @options.flag(
     "--with-unknown",
-    excludes="--sample or --each",
+    excludes=["--sample", "--each"],
     help="Also show <UNK>, which represents all words outside the vocabulary.",
 )
 @options.flag(
     "--each",
-    excludes="--backward or --sample",
+    excludes=["--backward", "--sample"],
     help="Predict substitutes for each token.",
 )
 @options.count("--sample", "n_samples", help="Sample N random continuations of TEXT.")
 @options.option(
     "--temperature T",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     default=1,
-    requires="--sample",
+    requires=["--sample"],
     help="Temperature: values below 1 make probable words more probable.",
 )
 @options.count(
-    "--max-words", default=50, requires="--sample", help="Maximum number of new words."
+    "--max-words",
+    default=50,
+    requires=["--sample"],
+    help="Maximum number of new words.",
 )
 @options.count(
-    "--seed", least=0, default=0, requires="--sample", help="Seed of --sample."
+    "--seed", least=0, default=0, requires=["--sample"], help="Seed of --sample."
 )
 @option_group("Output", options.row_options(), options.keep_columns_option)
 @options.text_options("moses")
@@ -99,9 +106,7 @@ class _Choices:
 def predict(
     text: str | None,
     file: str | None,
-    choices: _Choices,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
+    **values: Any,
 ) -> None:
     """Predict the words that follow TEXT, or that fill the gap ___ in it.
 
@@ -119,6 +124,9 @@ def predict(
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
     """
+    choices = options_from(_Choices, values)
+    model_settings = options_from(ModelSettings, values)
+    text_settings = options_from(TextSettings, values)
     path = _find_texts(text, file)
     opened: Tokenizer | TextInput
     if path is None:

@@ -1,16 +1,19 @@
 """`elmo surprisal`."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import loading, messages, options
-from elmo_cli.cli.answers import RowWriter, print_rows
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.options import PATH, choice, flag, option, path_option
+from elmo_cli.cli.completion import complete_columns
+from elmo_cli.cli.options import choice, flag, option, path_option
+from elmo_cli.cli.parameter_types import PATH, names_with_commas
+from elmo_cli.cli.rows import RowWriter, print_rows
 from elmo_cli.cli.scored_text import open_text, score_options
 from elmo_cli.errors.wording import counted
+from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     DIRECTIONS,
@@ -56,41 +59,41 @@ class _Choices:
     ),
     flag(
         "--entropy",
-        excludes="--pairs",
+        excludes=["--pairs"],
         help="Also print the entropy of each prediction.",
     ),
     choice(
         "--by",
         ["token", "word", "region"],
-        excludes="--pairs or --words-by",
+        excludes=["--pairs", "--words-by"],
         help="Unit of a row: token, word (between spaces) or region (of --regions), with "
         "the sum of its tokens. [default: token, or region with --regions, or word with "
         "--word-column]",
     ),
-    choice("--words-by", ["space", "word"], excludes="--pairs", hidden=True),
+    choice("--words-by", ["space", "word"], excludes=["--pairs"], hidden=True),
     option(
         "--regions COLUMN",
-        excludes="--pairs or --text-column or --word-column",
-        shell_complete=options.complete_columns,
+        excludes=["--pairs", "--text-column", "--word-column"],
+        shell_complete=complete_columns,
         help="Print one row per region. In COLUMN, `|` separates the regions of each "
         "text. With --by word, print one row per word, with its region.",
     ),
     path_option(
         "--frequencies FILE",
-        excludes="--pairs",
+        excludes=["--pairs"],
         help="Word counts for the log frequencies: one word and its count per line. [default: "
         "estimated from the ranks in the vocabulary]",
     ),
     option(
         "--pairs GOOD,BAD",
-        type=options.split_names,
-        shell_complete=options.complete_columns,
+        type=names_with_commas,
+        shell_complete=complete_columns,
         help="Compare the two sentences in the columns GOOD and BAD of each row.",
     ),
     option(
         "--group-by COLUMN",
-        requires="--pairs",
-        shell_complete=options.complete_columns,
+        requires=["--pairs"],
+        shell_complete=complete_columns,
         help="Also print the accuracy of --pairs for each value of COLUMN.",
     ),
 )
@@ -99,15 +102,13 @@ class _Choices:
     options.row_options(),
     options.keep_columns_option,
     options.figure_options(
-        "the surprisals of the first 50 sentences as bars", excludes="--pairs"
+        "the surprisals of the first 50 sentences as bars", excludes=["--pairs"]
     ),
 )
 @score_options
 def surprisal(
     text: str,
-    choices: _Choices,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
+    **values: Any,
 ) -> None:
     """Print the surprisal of each token of INPUT, a text with one sentence per line.
 
@@ -131,6 +132,9 @@ def surprisal(
     $ elmo surprisal pairs.csv --pairs good,bad --group-by phenomenon
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
+    choices = options_from(_Choices, values)
+    model_settings = options_from(ModelSettings, values)
+    text_settings = options_from(TextSettings, values)
     source = Source(text)
     source.check()  # Loading the model can take a while.
     if choices.plot is not None:

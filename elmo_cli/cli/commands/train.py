@@ -10,8 +10,12 @@ import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import Decorator, command, option_group
+from elmo_cli.cli.completion import complete_models
 from elmo_cli.cli.options import choice, count, flag, option
+from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number
+from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.files.json_form import json_text
+from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.training.presets import PRESETS
@@ -22,37 +26,31 @@ from elmo_cli.training.training_options import (
     TrainingOptions,
 )
 
-_POSITIVE = click.FloatRange(0, min_open=True)
-
-
-_SHARE = click.FloatRange(0, 1)
-
-
-_BELOW_ONE = click.FloatRange(0, 1, max_open=True)
-
-
+_SHARE = Number(0, 1)
+_BELOW_ONE = Number(0, 1, max_open=True)
+_WITH_CARRY = ("--state", "carry")
+_WITH_ADAGRAD = ("--optimizer", "adagrad")
 _file = partial(option, type=click.Path(path_type=Path))
 
 
 def _training(name: str, **settings: Any) -> Decorator:
     """Add the option for a field of `TrainingOptions`."""
-    (each,) = (field for field in fields(TrainingOptions) if field.name == name)
-    default = (
-        f"{each.default:.3g}" if isinstance(each.default, float) else str(each.default)
-    )
-    if "adagrad" in each.metadata:
-        default += f"; Adagrad: {each.metadata['adagrad']:g}"
-    settings["help"] = f"{each.metadata['description']} [default: {default}]"
-    flag_name = f"--{name.replace('_', '-')}"
-    if "choices" in each.metadata:
-        return choice(flag_name, each.metadata["choices"], **settings)
-    if isinstance(each.default, int):
-        return count(flag_name, **settings)
-    return option(f"{flag_name} X", **settings)
+    [field] = [each for each in fields(TrainingOptions) if each.name == name]
+    is_float = isinstance(field.default, float)
+    default = f"{field.default:.3g}" if is_float else str(field.default)
+    if "adagrad" in field.metadata:
+        default += f"; Adagrad: {field.metadata['adagrad']:g}"
+    settings["help"] = f"{field.metadata['description']} [default: {default}]"
+    long_name = f"--{name.replace('_', '-')}"
+    if "choices" in field.metadata:
+        return choice(long_name, field.metadata["choices"], **settings)
+    if isinstance(field.default, int):
+        return count(long_name, **settings)
+    return option(f"{long_name} X", **settings)
 
 
 @command()
-@click.argument("texts", metavar="INPUT...", type=options.PATH, nargs=-1, required=True)
+@click.argument("texts", metavar="INPUT...", type=PATH, nargs=-1, required=True)
 @option_group(
     "Model",
     option(
@@ -66,7 +64,7 @@ def _training(name: str, **settings: Any) -> Decorator:
     choice(
         "--preset",
         tuple(PRESETS),
-        excludes="--options-file or --init-from",
+        excludes=["--options-file", "--init-from"],
         help="Architecture of the bundled model or of one of AllenNLP's.",
     ),
     _file(
@@ -75,7 +73,7 @@ def _training(name: str, **settings: Any) -> Decorator:
     ),
     option(
         "--init-from NAME|FOLDER",
-        shell_complete=options.complete_models,
+        shell_complete=complete_models,
         help="Fine-tune this model. --options-file is required for a weights file.",
     ),
     _file(
@@ -86,13 +84,13 @@ def _training(name: str, **settings: Any) -> Decorator:
     count(
         "--vocabulary-size",
         least=4,
-        excludes="--vocabulary-file",
+        excludes=["--vocabulary-file"],
         help="Number of counted words to predict. [default: 25000]",
     ),
 )
-@options.input_format_options()
+@option_group("Text", options.input_format_option(), options.text_column_option())
 @options.cell_options()
-@options.splitting_options(options.BY_INPUT)
+@options.splitting_options(options.BY_FORMAT)
 @option_group(
     "Validation",
     _file("--validation-file FILE", help="Text whose perplexity is measured."),
@@ -101,7 +99,7 @@ def _training(name: str, **settings: Any) -> Decorator:
         type=_BELOW_ONE,
         default=0.0,
         show_default=False,
-        excludes="--validation-file",
+        excludes=["--validation-file"],
         help="Hold out this share of the lines for validation: 0.01 is one in a hundred.",
     ),
     count(
@@ -110,25 +108,25 @@ def _training(name: str, **settings: Any) -> Decorator:
 )
 @option_group(
     "Length and batches",
-    _training("epochs", excludes="--steps"),
+    _training("epochs", excludes=["--steps"]),
     count("--steps", help="Number of optimizer steps, instead of --epochs."),
     _training("state"),
-    _training("batch_tokens", excludes="--state carry"),
-    _training("max_length", excludes="--state carry"),
-    _training("batch_size", requires="--state carry"),
+    _training("batch_tokens", excludes=[_WITH_CARRY]),
+    _training("max_length", excludes=[_WITH_CARRY]),
+    _training("batch_size", requires=[_WITH_CARRY]),
     # The loss of Adagrad is multiplied by --unroll.
-    _training("unroll", requires="--state carry or --optimizer adagrad"),
+    _training("unroll", requires=[_WITH_CARRY, _WITH_ADAGRAD]),
 )
 @option_group(
     "Optimization",
     _training("dropout", type=_BELOW_ONE),
     _training("negative_samples", least=0),
     _training("optimizer"),
-    _training("learning_rate", type=_POSITIVE),
-    _training("weight_decay", type=_SHARE, excludes="--optimizer adagrad"),
+    _training("learning_rate", type=POSITIVE),
+    _training("weight_decay", type=_SHARE, excludes=[_WITH_ADAGRAD]),
     _training("warmup_steps", least=0),
     _training("decay_share", type=_SHARE),
-    _training("max_grad_norm", type=_POSITIVE),
+    _training("max_grad_norm", type=POSITIVE),
     _training("precision"),
     _training("seed", least=0),
 )
@@ -137,7 +135,7 @@ def _training(name: str, **settings: Any) -> Decorator:
     options.device_option(),
     option(
         "--checkpoint-seconds N",
-        type=click.FloatRange(min=0),
+        type=Number(0),
         default=300,
         help="Seconds between checkpoints.",
     ),
@@ -152,10 +150,7 @@ def train(
     folder: Path,
     validation_file: Path | None,
     validation_share: float,
-    text_settings: TextSettings,
-    start_options: StartOptions,
-    run_options: RunOptions,
-    **training_options: Any,
+    **values: Any,
 ) -> None:
     """Train a model on text, one sentence per line, or resume a run.
 
@@ -171,30 +166,42 @@ def train(
     $ elmo train 'news-*.gz' --preset small --state carry --optimizer adagrad --output news
     $ elmo train texts.txt --init-from mini --epochs 2 --learning-rate 0.0005 --output tuned
     """
-    model, options_file = start_options.init_from, start_options.options_file
-    if not (model or options_file or start_options.preset):
+    text_settings = options_from(TextSettings, values)
+    start_options = options_from(StartOptions, values)
+    init_from = start_options.init_from
+    options_file = start_options.options_file
+    if not (init_from or options_file or start_options.preset):
         raise click.UsageError("give --preset, --options-file or --init-from")
-    files = (model, None, None) if options_file is None else (None, options_file, model)
-    model_settings, is_new = ModelSettings(*files), model is None
+    if options_file is None:
+        model_settings = ModelSettings(model=init_from)
+    else:
+        model_settings = ModelSettings(options_file=options_file, weight_file=init_from)
     tokenizer = loading.load_tokenizer(
-        text_settings, model_settings, texts[0], is_new=is_new
+        text_settings, model_settings, texts[0], is_new=init_from is None
     )
-    # By default oneDNN keeps 1,024 products, one per number of rows. Here all numbers differ.
+    # By default oneDNN keeps 1,024 products, one per number of rows. Here all differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
-    reading = TextOptions(
-        texts, text_settings, tokenizer, validation_file, validation_share
-    )
-    with messages.stop_on_signal() as should_stop:
+    training_names = {field.name for field in fields(TrainingOptions)}
+    training_options = {
+        name: value for name, value in values.items() if name in training_names
+    }
+    with stop_on_signal() as should_stop:
         perplexity = train_model(
-            reading,
+            TextOptions(
+                files=texts,
+                settings=text_settings,
+                tokenizer=tokenizer,
+                validation_file=validation_file,
+                validation_share=validation_share,
+            ),
             folder,
             start_options,
             training_options,
-            run_options,
+            options_from(RunOptions, values),
             should_stop=should_stop,
         )
     if perplexity is not None:

@@ -1,31 +1,37 @@
 """`elmo usages`."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import click
 
-from elmo_cli.cli import messages, options
+from elmo_cli.cli import messages, options, progress
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.commands.embed import name_of
+from elmo_cli.cli.commands.embed import shown_output
 from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.options import choice
+from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
+from elmo_cli.options.analysis import MATCHES
+from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.output import OUTPUT_FORMATS, OutputSettings
+from elmo_cli.options.output import USAGES_FORMATS, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 
 
 @command()
-@click.argument("text", metavar="INPUT", type=options.PATH)
-@click.argument("output_file", metavar="OUTPUT", type=options.PATH)
+@click.argument("text", metavar="INPUT", type=PATH)
+@click.argument("output_file", metavar="OUTPUT", type=PATH)
 @option_group(
     "Input",
     options.words_option(required=True),
     choice(
         "--match",
-        ["form", "lemma"],
+        MATCHES,
         default="form",
         help="Find word forms, or lemmas in CoNLL-U.",
     ),
@@ -37,7 +43,7 @@ from elmo_cli.options.text import TextSettings
     "Output",
     options.layer_options("top"),
     options.dtype_option,
-    options.output_options([name for name in OUTPUT_FORMATS if name != "npy"]),
+    options.output_options(USAGES_FORMATS),
 )
 @option_group("Speed", options.speed_options, options.batch_tokens_option)
 def usages(
@@ -46,62 +52,71 @@ def usages(
     words: str,
     match: str,
     ignore_case: bool,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
-    selection: Selection,
-    output_settings: OutputSettings,
+    **values: Any,
 ) -> None:
     """Write the vectors of target words in INPUT, a text with one sentence per line, to OUTPUT.
 
     Only sentences with a target word are computed. The suffix of OUTPUT chooses its format:
-    .parquet and .jsonl contain one row per occurrence, with its word, form, line (from 1),
-    id, position (from 0), sentence and vector; .npz contains one matrix per word; and .hdf5
-    one record per line, as from `elmo embed`. Only HDF5 resumes after an interruption. You
-    can use - as INPUT for standard input, and as OUTPUT with --format jsonl. `elmo change`,
-    `elmo plot` and `elmo neighbours` read all of these formats. The number of occurrences of
-    each word is printed on standard error. If no word occurs, the exit status is 1.
+    .parquet contains one row per occurrence, with its word, form, line (from 1), id, position
+    (from 0), sentence and vector; and .hdf5 one record per line, as from `elmo embed`. Only
+    HDF5 resumes after an interruption. INPUT may be - for standard input. `elmo change`, `elmo
+    plot` and `elmo neighbours` read both formats. The number of occurrences of each word is
+    printed on standard error. If no word occurs, the exit status is 1.
 
     \b
     $ elmo usages corpus.txt usages.parquet --words targets.txt
-    $ elmo usages corpus.txt usages.npz --words targets.txt --tokenizer moses
+    $ elmo usages corpus.txt usages.parquet --words targets.txt --tokenizer moses
     $ elmo usages corpus.txt usages.hdf5 --words targets.txt --layers all --device cuda
-    $ zcat corpus.gz | elmo usages - - --words targets.txt --format jsonl | jq .word
+    $ zcat corpus.gz | elmo usages - usages.parquet --words targets.txt
     """
     from elmo_cli.analysis.targets import read_targets
     from elmo_cli.analysis.usages import DEFAULT_LAYERS, embed_usages, plan_usages
 
-    targets = read_targets(words)
-    if selection.mix is None and click.get_current_context().params["layers"] is None:
+    model_settings = options_from(ModelSettings, values)
+    text_settings = options_from(TextSettings, values)
+    selection = options_from(Selection, values)
+    if selection.mix is None and values["layers"] is None:
         selection = replace(selection, layers=DEFAULT_LAYERS)
+    targets = read_targets(words)
     opened = open_text(text, text_settings, model_settings)
-    state = model_settings.state
     plan = plan_usages(
-        opened, output_file, selection, output_settings, state=state, match=match
+        opened,
+        output_file,
+        selection,
+        options_from(OutputSettings, values),
+        state=model_settings.state,
+        match=match,
     )
     opened.source.check()  # Loading the model can take a while.
     engine = load_embedder(model_settings).engine
     with (
-        messages.stop_on_signal() as should_stop,
-        messages.progress_bar(source=text) as bar,
+        stop_on_signal() as should_stop,
+        progress.progress_bar(source=text) as bar,
     ):
-        on_progress = partial(messages.show_summary, bar)
         counts, summary = embed_usages(
             engine,
             plan,
             targets,
-            on_progress,
-            should_stop,
+            on_progress=partial(progress.show_summary, bar),
+            should_stop=should_stop,
             match=match,
             ignore_case=ignore_case,
         )
-    for word, count in counts.items():
-        if count:
-            messages.say(f"{word}: {counted(count, 'occurrence')}")
-    if missing := [word for word, count in counts.items() if not count]:
+    _say_counts(counts)
+    if not summary.was_complete:  # embed_file logs it.
+        found = counted(sum(counts.values()), "occurrence")
+        read = counted(summary.n_sentences, plan.unit)
+        messages.say(f"Wrote {shown_output(output_file)}: {found} in {read}")
+
+
+def _say_counts(counts: Mapping[str, int]) -> None:
+    """Print the number of occurrences of each word, and a warning about missing words."""
+    missing = []
+    for word, n_occurrences in counts.items():
+        if n_occurrences:
+            messages.say(f"{word}: {counted(n_occurrences, 'occurrence')}")
+        else:
+            missing.append(word)
+    if missing:
         number = "" if len(missing) == 1 else f"{len(missing):,} words: "
         messages.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
-    if not summary.was_complete:  # embed_file logs it.
-        found, read = counted(sum(counts.values()), "occurrence"), summary.n_sentences
-        messages.say(
-            f"Wrote {name_of(output_file)}: {found} in {counted(read, plan.unit)}"
-        )

@@ -1,12 +1,14 @@
 """`elmo word-vectors`."""
 
-from functools import partial
+from typing import Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, messages, options, progress
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
+from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
@@ -14,18 +16,13 @@ from elmo_cli.text.sources import Source
 
 @command("word-vectors")
 @click.argument(
-    "arguments",
-    metavar="[VOCABULARY] OUTPUT",
-    type=options.PATH,
-    nargs=-1,
-    required=True,
+    "arguments", metavar="[VOCABULARY] OUTPUT", type=PATH, nargs=-1, required=True
 )
 @options.flag(
     "--softmax",
-    excludes="--corpus",
+    excludes=["--corpus"],
     help="Write the output vectors of the softmax. Unknown words get the vector of <UNK>.",
 )
-@options.output_option()
 @options.overwrite_option()
 @option_group(
     "Averaging",
@@ -33,23 +30,23 @@ from elmo_cli.text.sources import Source
         "--corpus FILE",
         help="Average each word over its occurrences in a text with one sentence per line.",
     ),
-    options.mean_layers_option(metavar="all|top|N,...", requires="--corpus"),
+    options.mean_layers_option(metavar="all|top|N,...", requires=["--corpus"]),
     options.count(
         "--min-count",
         default=5,
-        requires="--corpus",
+        requires=["--corpus"],
         help="Skip words with a lower count.",
     ),
     options.count(
         "--at-most",
-        requires="--corpus",
+        requires=["--corpus"],
         help="Average only the first N occurrences of a word. [default: all]",
     ),
 )
-@options.text_options(options.BY_INPUT, requires="--corpus")
+@options.text_options(options.BY_FORMAT, requires=["--corpus"])
 @options.file_options
-@option_group("Model", options.softmax_option(requires="--softmax"))
-@option_group("Speed", options.device_option(excludes="--softmax"))
+@option_group("Model", options.softmax_option(requires=["--softmax"]))
+@option_group("Speed", options.device_option(excludes=["--softmax"]))
 def word_vectors(
     arguments: tuple[str, ...],
     softmax: bool,
@@ -58,8 +55,7 @@ def word_vectors(
     layers: str | None,
     min_count: int,
     at_most: int | None,
-    model_settings: ModelSettings,
-    text_settings: TextSettings,
+    **values: Any,
 ) -> None:
     """Write one vector per word to OUTPUT, for the words in VOCABULARY, one per line.
 
@@ -79,36 +75,44 @@ def word_vectors(
     $ elmo word-vectors vocab.txt spelling.hdf5
     $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
     """
-    words_file, output = arguments[0] if len(arguments) == 2 else None, arguments[-1]
-    if len(arguments) > 2 or (words_file is None and corpus is None):
+    *words_files, output = arguments
+    if len(words_files) > 1 or (not words_files and corpus is None):
         raise click.UsageError("give VOCABULARY and OUTPUT, or --corpus and OUTPUT")
+    words_file = words_files[0] if words_files else None
     if words_file is not None:
         Source(words_file, "Give the name of a file with one word per line.").check()
-    if corpus is not None:
-        source = Source(corpus)
-        source.check()
-        text = loading.open_text(source, text_settings, model_settings)
-
+    model_settings = options_from(ModelSettings, values)
     if corpus is None:
         from elmo_cli.analysis.token_vectors import write_token_vectors
 
         files = loading.find_files(model_settings, with_softmax=softmax)
-        device = model_settings.device
-        write = partial(
-            write_token_vectors, softmax=softmax, model=files, device=device
-        )
-        with messages.progress_bar(" words") as bar:
-            n_words = write(
-                arguments[0], output, overwrite=overwrite, on_progress=bar.update
+        with progress.progress_bar(" words") as bar:
+            n_words = write_token_vectors(
+                str(words_file),
+                output,
+                softmax=softmax,
+                model=files,
+                device=model_settings.device,
+                overwrite=overwrite,
+                on_progress=bar.update,
             )
     else:
+        source = Source(corpus)
+        source.check()
+        text_settings = options_from(TextSettings, values)
+        text = loading.open_text(source, text_settings, model_settings)
+
         from elmo_cli.analysis.average_vectors import Averaging, write_average_vectors
 
         embedder = loading.load_embedder(model_settings)
-        averaging = Averaging(layers, min_count, at_most)
-        average = partial(write_average_vectors, embedder, text, averaging=averaging)
-        with messages.progress_bar(" tokens") as bar:
-            n_words = average(
-                output, words_file, overwrite=overwrite, on_progress=bar.update
+        with progress.progress_bar(" tokens") as bar:
+            n_words = write_average_vectors(
+                embedder,
+                text,
+                output,
+                words_file,
+                averaging=Averaging(layers, min_count, at_most),
+                overwrite=overwrite,
+                on_progress=bar.update,
             )
     messages.say(f"Wrote {output}: {counted(n_words, 'word')}")

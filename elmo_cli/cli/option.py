@@ -1,0 +1,122 @@
+"""Option of a command: its heading in the help, its variable, and what it requires."""
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+Condition = str | tuple[str, str]
+"""Option that is set, such as `--mix`, or that has a value: `("--state", "carry")`."""
+
+
+class Option(click.Option):
+    """Option with a heading, and with the options that it requires or excludes.
+
+    One of `requires` is enough, and none of `excludes` may be set. The names in `aliases`
+    work like the others, but the help does not show them.
+    """
+
+    heading = "Options"
+
+    def __init__(
+        self,
+        declarations: Sequence[str],
+        requires: Sequence[Condition] = (),
+        excludes: Sequence[Condition] = (),
+        aliases: Sequence[str] = (),
+        **settings: Any,
+    ) -> None:
+        super().__init__([*declarations, *aliases], **settings)
+        self.requires = requires
+        self.excludes = excludes
+        self.aliases = aliases
+
+    def check(self, ctx: click.Context) -> None:
+        """Raise a `UsageError` if a required option is missing or an excluded one is set."""
+        if not self.is_set(ctx):
+            return
+        fulfilled = [each for each in self.requires if self._holds(each, ctx)]
+        if self.requires and not fulfilled:
+            required = " or ".join(map(_typed, self.requires))
+            raise click.UsageError(f"{self.shown(ctx)} requires {required}", ctx)
+        for condition in self.excludes:
+            if self._holds(condition, ctx):
+                other = _shown_condition(condition, ctx)
+                raise click.UsageError(
+                    f"choose one of {self.shown(ctx)} and {other}", ctx
+                )
+
+    def is_typed(self, ctx: click.Context) -> bool:
+        """Return whether the option is on the command line."""
+        return ctx.get_parameter_source(str(self.name)) is ParameterSource.COMMANDLINE
+
+    def is_variable(self, ctx: click.Context) -> bool:
+        """Return whether the value of the option comes from a variable."""
+        return ctx.get_parameter_source(str(self.name)) is ParameterSource.ENVIRONMENT
+
+    def is_set(self, ctx: click.Context) -> bool:
+        """Return whether the option is on the command line or in the environment."""
+        if ctx.params.get(str(self.name)) is False:
+            return False
+        return self.is_typed(ctx) or self.is_variable(ctx)
+
+    def shown(self, ctx: click.Context) -> str:
+        """Return the name of the option, with the variable that its value comes from."""
+        if self.is_variable(ctx):
+            return f"{self.opts[0]} ({self.envvar})"
+        return self.opts[0]
+
+    def _holds(self, condition: Condition, ctx: click.Context) -> bool:
+        """Return whether a condition holds. An option does not exclude itself."""
+        if isinstance(condition, str):
+            option = find_option(ctx, condition)
+            return option is not self and option.is_set(ctx)
+        name, value = condition
+        option = find_option(ctx, name)
+        return bool(ctx.params[str(option.name)] == value)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Return the name of the option for errors, with its variable."""
+        if ctx is None:
+            return super().get_error_hint(ctx)
+        return f"'{self.shown(ctx)}'"
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the names and the help of the option, without its aliases."""
+        shown = copy(self)
+        shown.opts = [name for name in self.opts if name not in self.aliases]
+        return click.Option.get_help_record(shown, ctx)
+
+
+def _typed(condition: Condition) -> str:
+    """Return a condition as it is typed: `--state carry`."""
+    return condition if isinstance(condition, str) else " ".join(condition)
+
+
+def _shown_condition(condition: Condition, ctx: click.Context) -> str:
+    if isinstance(condition, str):
+        return find_option(ctx, condition).shown(ctx)
+    name, value = condition
+    return f"{find_option(ctx, name).shown(ctx)} {value}"
+
+
+def find_option(ctx: click.Context, name: str) -> Option:
+    """Return the option of a command with a name, such as `--layers`."""
+    for option in ctx.command.params:
+        if isinstance(option, Option) and name in option.opts:
+            return option
+    raise KeyError(name)
+
+
+def typed_options(*names: str) -> list[str]:
+    """Return those of the names whose options are on the command line."""
+    ctx = click.get_current_context()
+    return [name for name in names if find_option(ctx, name).is_typed(ctx)]
+
+
+def variable_of(command: str, option: Option) -> str:
+    """Return the variable of an option: ELMO_EMBED_LAYERS for `elmo embed --layers`."""
+    name = next(name for name in option.opts if name.startswith("--"))
+    return f"elmo_{command}_{name[2:]}".replace("-", "_").upper()

@@ -1,0 +1,213 @@
+"""Queries of `elmo neighbours` and `elmo cosine`, in lists that are ready together.
+
+A query is a line of standard input or a row of a table. The first ones are answered before
+the last ones are typed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from elmo_cli.errors.checks import Sentence
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message
+from elmo_cli.options.text import ALL_COLUMNS, TextSettings
+from elmo_cli.records.record import Record
+from elmo_cli.text.sources import STANDARD_INPUT, Source
+from elmo_cli.text.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from elmo_cli.analysis.occurrences import Occurrence, Pair
+
+    PairRow = tuple[Mapping[str, object], Pair | InputError]
+    """Columns of a row, and its two occurrences, or why they were not found."""
+
+_Row = TypeVar("_Row")
+_Query = TypeVar("_Query")
+
+MAX_CHUNK: Final = 64  # queries that are answered together
+
+
+def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
+    """Yield the parsed lines of standard input, in lists of lines that are ready together."""
+    with Source(STANDARD_INPUT) as source:
+        lines, is_ready = source.lines()
+        yield from in_chunks(lines, parse, is_ready, "standard input, line")
+
+
+def in_chunks(
+    rows: Iterable[_Row],
+    parse: Callable[[_Row], _Query],
+    is_ready: Callable[[], bool],
+    name: str,
+) -> Iterator[list[_Query]]:
+    """Yield parsed rows in lists of rows that can be read without waiting.
+
+    The rows before one that cannot be parsed are yielded first. Messages begin with `name`
+    and the number of the row.
+    """
+    chunk: list[_Query] = []
+    try:
+        for number, row in enumerate(rows, start=1):
+            try:
+                query = parse(row)
+            except InputError as error:
+                raise InputError(
+                    Message(
+                        "{name} {number}: {error}",
+                        name=name,
+                        number=number,
+                        error=error,
+                    )
+                ) from None
+            chunk.append(query)
+            if len(chunk) == MAX_CHUNK or not is_ready():
+                yield chunk
+                chunk = []
+    except InputError:
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
+        yield chunk
+
+
+def read_query_table(
+    path: str, settings: TextSettings, tokenizer: Tokenizer, *, pooled: bool
+) -> "Iterator[list[Occurrence]]":
+    """Yield the queries of a table, in lists of rows that are ready together.
+
+    A row has a sentence, in the column `word` the word to search for, and optionally in the
+    column `occurrence` its number in the sentence. Where tokens are pooled, the sentence is
+    the query.
+    """
+    from elmo_cli.analysis.occurrences import Occurrence, occurrence_of
+
+    def parse(record: Record) -> Occurrence:
+        if not record.tokens:
+            raise InputError("expected a sentence, found an empty text")
+        if pooled:
+            return Occurrence(record.tokens, 0)
+        word = str(_column(record.columns, "word") or "")
+        number = _number(record.columns, "occurrence", least=1)
+        return occurrence_of(word, record.tokens, number, "a column `occurrence`")
+
+    kept = () if pooled else ALL_COLUMNS
+    settings = replace(settings, keep_columns=kept)
+    yield from _parsed_rows(path, settings, tokenizer, parse)
+
+
+def read_pair_table(
+    path: str, settings: TextSettings, tokenizer: Tokenizer
+) -> "Iterator[list[PairRow]]":
+    """Yield all columns and the two occurrences of each row of a table, in lists of rows.
+
+    `settings.text_column` names the two sentences, separated by a comma. The columns `word1`
+    and `word2`, or `word`, have the words, `occurrence1` and `occurrence2` their numbers in
+    the sentences; or `start1`, `end1` and so on have their characters. A row without such
+    words has the error in place of its occurrences.
+    """
+    names = (settings.text_column or "sentence1,sentence2").split(",")
+    if len(names) != 2:
+        raise SettingsError(
+            Message(
+                "{--text-column} {name}: name two, such as sentence1,sentence2.",
+                name=names[0],
+            )
+        )
+
+    def parse(record: Record) -> "PairRow":
+        columns = {names[0]: record.text, **record.columns}
+        second = _column(columns, names[1])
+        if "word1" not in columns and "start1" not in columns:
+            _column(columns, "word")
+        if isinstance(second, list):
+            second_tokens = second
+        else:
+            second_tokens = tokenizer.tokenize(str(second or ""))
+        try:
+            pair = (
+                _find_side(columns, names[0], 1, record.tokens, tokenizer),
+                _find_side(columns, names[1], 2, second_tokens, tokenizer),
+            )
+        except InputError as error:
+            return columns, error
+        return columns, pair
+
+    settings = replace(settings, text_column=names[0], keep_columns=ALL_COLUMNS)
+    option = "--text-column NAME1,NAME2"
+    yield from _parsed_rows(path, settings, tokenizer, parse, column_option=option)
+
+
+def _find_side(
+    columns: Mapping[str, object],
+    sentence_column: str,
+    side: int,
+    tokens: Sentence,
+    tokenizer: Tokenizer,
+) -> "Occurrence":
+    """Return the occurrence in the first or the second sentence of a row."""
+    from elmo_cli.analysis.occurrences import occurrence_of
+
+    word = str(columns.get(f"word{side}", columns.get("word")) or "")
+    number = _number(columns, f"occurrence{side}", least=1)
+    start = _number(columns, f"start{side}", least=0)
+    end = _number(columns, f"end{side}", least=0)
+    if start is not None and end is not None:
+        text = str(columns[sentence_column])
+        word = " ".join(tokenizer.tokenize(text[start:end]))
+        number = tokenizer.tokenize(text[:start]).count(word) + 1
+    return occurrence_of(word, tokens, number, f"a column `occurrence{side}`")
+
+
+def _parsed_rows(
+    path: str,
+    settings: TextSettings,
+    tokenizer: Tokenizer,
+    parse: Callable[[Record], _Query],
+    *,
+    column_option: str = "--text-column",
+) -> Iterator[list[_Query]]:
+    from elmo_cli.records.open_records import open_records
+    from elmo_cli.records.text_input import open_input
+    from elmo_cli.records.warnings.expected import UNKNOWN
+
+    text = open_input(path, settings, tokenizer)
+    if not text.format.has_columns:
+        raise SettingsError(
+            Message(
+                "{source}: expected a table, found {format}. Name its format with "
+                "{--input-format}, or pipe lines into the command (see its --help).",
+                source=text.source.name,
+                format=text.format.name,
+            )
+        )
+    text = replace(text, column_option=column_option)
+    # A row has an occurrence in one sentence, so the command cannot split it.
+    expected = UNKNOWN._replace(may_split_sentences=False)
+    with open_records(text, expected, reads_ids=False) as read:
+        name = f"{text.source.name}, {text.unit}"
+        yield from in_chunks(read.records, parse, read.is_ready, name)
+
+
+def _column(columns: Mapping[str, object], name: str) -> object:
+    if name not in columns:
+        others = f" The others are {', '.join(map(repr, columns))}." if columns else ""
+        raise InputError(f"no column {name!r}.{others}")
+    return columns[name]
+
+
+def _number(columns: Mapping[str, object], name: str, *, least: int) -> int | None:
+    """Return a number in a column; None if the cell is empty, or the column is missing."""
+    value = columns.get(name)
+    is_not_a_number = value != value
+    if value in (None, "") or is_not_a_number:
+        return None
+    with suppress(ValueError):
+        number = float(str(value))  # pandas writes 2.0 if there are empty cells.
+        if number.is_integer() and number >= least:
+            return int(number)
+    raise InputError(
+        f"{name}: expected a number from {least}, found {str(value)[:60]!r}"
+    )
