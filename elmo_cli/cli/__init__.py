@@ -20,7 +20,7 @@ from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import messages
 from elmo_cli.cli.streams import prepare_streams
-from elmo_cli.errors.exceptions import ElmoError, StoppedError, option_names
+from elmo_cli.errors.exceptions import ElmoError, StoppedError
 from elmo_cli.errors.wording import first_line
 from elmo_cli.version import __version__
 
@@ -72,7 +72,6 @@ _ADDRESS = re.compile(
 class ElmoGroup(click.Group):
     """Group of commands that shows each `ElmoError` as one line."""
 
-    @option_names()
     def main(self, *args: Any, **settings: Any) -> Any:
         """Read the command line and run a command."""
         prepare_streams()
