@@ -63,9 +63,11 @@ class Command(click.Command):
     def _advice_for_output(self) -> str:
         """Return what to do instead of giving -o, which only `elmo train` has."""
         for parameter in self.params:
-            metavar = parameter.metavar or ""
-            if isinstance(parameter, click.Argument) and metavar.endswith("OUTPUT"):
-                return f"give OUTPUT as the last argument.{self._example()}"
+            if not isinstance(parameter, click.Argument):
+                continue
+            last = (parameter.metavar or "").split(" ")[-1]
+            if last in ("OUTPUT", "FOLDER"):
+                return f"give {last} as the last argument.{self._example()}"
         return f"{self.name} writes to standard output. Add `> FILE` to write a file."
 
     def _unexpected(self, rest: list[str], ctx: click.Context) -> str:
