@@ -187,8 +187,7 @@ def checkpoint_tokens(options: ModelOptions) -> int:
     """Return the number of tokens between two checkpoints.
 
     That is about 10 seconds' work on two cores. It is a multiple of the windows on a
-    CPU
-    and of the batches on a GPU. It depends on the model alone, because checkpoints
+    CPU and of the batches on a GPU. It depends on the model alone, because checkpoints
     change the bytes of a file, and all machines write equal bytes.
     """
     return 2**27 // max(options.lstm.dim, 1024)

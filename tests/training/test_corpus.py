@@ -1,6 +1,7 @@
 """Files to windows of sentences and batches, each prediction once, resumable anywhere."""
 
 import gzip
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -31,15 +32,20 @@ from elmo_cli.training.training_text import TextProgress, TrainingText
 def write_files(
     folder: Path, texts: list[str], *, compressed: bool = False
 ) -> tuple[Path, ...]:
-    paths = [folder / f"{n}.txt{'.gz' * compressed}" for n in range(len(texts))]
-    for path, text in zip(paths, texts, strict=True):
-        path.write_bytes(gzip.compress(text.encode()) if compressed else text.encode())
+    suffix = ".txt.gz" if compressed else ".txt"
+    paths = []
+    for number, text in enumerate(texts):
+        path = folder / f"{number}{suffix}"
+        content = text.encode()
+        path.write_bytes(gzip.compress(content) if compressed else content)
+        paths.append(path)
     return tuple(paths)
 
 
 def some_windows(
-    text: TrainingText, start: Any, n: int, max_tokens: int = 3
+    text: TrainingText, start: TextProgress, n: int, max_tokens: int = 3
 ) -> list[Any]:
+    """Return n windows and where each ends: pairs (sentences, progress)."""
     return list(islice(text.windows(start, max_tokens), n))
 
 
@@ -47,10 +53,10 @@ lines = st.lists(st.sampled_from(["", "a b", "c", "d é f", " ", "東 g"]), max_
 
 
 @given(
-    st.lists(lines, min_size=1, max_size=3),
-    st.booleans(),
-    st.integers(0, 3),
-    st.integers(1, 8),
+    texts=st.lists(lines, min_size=1, max_size=3),
+    compressed=st.booleans(),
+    seed=st.integers(0, 3),
+    max_tokens=st.integers(1, 8),
 )
 def test_passes_have_every_sentence_once_and_resume_anywhere(
     tmp_path_factory: pytest.TempPathFactory,
@@ -61,19 +67,25 @@ def test_passes_have_every_sentence_once_and_resume_anywhere(
 ) -> None:
     texts[0].append("one more")  # There is at least one sentence.
     folder = tmp_path_factory.mktemp("text")
-    paths = write_files(
-        folder, ["\n".join(text) + "\n" for text in texts], compressed=compressed
-    )
+    contents = ["\n".join(lines) + "\n" for lines in texts]
+    paths = write_files(folder, contents, compressed=compressed)
     text = TrainingText(paths, seed=seed)
     windows = some_windows(text, TextProgress(), 30, max_tokens)
     for number in range(1, 6):
         _, end = windows[number - 1]
-        assert some_windows(text, end, 4, max_tokens) == windows[number : number + 4]
-    n_windows = 1 + next(n for n, (_, end) in enumerate(windows) if end.epoch)
-    first_pass = [
-        sentence for sentences, _ in windows[:n_windows] for sentence in sentences
-    ]
-    expected = [line.split() for lines in texts for line in lines if line.strip()]
+        resumed = some_windows(text, end, 4, max_tokens)
+        assert resumed == windows[number : number + 4]
+
+    first_pass = []
+    for sentences, end in windows:
+        first_pass += sentences
+        if end.epoch:
+            break
+    else:
+        pytest.fail("the first pass does not end")
+    expected = []
+    for lines in texts:
+        expected += [line.split() for line in lines if line.strip()]
     assert sorted(first_pass) == sorted(expected)
 
 
@@ -98,9 +110,8 @@ def test_each_pass_shuffles_the_files(tmp_path: Path) -> None:
 
 def test_validation_lines_are_in_no_window(tmp_path: Path) -> None:
     lines = [f"line {number}" for number in range(400)]
-    text = TrainingText(
-        write_files(tmp_path, ["\n".join(lines * 2)]), validation_share=0.1
-    )
+    paths = write_files(tmp_path, ["\n".join(lines * 2)])
+    text = TrainingText(paths, validation_share=0.1)
     n_tokens, _ = count_text(text, tmp_path, None)
     validation = (tmp_path / "validation.txt").read_text().splitlines()
     [(sentences, _)] = some_windows(text, TextProgress(), 1, 10_000)
@@ -109,19 +120,23 @@ def test_validation_lines_are_in_no_window(tmp_path: Path) -> None:
     assert trained | set(validation) == set(lines)
     assert 20 <= len(set(validation)) <= 60  # 40 expected, of 400
     assert len(validation) == 2 * len(set(validation))
-    assert n_tokens == 2 * len(sentences) == 2 * (800 - len(validation))
+    assert len(sentences) == 800 - len(validation)
+    assert n_tokens == 2 * len(sentences)
 
 
 def test_vocabulary_has_the_most_frequent_words(tmp_path: Path) -> None:
     text = TrainingText(write_files(tmp_path, ["a b a\n\n", "b  b\tc <S>"]))
-    assert count_text(text, tmp_path, 5) == (7, ["<S>", "</S>", "<UNK>", "b", "a"])
+    n_tokens, words = count_text(text, tmp_path, 5)
+    assert n_tokens == 7
+    assert words == ["<S>", "</S>", "<UNK>", "b", "a"]
 
 
 def test_patterns_give_each_file_once_in_order(tmp_path: Path) -> None:
     one, two = write_files(tmp_path, ["a", "b"])
     assert find_text_files([str(tmp_path / "*.txt"), one]) == (one, two)
-    (tmp_path / "a[1].txt").write_text("x\n")
-    assert find_text_files([tmp_path / "a[1].txt"]) == (tmp_path / "a[1].txt",)
+    brackets = tmp_path / "a[1].txt"
+    brackets.write_text("x\n")
+    assert find_text_files([brackets]) == (brackets,)
 
 
 def test_text_without_a_sentence_is_an_error(tmp_path: Path) -> None:
@@ -134,7 +149,8 @@ def test_errors_name_their_line_after_a_resume(tmp_path: Path) -> None:
     path = tmp_path / "0.txt"
     path.write_bytes(b"a\nb\nc\n\xff\n")
     text = TrainingText((path,))
-    windows = text.windows(TextProgress(0, 0, 2, 1), 1)
+    after_first_line = TextProgress(0, 0, 2, 1)
+    windows = text.windows(after_first_line, 1)
     assert next(windows)[0] == [["b"]]
     with pytest.raises(InputError, match=r"0\.txt, line 4, column 1: not valid UTF-8"):
         next(windows)
@@ -158,13 +174,11 @@ def test_batch_has_tokens_read_and_predicted() -> None:
         [Piece(["a", "b"], 1, 3), Piece(["c"], 0, 1)],
     ]
     batch = make_batch(rows, VOCABULARY)
-    words = [
-        [
-            " ".join(batch.tokens[i] for i in steps[:length])
-            for steps in batch.steps[:, row]
-        ]
-        for row, length in enumerate(batch.lengths)
-    ]
+    words: list[list[str]] = [[], []]
+    for row, length in enumerate(batch.lengths):
+        for steps in batch.steps[:, row]:
+            tokens = [batch.tokens[i] for i in steps[:length]]
+            words[row].append(" ".join(tokens))
     # Read and predicted by the forward direction, then by the backward direction.
     assert words == [
         ["<S> a b x", "a b x </S>", "</S> x b a", "x b a <S>"],
@@ -172,19 +186,25 @@ def test_batch_has_tokens_read_and_predicted() -> None:
     ]
     predicted = [VOCABULARY.words[index] for index in batch.words]
     assert predicted == ["<S>", "</S>", "a", "b", "<UNK>", "c"]
-    assert (count_predictions(rows), count_tokens(rows)) == (7, 5)
+    assert count_predictions(rows) == 7
+    assert count_tokens(rows) == 5
 
 
 def test_pass_has_every_prediction_once(text: TrainingText) -> None:
     steps: Counter[tuple[str, int]] = Counter()
     for rows, progress in read_batches(text, ZERO, TextProgress()):
         assert count_predictions(rows) <= 9
-        for sentence, start, stop in (piece for row in rows for piece in row):
-            steps.update((" ".join(sentence), step) for step in range(start, stop))
+        for sentence, start, stop in itertools.chain(*rows):
+            line = " ".join(sentence)
+            steps.update((line, step) for step in range(start, stop))
         if progress.epoch:
             break
-    expected = ["a b c", "b", "c c c c c c c", "a a", "c b a b", "b b"]
-    assert steps == {(s, n): 1 for s in expected for n in range(len(s.split()) + 1)}
+    expected = Counter[tuple[str, int]]()
+    for line in ("a b c", "b", "c c c c c c c", "a a", "c b a b", "b b"):
+        n_predictions = len(line.split()) + 1
+        expected.update((line, step) for step in range(n_predictions))
+    assert set(expected.values()) == {1}
+    assert steps == expected
 
 
 def as_bilm_tf(
@@ -204,27 +224,28 @@ def as_bilm_tf(
             yield block
 
 
+short_sentences = st.lists(st.sampled_from("abc"), min_size=1, max_size=9)
+
+
 @given(
-    st.lists(
-        st.lists(st.sampled_from("abc"), min_size=1, max_size=9),
-        min_size=40,
-        max_size=40,
-    ),
-    st.integers(1, 4),
-    st.integers(1, 6),
+    sentences=st.lists(short_sentences, min_size=40, max_size=40),
+    n_streams=st.integers(1, 4),
+    unroll=st.integers(1, 6),
 )
-def test_blocks_equal_bilm_tfs(
+def test_blocks_match_bilm_tf(
     sentences: list[list[str]], n_streams: int, unroll: int
 ) -> None:
     expected = as_bilm_tf(iter(sentences), n_streams, unroll)
     options = TrainingOptions(state="carry", batch_size=n_streams, unroll=unroll)
     taken = ((sentence, TextProgress()) for sentence in sentences)
-    for rows, _ in islice(split_into_blocks(taken, options, TextProgress()), 3):
-        read = [
-            [token for words, a, b in row for token in ["<S>", *words, "</S>"][a:b]]
-            for row in rows
-        ]
-        assert read == list(islice(expected, n_streams))
+    blocks = split_into_blocks(taken, options, TextProgress())
+    for rows, _ in islice(blocks, 3):
+        for row in rows:
+            read = []
+            for words, start, stop in row:
+                read += ["<S>", *words, "</S>"][start:stop]
+            assert read == next(expected)
+        assert len(rows) == n_streams
 
 
 @pytest.mark.parametrize("options", [ZERO, CARRY], ids=lambda options: options.state)
@@ -233,8 +254,6 @@ def test_batches_resume_from_any_progress(
 ) -> None:
     whole = list(islice(read_batches(text, options, TextProgress()), 40))
     for number, (_, progress) in enumerate(whole[:30], start=1):
-        assert (
-            list(islice(read_batches(text, options, progress), 8))
-            == whole[number : number + 8]
-        )
+        resumed = list(islice(read_batches(text, options, progress), 8))
+        assert resumed == whole[number : number + 8]
     assert whole[-1][1].epoch > 1
