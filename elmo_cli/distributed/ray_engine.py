@@ -28,7 +28,7 @@ from elmo_cli.distributed.part import PartResult, load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.distributed.workers import EmbedPart
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.exceptions import DeviceError, ElmoError, option_names
+from elmo_cli.errors.exceptions import DeviceError, ElmoError
 from elmo_cli.errors.optional_imports import install_command, load_extra
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.inference.device import Device
@@ -67,8 +67,7 @@ class _Worker:
 
     def embed(self, part: Part) -> PartResult:
         torch.set_num_threads(self._n_threads)
-        with option_names():
-            return self._embed(part, device=self._device)
+        return self._embed(part, device=self._device)
 
 
 def embed_on_ray(
