@@ -262,8 +262,7 @@ def write_occurrences(
         output: Parquet (.parquet) or HDF5. The file appears when it is complete.
         words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
         layers: As in `ElmoEmbedder.embed_sentences`.
-        input_format, tokenizer, language, split_sentences, shard, skip_errors, delimiter,
-            quotes, text_column, word_column, id_column, paragraphs, keep_columns: As in
+        input_format: This and the following options, up to `keep_columns`, are as in
             `ElmoEmbedder.embed_file`.
         match: `form` compares the words with the tokens, and `lemma` with the lemmas of
             CoNLL-U.

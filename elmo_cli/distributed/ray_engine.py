@@ -351,18 +351,17 @@ class EmbedBatch:
 
         Args:
             column: Name of the new column.
-            device: Device that computes. It, `model`, `options_file`, `weight_file`,
-                `vocabulary_file`, `state`, `precision` and `batch_tokens` are as in
+            device: Device that computes.
+            model: This and the following options, up to `batch_tokens`, are as in
                 `ElmoEmbedder`.
-            layers, mix, gamma, pooling, normalize: As in
+            layers: This and the following options, up to `normalize`, are as in
                 `ElmoEmbedder.embed_sentences`.
+            input_format: This and the following options are as in
+                `ElmoEmbedder.embed_file`. Those about files have no use for a batch,
+                which is read already, but columns that they name must exist.
             text_column: Column with the texts: strings, lists of tokens or None. By
                 default it is `text` or `tokens`.
-            tokenizer, language, split_sentences: As in `ElmoEmbedder.embed_file`.
             dtype: Data type of the values: `float32` or `float16`.
-            input_format, shard, skip_errors, delimiter, quotes, word_column, id_column,
-                paragraphs, keep_columns: As in `ElmoEmbedder.embed_file`, without a use
-                here, where a batch is read already. Columns that they name must exist.
 
         Raises:
             InputError: The value of an option is invalid.
