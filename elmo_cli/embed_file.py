@@ -288,7 +288,8 @@ class FileRun:
                 default, that is all of it.
 
         Returns:
-            The progress at the end of the input. None if the output was complete already.
+            The progress at the end of the input. None if the output was complete
+            already.
         """
         plan = self.plan
         reader = ShardReader(self.records.records, plan.shard or WHOLE, keep)
@@ -352,7 +353,8 @@ class FileRun:
                 self.n_empty += 1
         else:
             self._note_skipped(record, embedded.number, record.error)
-        # The packed layout keeps the row of a record without an id; elsewhere it has none.
+        # The packed layout keeps the row of a record without an id; elsewhere it has
+        # none.
         is_packed = self.plan.output_settings.is_packed
         if record.id is not None or not self.records.has_ids or is_packed:
             self.writer.write(record, activations)
@@ -444,12 +446,15 @@ class FileRun:
             checkpoint_tokens=checkpoint_tokens(engine.options),
             checkpoint_records=self.embedder.batch_size if is_carried else 1,
         )
-        if str(self.plan.output_path) == STANDARD_OUTPUT:
-            embedded = self.embedder.embed(rest, self.finite, self.records.is_ready)
-        else:
-            # Nobody waits for the lines of a file. Its windows, and its last bits,
-            # repeat.
-            embedded = self.embedder.embed(rest, self.finite)
+        # Nobody waits for the lines of a file. Without `is_ready`, its windows and its
+        # last bits are those of every run.
+        is_printed = str(self.plan.output_path) == STANDARD_OUTPUT
+        embedded = self.embedder.embed(
+            rest,
+            self.finite,
+            is_ready=self.records.is_ready if is_printed else None,
+            on_unfinished=self._report_unfinished,
+        )
         if select is not None:
             embedded = map(select, embedded)
         run(
@@ -466,6 +471,12 @@ class FileRun:
             self._log_size()
         self.has_progress = True
         self.on_progress(self.timed_summary())
+
+    def _report_unfinished(self) -> None:
+        """Report progress, or stop, within a record that takes several windows."""
+        self.on_progress(self.timed_summary())
+        if self.should_stop():
+            raise StoppedError
 
     def _outlook(self) -> str:
         """Return what the same command will do after a stop or an error."""
