@@ -75,7 +75,7 @@ class Summary:
 
     @property
     def n_sentences(self) -> int:
-        """Number of records, by the name that this had when all records were sentences."""
+        """Number of records, by an older name."""
         return self.n_records
 
 
@@ -229,9 +229,9 @@ def run_over_file(
 def checkpoint_tokens(options: ModelOptions) -> int:
     """Return the number of tokens between two checkpoints.
 
-    They take about 10 seconds on two cores. It is a multiple of the windows on a CPU and
-    of the batches on a GPU. It depends on the model alone, because checkpoints change the
-    bytes of a file, and all machines write equal bytes.
+    They take about 10 seconds on two cores. It is a multiple of the windows on a CPU
+    and of the batches on a GPU. It depends on the model alone, because checkpoints
+    change the bytes of a file, and all machines write equal bytes.
     """
     return 2**27 // max(options.lstm.dim, 1024)
 
@@ -374,7 +374,7 @@ class FileRun:
         self.writer.checkpoint(state)
 
     def _resume(self, reader: ShardReader) -> None:
-        """Read what an earlier run has written, if there was one: records and counts."""
+        """Read the records and the counts of an earlier run, if there was one."""
         writer = self.writer
         unit = self.plan.unit
         if not writer.run_state:
@@ -415,7 +415,7 @@ class FileRun:
         logger.info("Resumed after %s", self._last_record())
 
     def _check_complete(self, reader: ShardReader, progress: Progress) -> None:
-        """Raise an error if the input goes on after the records of a complete output."""
+        """Raise an error if the input goes on after the end of a complete output."""
         following = next(reader.read(), None)
         if following is not None or reader.progress != progress:
             contents = "has no vectors"

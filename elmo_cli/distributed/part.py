@@ -94,9 +94,9 @@ def embed_part(
 ) -> PartResult:
     """Embed a part to its file, unless the file is complete.
 
-    An error of the part's own records is in the result; one that all parts would have is
-    raised. `on_tokens` is called after each window with the number of tokens written so
-    far.
+    An error of the part's own records is in the result; one that all parts would have
+    is raised. `on_tokens` is called after each window with the number of tokens written
+    so far.
     """
     parts = Folder(folder)
     already_done = PartResult(number=part.number, worker=worker_name())
