@@ -14,7 +14,7 @@ from typing import Any, Final, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import ignore, never
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import (
@@ -148,7 +148,7 @@ def run_over_file(
     settings = plan.output_settings
     check_not_read(plan.output_path, engine.files.paths)
     on_progress = on_progress or ignore
-    should_stop = should_stop or ignore
+    should_stop = should_stop or never
     for name, function in (("on_progress", on_progress), ("should_stop", should_stop)):
         check_type(name, function, Callable, "a function")  # type: ignore[arg-type]
     selection = plan.selection.for_model(engine.options.n_layers)
