@@ -344,9 +344,8 @@ print(private_bytes() - before)
     sys.platform != "linux", reason="only Linux tells private memory apart"
 )
 def test_private_memory_holds_weights_once(files: ModelFiles, tmp_path: Path) -> None:
-    large = make_model(
-        small_architecture(dim=1024, projection_dim=256), 1, tmp_path
-    )  # 38 MB
+    # It has 38 MB.
+    large = make_model(small_architecture(dim=1024, projection_dim=256), 1, tmp_path)
     done = run_python("-c", PRIVATE_BYTES, files.options.parent, tmp_path, check=True)
     assert int(done.stdout) < 1.5 * large.weights.stat().st_size
 
@@ -406,9 +405,8 @@ def test_the_cache_changes_no_value(
     ids = batch_to_ids(sentences)
     words_of_ids = word_inputs(sentences, vocabulary)
     words_of_ids[(words_of_ids == 1) & ids.any(dim=2)] = absent
-    if (
-        absent == 100
-    ):  # Padding stays 0: an index outside the list would count as a word.
+    # Padding stays 0: an index outside the list would count as a word.
+    if absent == 100:
         words_of_ids[~ids.any(dim=2)] = 0
     cached = elmo(ids, words_of_ids)
     expected = elmo(ids)

@@ -138,7 +138,7 @@ def _type_of_ids(id_type: Any) -> Any:
 
     if pyarrow.types.is_dictionary(id_type):
         id_type = id_type.value_type
-    # Ids that are floats are integers: see `normal_row`.
+    # Ids that are floats are integers: see `_normalized`.
     if not (pyarrow.types.is_integer(id_type) or pyarrow.types.is_floating(id_type)):
         return pyarrow.string()
     return id_type if pyarrow.types.is_uint64(id_type) else pyarrow.int64()

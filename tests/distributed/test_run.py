@@ -274,9 +274,8 @@ def test_a_part_of_many_empty_lines_can_be_stopped(
     with pytest.raises(StoppedError, match=r"^Stopped after 0 of 1 part, "):
         run_parts(there, plan, ZERO, should_stop=lambda: next(n_calls) == 1)
     assert (next(n_calls), parts_there()) == (2, {})
-    assert (
-        capfd.readouterr().err == ""
-    )  # An abandoned file of pyarrow would print a traceback.
+    # An abandoned file of pyarrow would print a traceback.
+    assert capfd.readouterr().err == ""
     assert run_parts(there, plan, ZERO).n_done == 1
 
 

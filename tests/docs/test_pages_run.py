@@ -191,10 +191,11 @@ def test_cells_of_the_notebook_run_in_their_order() -> None:
     assert not any(cell["outputs"] for cell in cells)
     code = "\n".join("".join(cell["source"]) for cell in cells)
     code = re.sub(r"^!(.+)$", r"print(shell(r'''\1'''))", code, flags=re.M)
+    # IPython would show the picture.
     names: dict[str, Any] = {
         "shell": run_shell,
         "SVG": Path,
-    }  # IPython would show the picture
+    }
     printed = run_python(re.sub(r"%pip .*|from IPython.*", "pass", code), names)
     assert names["layers"].shape == (3, 6, 1024)
     assert "You may go if you [like] ." in printed

@@ -204,9 +204,8 @@ class OnTables(ElmoVectorizer):
         return super()._embed([" ".join(map(str, row)) for row in rows])
 
     def _load(self) -> ElmoEmbedder:
-        return (
-            self.embedder
-        )  # The checks make about 100 clones, which need not all load a model.
+        # The checks make about 100 clones, which need not all load a model.
+        return self.embedder
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -127,9 +127,8 @@ def test_workers_read_a_file_each_for_itself(layout: str, tmp_path: Path) -> Non
     write(corpus, tmp_path / "out", layout)
     dataset = ActivationsDataset(tmp_path / "out")
     assert len(dataset) == 5
-    assert torch.equal(
-        dataset[1], torch.from_numpy(corpus.values[1])
-    )  # open here before there
+    # The file is open here before it is there.
+    assert torch.equal(dataset[1], torch.from_numpy(corpus.values[1]))
     options: Any = {
         "num_workers": 2,
         "multiprocessing_context": "fork",

@@ -265,9 +265,8 @@ def test_a_gap_is_filled_from_both_sides(
 def test_each_token_is_replaced_as_a_gap_is_filled(
     model: LanguageModel, sentences: list[list[str]]
 ) -> None:
-    assume(
-        not any(GAP in sentence for sentence in sentences)
-    )  # Hypothesis may draw the gap.
+    # Hypothesis may draw the gap.
+    assume(not any(GAP in sentence for sentence in sentences))
     all_substitutes = list(substitute_words(model, sentences, top=4))
     assert [substitutes.tokens for substitutes in all_substitutes] == sentences
     for sentence, (_, candidates) in zip(sentences, all_substitutes, strict=True):

@@ -153,9 +153,8 @@ def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
             content[position] = random.integers(256)
         path.write_bytes(content)
         try:
-            read_weights(
-                path, OPTIONS
-            )  # bytes between the structures may well not matter
+            # Bytes between the structures may well not matter.
+            read_weights(path, OPTIONS)
         except WeightsError as error:
             messages += str(error)
     assert "not a valid weights file: " in messages
@@ -328,9 +327,8 @@ def test_tensors_stored_otherwise_are_read(
         files, path=written_again(files, **settings), atol=atol
     )
     n_mapped = memmap.call_count
-    assert n_mapped < len(
-        reference.read_arrays(files.weights)
-    )  # some are at odd places
+    # Some arrays are at odd places, and are read.
+    assert n_mapped < len(reference.read_arrays(files.weights))
     assert (n_mapped > 0) == (settings.keys() <= {"userblock_size"})
 
 

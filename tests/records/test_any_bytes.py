@@ -140,9 +140,8 @@ def test_any_fasta_is_embedded_or_named(content: bytes, more: bytes) -> None:
         if not ends_well(*arguments, output="out"):
             done = ends_well(*arguments, "--skip-errors", output="out")
             lines = Path("x.fasta").read_bytes().split(b"\n")
-            assert done or any(
-                map(binary_type, lines)
-            )  # by the first line that is no UTF-8
+            # It ends at the first line that is no UTF-8.
+            assert done or any(map(binary_type, lines))
             if not done:
                 return
         with open_activations("out") as activations:
