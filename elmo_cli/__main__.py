@@ -7,25 +7,30 @@ import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 # Turns that an idle thread of GNU OpenMP spins before it sleeps. By default it spins for
 # milliseconds, and occupies a core that other processes need.
-SPIN_COUNT = "20000"
+SPIN_COUNT: Final = "20000"
 
 
 def limit_threads() -> None:
-    """Set OMP_NUM_THREADS, if it is not set, where torch would start more threads than can run."""
-    n_started = n_usable = os.cpu_count() or 1
+    """Set OMP_NUM_THREADS where torch would start more threads than can run.
+
+    If it is set already, it stays as it is.
+    """
+    n_processors = os.cpu_count() or 1
+    n_usable = n_processors
+    n_started = n_processors
     if hasattr(os, "sched_getaffinity"):
         n_usable = len(os.sched_getaffinity(0))
-        if (
-            os.uname().machine == "x86_64"
-        ):  # Elsewhere torch ignores the mask before 2.14.
+        # Elsewhere torch ignores the mask before 2.14.
+        if os.uname().machine == "x86_64":
             n_started = n_usable
-    with suppress(
-        OSError, ValueError, ZeroDivisionError
-    ):  # The files are not as described.
-        n_usable = max(1, min([n_usable, *map(math.ceil, read_quotas())]))
+    # The files of control groups may be missing, or not as described.
+    with suppress(OSError, ValueError, ZeroDivisionError):
+        quotas = [math.ceil(quota) for quota in read_quotas()]
+        n_usable = max(1, min([n_usable, *quotas]))
     if n_usable < n_started:
         os.environ.setdefault("OMP_NUM_THREADS", str(n_usable))
 
@@ -34,20 +39,23 @@ def read_quotas(
     folder: Path = Path("/sys/fs/cgroup"), own_groups: Path = Path("/proc/self/cgroup")
 ) -> Iterator[float]:
     """Yield the number of processors that each control group of this process may use."""
-    # cpu.max (version 2) is "200000 100000": microseconds per period, or "max". In version 1, two
-    # files have these numbers, or -1.
+    # cpu.max (version 2) is "200000 100000": microseconds per period, or "max". In
+    # version 1, two files have these numbers, or -1.
     for line in own_groups.read_text().splitlines():
         _, controllers, name = line.split(":", 2)
-        root, files = folder, ["cpu.max"]
         if "cpu" in controllers.split(","):
-            root, files = folder / "cpu", ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+            root = folder / "cpu"
+            files = ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+        else:
+            root = folder
+            files = ["cpu.max"]
         own = root / name.lstrip("/")
-        # Some containers show the name that the group has outside. Its parents end at the root.
+        # Some containers show the name that the group has outside. Its parents end at
+        # the root.
         for group in (own, *own.parents):
             with suppress(FileNotFoundError):
-                quota, period = " ".join(
-                    (group / file).read_text() for file in files
-                ).split()
+                numbers = " ".join((group / file).read_text() for file in files)
+                quota, period = numbers.split()
                 if quota not in ("max", "-1"):
                     yield int(quota) / int(period)
 
@@ -55,17 +63,15 @@ def read_quotas(
 def run() -> None:
     """Run the command of the command line; see `elmo_cli.cli`."""
     handler = signal.getsignal(signal.SIGINT)
-    if handler is signal.default_int_handler:  # nohup ignores Ctrl-C, which stays so.
-        signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        )  # An import would print a traceback.
+    # Ctrl-C during an import would print a traceback. nohup ignores it, which stays so.
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # torch reads it when it is imported.
     if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault(
-            "GOMP_SPINCOUNT", SPIN_COUNT
-        )  # torch reads it when it is imported.
+        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     limit_threads()
-    # Importing torch makes a million objects, none of which is garbage. Searching them takes
-    # 0.3 s. `loading.collect_garbage` starts the collector.
+    # Importing torch makes a million objects, none of which is garbage. Searching them
+    # takes 0.3 s. `loading.collect_garbage` starts the collector.
     gc.disable()
 
     from elmo_cli.cli import main

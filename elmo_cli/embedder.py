@@ -37,7 +37,7 @@ from elmo_cli.options.model import (
 )
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Layers, Selection, layers_text
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.text import TextSettings, text_settings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
@@ -513,20 +513,20 @@ class ElmoEmbedder:
 
         text = open_input(
             input_file,
-            TextSettings(
+            text_settings(
                 input_format=input_format,
                 tokenizer=tokenizer,
                 language=language,
                 split_sentences=split_sentences,
-                skip_errors=skip_errors,
                 shard=shard,
+                skip_errors=skip_errors,
+                delimiter=delimiter,
+                quotes=quotes,
                 text_column=text_column,
                 word_column=word_column,
                 id_column=id_column,
                 paragraphs=paragraphs,
-                keep_columns=tuple(check_batch(keep_columns, "keep_columns")),
-                delimiter=delimiter,
-                quotes=quotes,
+                keep_columns=keep_columns,
             ),
             trained=self.files.tokenizer,
             language=self.files.language,

@@ -24,7 +24,7 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.selection import Layers, Selection, layers_text
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings, text_settings
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.text_input import open_input
@@ -62,6 +62,16 @@ def write_average_vectors(
     words_file: str | Path | None = None,
     *,
     settings: TextSettings | None = None,
+    input_format: str | None = None,
+    tokenizer: str | None = None,
+    language: str | None = None,
+    split_sentences: bool = False,
+    delimiter: str | None = None,
+    quotes: str | None = None,
+    text_column: str | None = None,
+    word_column: str | None = None,
+    id_column: str | None = None,
+    paragraphs: bool = False,
     averaging: Averaging | None = None,
     overwrite: bool = False,
     on_progress: OnProgress | None = None,
@@ -74,8 +84,11 @@ def write_average_vectors(
         output: As in `write_token_vectors`.
         words_file: Path of the words, one per line, that get a vector, in this order.
             None is all words, the most frequent first.
-        settings: Options for reading the corpus. Its language is by default the
-            model's.
+        settings: Options for reading the corpus, in place of the next keywords.
+        input_format, language, split_sentences, delimiter, quotes, text_column,
+            word_column, id_column, paragraphs: As in `ElmoEmbedder.embed_file`.
+        tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is `moses` for a
+            table and `whitespace` for other inputs.
         averaging: Occurrences and layers. None is all occurrences, and all layers but
             the token layer.
         overwrite: Replace an existing file.
@@ -95,11 +108,29 @@ def write_average_vectors(
     sources = [words_file, path, *embedder.files.paths]
     check_vectors_file(output, *sources, overwrite=overwrite)
     words = None if words_file is None else read_words_for(output, words_file)
+    keywords = text_settings(
+        input_format=input_format,
+        tokenizer=tokenizer,
+        language=language,
+        split_sentences=split_sentences,
+        delimiter=delimiter,
+        quotes=quotes,
+        text_column=text_column,
+        word_column=word_column,
+        id_column=id_column,
+        paragraphs=paragraphs,
+    )
+    has_settings = isinstance(corpus, TextInput) or settings is not None
+    if has_settings and keywords != DEFAULT_SETTINGS:
+        raise SettingsError(
+            "settings: give them, or keywords such as tokenizer, not both"
+        )
     if isinstance(corpus, TextInput):
         text = corpus
     else:
-        language = embedder.files.language
-        text = open_input(corpus, settings or TextSettings(), language=language)
+        text = open_input(
+            corpus, settings or keywords, language=embedder.files.language
+        )
     averaging = averaging or Averaging()
     averages = average_vectors(
         embedder,

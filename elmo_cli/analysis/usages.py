@@ -24,9 +24,15 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.file_plan import FilePlan, plan_file
 from elmo_cli.options.analysis import MATCHES
 from elmo_cli.options.model import InitialState
-from elmo_cli.options.output import STANDARD_OUTPUT, TEXT_SUFFIXES, OutputSettings
+from elmo_cli.options.output import (
+    STANDARD_OUTPUT,
+    TEXT_SUFFIXES,
+    USAGES_FORMATS,
+    OutputSettings,
+)
+from elmo_cli.options.output_format import format_of_suffix
 from elmo_cli.options.selection import Layers, Selection, layers_text
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.text import text_settings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.rows import Columns
 from elmo_cli.outputs.token_rows import TokenRows
@@ -40,7 +46,6 @@ logger = logging.getLogger(__name__)
 Array = NDArray[Any]
 
 DEFAULT_LAYERS: Final = "top"
-_OTHER_SUFFIXES: Final = (".jsonl", ".npy", ".npz", *TEXT_SUFFIXES)
 
 
 class Usages(NamedTuple):
@@ -64,8 +69,7 @@ def plan_usages(
     if str(output) == STANDARD_OUTPUT:
         problem = "target words cannot go to standard output"
         raise SettingsError(f"{problem}. Name a file with .parquet or .hdf5.")
-    suffix = Path(output).suffix.lower()
-    if written.file_format is None and suffix in _OTHER_SUFFIXES:
+    if written.file_format is None and not _may_have_usages(output):
         raise SettingsError(
             f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)."
         )
@@ -90,6 +94,14 @@ def plan_usages(
             )
         )
     return plan
+
+
+def _may_have_usages(path: str | Path) -> bool:
+    """Return whether the suffix of a path names no format that target words lack."""
+    named = format_of_suffix(path)
+    if named is None:
+        return Path(path).suffix.lower() not in TEXT_SUFFIXES
+    return named.name in USAGES_FORMATS
 
 
 def embed_usages(
@@ -213,7 +225,19 @@ def write_occurrences(
     words: Mapping[str, str],
     *,
     layers: Layers = DEFAULT_LAYERS,
+    input_format: str | None = None,
     tokenizer: str | None = None,
+    language: str | None = None,
+    split_sentences: bool = False,
+    shard: str | None = None,
+    skip_errors: bool = False,
+    delimiter: str | None = None,
+    quotes: str | None = None,
+    text_column: str | None = None,
+    word_column: str | None = None,
+    id_column: str | None = None,
+    paragraphs: bool = False,
+    keep_columns: Sequence[str] = (),
     match: str = "form",
     ignore_case: bool = False,
     overwrite: bool = False,
@@ -226,8 +250,11 @@ def write_occurrences(
         output: Parquet (.parquet) or HDF5. The file appears when it is complete.
         words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
         layers: As in `ElmoEmbedder.embed_sentences`.
-        tokenizer: As in `ElmoEmbedder.embed_file`.
-        match: `form` compares the words with the tokens, and `lemma` with the lemmas of CoNLL-U.
+        input_format, tokenizer, language, split_sentences, shard, skip_errors, delimiter,
+            quotes, text_column, word_column, id_column, paragraphs, keep_columns: As in
+            `ElmoEmbedder.embed_file`.
+        match: `form` compares the words with the tokens, and `lemma` with the lemmas of
+            CoNLL-U.
         ignore_case: Compare them in lower case.
         overwrite: Replace an existing output.
 
@@ -242,7 +269,21 @@ def write_occurrences(
     targets.check_words(words)
     text = open_input(
         corpus,
-        TextSettings(tokenizer=tokenizer),
+        text_settings(
+            input_format=input_format,
+            tokenizer=tokenizer,
+            language=language,
+            split_sentences=split_sentences,
+            shard=shard,
+            skip_errors=skip_errors,
+            delimiter=delimiter,
+            quotes=quotes,
+            text_column=text_column,
+            word_column=word_column,
+            id_column=id_column,
+            paragraphs=paragraphs,
+            keep_columns=keep_columns,
+        ),
         trained=embedder.files.tokenizer,
         language=embedder.files.language,
     )

@@ -1,7 +1,7 @@
-"""Command `elmo`: its commands are in modules of this package, the options they share in `options`.
+"""Command `elmo`: its commands are in `commands`, the options they share in `options`.
 
-Only this package imports click. A command parses, makes one library call and prints. Heavy
-packages (torch, h5py) are imported when a command runs.
+Only this package imports click. A command parses, makes one library call and prints.
+Heavy packages (torch, h5py) are imported when a command runs.
 """
 
 import errno
@@ -13,18 +13,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import messages
 from elmo_cli.cli.streams import prepare_streams
-from elmo_cli.errors.exceptions import ElmoError, StoppedError, option_names
+from elmo_cli.errors.exceptions import ElmoError, StoppedError
 from elmo_cli.errors.wording import first_line
 from elmo_cli.version import __version__
 
-COMMAND_GROUPS = {
+COMMAND_GROUPS: Final = {
     "Vectors": {
         "embed": "Embed a text, a table or a FASTA file.",
         "distribute": "Embed a large corpus with many workers.",
@@ -59,27 +59,36 @@ COMMAND_GROUPS = {
 The module of a command has its name, and is imported when the command runs, which
 halves the time of `--help`.
 """
-_DESCRIPTIONS = {
-    name: text for group in COMMAND_GROUPS.values() for name, text in group.items()
-}
-COMMANDS = [*_DESCRIPTIONS]
-INSTALLED = Path(__file__).parents[2]  # folder with the metadata of installed packages
-_ADDRESS = re.compile(
+COMMANDS: Final = [name for group in COMMAND_GROUPS.values() for name in group]
+"""Names of the commands."""
+INSTALLED: Final = Path(__file__).parents[2]
+"""Folder with the metadata of installed packages."""
+_ADDRESS: Final = re.compile(
     r"^Project-URL: (?:Documentation|Repository), (.+)$", re.MULTILINE
 )
+_ERRORS_OF_STREAMS: Final = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EIO,
+    errno.EAGAIN,
+)
+"""Errors of the system that name no file: they are of a stream or a temporary file."""
 
 
 class ElmoGroup(click.Group):
     """Group of commands that shows each `ElmoError` as one line."""
 
-    @option_names()
     def main(self, *args: Any, **settings: Any) -> Any:
         """Read the command line and run a command."""
         prepare_streams()
         try:
             return super().main(*args, **settings)
+        except ElmoError:
+            raise  # With -vv, its traceback is shown.
         except (OSError, UnicodeEncodeError, MemoryError, RuntimeError) as error:
-            if (message := error_line(error)) is None:
+            message = error_line(error)
+            if message is None:
                 raise
             click.echo(f"Error: {_one_line(message)}", err=True)
             # Python flushes sys.stdout at exit, which would fail again.
@@ -89,7 +98,9 @@ class ElmoGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command with a name, or None."""
         name = "neighbours" if cmd_name == "neighbors" else cmd_name
-        return find_command(name) if name in COMMANDS else None
+        if name not in COMMANDS:
+            return None
+        return find_command(name)
 
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -110,13 +121,16 @@ class ElmoGroup(click.Group):
     def shell_complete(
         self, ctx: click.Context, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the commands with their descriptions, which click would shorten, and options."""
-        names = [name for name in COMMANDS if name.startswith(incomplete)]
-        options = click.Command.shell_complete(self, ctx, incomplete)
-        return [
-            *(CompletionItem(name, help=_DESCRIPTIONS[name]) for name in names),
-            *options,
-        ]
+        """Return the commands and options that an incomplete word may become.
+
+        Commands have their whole descriptions, which click would shorten.
+        """
+        items = []
+        for commands in COMMAND_GROUPS.values():
+            for name, text in commands.items():
+                if name.startswith(incomplete):
+                    items.append(CompletionItem(name, help=text))
+        return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def make_context(self, *args: Any, **settings: Any) -> click.Context:
         """Parse the arguments; see `click.Command.make_context`."""
@@ -134,9 +148,8 @@ class ElmoGroup(click.Group):
         except ElmoError as error:
             if ctx.meta.get("verbosity", 0) >= 2:
                 raise
-            raise click.ClickException(
-                _one_line(messages.shown_message(error))
-            ) from None
+            message = _one_line(messages.shown_message(error))
+            raise click.ClickException(message) from None
 
 
 @contextmanager
@@ -157,9 +170,6 @@ def find_command(name: str) -> click.Command:
     return command
 
 
-_OF_STREAMS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EAGAIN)
-
-
 def error_line(error: Exception) -> str | None:
     """Return the message for an error of memory, a file or standard output, or None."""
     if isinstance(error, UnicodeEncodeError):
@@ -170,28 +180,31 @@ def error_line(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.filename:
         # For example, the permission is missing, or the name is too long.
         return f"{error.filename}: {error.strerror}"
-    if isinstance(error, OSError) and error.errno in _OF_STREAMS:
+    if isinstance(error, OSError) and error.errno in _ERRORS_OF_STREAMS:
         return f"standard output or a temporary file: cannot write it: {error.strerror}"
     if isinstance(error, (MemoryError, RuntimeError)):
         from elmo_cli.inference.memory import is_out_of_memory
 
-        return (
-            f"out of memory: {first_line(error)}" if is_out_of_memory(error) else None
-        )
+        if is_out_of_memory(error):
+            return f"out of memory: {first_line(error)}"
     return None
 
 
 def _one_line(message: str) -> str:
     """Replace characters that would move the cursor. Names of files may contain them."""
-    return "".join(char if char.isprintable() else " " for char in message.strip())
+    characters = []
+    for character in message.strip():
+        characters.append(character if character.isprintable() else " ")
+    return "".join(characters)
 
 
 def _documentation() -> str:
-    """Return where the documentation is: at an address, if the installed package has one."""
+    """Say where the documentation is: at an address, if the package has one."""
     # Importing importlib.metadata would take a third of the time of `elmo --help`.
-    for file in INSTALLED.glob("elmo_cli-*.dist-info/METADATA"):
-        if match := _ADDRESS.search(file.read_text(encoding="utf-8")):
-            return f"Documentation: {match[1]}"
+    for path in INSTALLED.glob("elmo_cli-*.dist-info/METADATA"):
+        address = _ADDRESS.search(path.read_text(encoding="utf-8"))
+        if address is not None:
+            return f"Documentation: {address[1]}"
     return "Documentation: `elmo help COMMAND`, and `pydoc elmo_cli` for Python."
 
 

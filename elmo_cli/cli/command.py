@@ -14,7 +14,7 @@ from elmo_cli.cli.messages import (
     verbosity_options,
 )
 from elmo_cli.cli.option import Option, variable_of
-from elmo_cli.errors.exceptions import SettingsError, option_names
+from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.output import STANDARD_OUTPUT
 
@@ -63,9 +63,11 @@ class Command(click.Command):
     def _advice_for_output(self) -> str:
         """Return what to do instead of giving -o, which only `elmo train` has."""
         for parameter in self.params:
-            metavar = parameter.metavar or ""
-            if isinstance(parameter, click.Argument) and metavar.endswith("OUTPUT"):
-                return f"give OUTPUT as the last argument.{self._example()}"
+            if not isinstance(parameter, click.Argument):
+                continue
+            last = (parameter.metavar or "").split(" ")[-1]
+            if last in ("OUTPUT", "FOLDER"):
+                return f"give {last} as the last argument.{self._example()}"
         return f"{self.name} writes to standard output. Add `> FILE` to write a file."
 
     def _unexpected(self, rest: list[str], ctx: click.Context) -> str:
@@ -95,8 +97,7 @@ class Command(click.Command):
         offered = {name for option in self.params for name in option.opts}
         ctx.meta[OFFERED] = offered
         try:
-            with option_names(offered=offered):
-                return super().invoke(ctx)
+            return super().invoke(ctx)
         except SettingsError as error:
             raise click.UsageError(shown_message(error), ctx) from None
 

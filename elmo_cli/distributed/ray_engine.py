@@ -15,9 +15,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from dataclasses import asdict, replace
 from multiprocessing import TimeoutError
 from multiprocessing.pool import ThreadPool
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -28,17 +28,17 @@ from elmo_cli.distributed.part import PartResult, load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.distributed.workers import EmbedPart
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.exceptions import DeviceError, ElmoError, InputError, option_names
+from elmo_cli.errors.exceptions import DeviceError, ElmoError
 from elmo_cli.errors.optional_imports import install_command, load_extra
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.inference.device import Device
-from elmo_cli.options.fields import options_from
-from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.model import InitialState, ModelSettings, Precision
 from elmo_cli.options.resources import Resources
-from elmo_cli.options.selection import Selection
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.selection import Layers, Selection, layers_text
+from elmo_cli.options.text import text_settings
 from elmo_cli.outputs.arrow_arrays import nested_array
 from elmo_cli.outputs.output_formats import as_dtype
+from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.records.columns import choose_columns, named_columns
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.text.tokenizers import tokenize_texts
@@ -67,8 +67,7 @@ class _Worker:
 
     def embed(self, part: Part) -> PartResult:
         torch.set_num_threads(self._n_threads)
-        with option_names():
-            return self._embed(part, device=self._device)
+        return self._embed(part, device=self._device)
 
 
 def embed_on_ray(
@@ -206,65 +205,143 @@ def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
 
 
 class EmbedBatch:
-    """Function that adds a column to a batch: a table of pyarrow or pandas, or a dict of arrays.
+    """Function that adds a column to a batch.
+
+    A batch is a table of pyarrow or pandas, or a dict of arrays:
 
         dataset.map_batches(
             EmbedBatch,
             fn_constructor_kwargs={"layers": "average", "pooling": "mean"},
-            batch_format="pyarrow", batch_size=2048, compute=ray.data.ActorPoolStrategy(size=8),
+            batch_format="pyarrow",
+            batch_size=2048,
+            compute=ray.data.ActorPoolStrategy(size=8),
         )
 
-    The activations go through the memory of the pipeline, so that pooled vectors suit best: all
-    layers take 12 KiB per token. `elmo distribute` writes them where they are computed.
+    The activations go through the memory of the pipeline, so that pooled vectors suit
+    best: all layers take 12 KiB per token. `elmo distribute` writes them where they are
+    computed.
     """
 
     def __init__(
-        self, *, column: str = "activations", device: Device = "cpu", **options: Any
+        self,
+        *,
+        column: str = "activations",
+        device: Device = "cpu",
+        model: str | Path | ModelFiles | None = None,
+        options_file: str | Path | None = None,
+        weight_file: str | Path | None = None,
+        vocabulary_file: str | Path | None = None,
+        state: InitialState | None = None,
+        precision: Precision = "float32",
+        batch_tokens: int | None = None,
+        layers: Layers = "all",
+        mix: Sequence[float] | None = None,
+        gamma: float | None = None,
+        pooling: str | None = None,
+        normalize: bool = False,
+        input_format: str | None = None,
+        tokenizer: str | None = None,
+        language: str | None = None,
+        split_sentences: bool = False,
+        dtype: str = "float32",
+        shard: str | None = None,
+        skip_errors: bool = False,
+        delimiter: str | None = None,
+        quotes: str | None = None,
+        text_column: str | None = None,
+        word_column: str | None = None,
+        id_column: str | None = None,
+        paragraphs: bool = False,
+        keep_columns: Sequence[str] = (),
     ) -> None:
         """Keep plain values. The first batch loads the model.
 
         Args:
             column: Name of the new column.
-            device: Device that computes, as in `ElmoEmbedder`.
-            options: Fields of `ModelSettings`, `TextSettings` and `Selection`, such as `model`,
-                `layers`, `pooling` and `text_column`, and `dtype`.
+            device: Device that computes. It, `model`, `options_file`, `weight_file`,
+                `vocabulary_file`, `state`, `precision` and `batch_tokens` are as in
+                `ElmoEmbedder`.
+            layers, mix, gamma, pooling, normalize: As in
+                `ElmoEmbedder.embed_sentences`.
+            text_column: Column with the texts: strings, lists of tokens or None. By
+                default it is `text` or `tokens`.
+            tokenizer, language, split_sentences: As in `ElmoEmbedder.embed_file`.
+            dtype: Data type of the values: `float32` or `float16`.
+            input_format, shard, skip_errors, delimiter, quotes, word_column, id_column,
+                paragraphs, keep_columns: As in `ElmoEmbedder.embed_file`, without a use
+                here, where a batch is read already. Columns that they name must exist.
 
         Raises:
-            InputError: An option is unknown, or its value is invalid.
+            InputError: The value of an option is invalid.
         """
-        text, selection = (
-            options_from(TextSettings, options),
-            options_from(Selection, options),
-        )
-        model = replace(options_from(ModelSettings, options), device=str(device))
         self._settings = CorpusSettings(
-            model, text, selection, options.get("dtype", "float32")
+            model=ModelSettings(
+                model=model,
+                options_file=options_file,
+                weight_file=weight_file,
+                vocabulary_file=vocabulary_file,
+                state=state,
+                precision=precision,
+                device=str(device),
+                batch_tokens=batch_tokens,
+            ),
+            text=text_settings(
+                input_format=input_format,
+                tokenizer=tokenizer,
+                language=language,
+                split_sentences=split_sentences,
+                shard=shard,
+                skip_errors=skip_errors,
+                delimiter=delimiter,
+                quotes=quotes,
+                text_column=text_column,
+                word_column=word_column,
+                id_column=id_column,
+                paragraphs=paragraphs,
+                keep_columns=keep_columns,
+            ),
+            selection=Selection(
+                layers=layers_text(layers),
+                mix=None if mix is None else tuple(mix),
+                gamma=gamma,
+                pooling=pooling,
+                normalize=normalize,
+            ),
+            dtype=dtype,
         )
         self._column = column
-        known = {"dtype", *vars(model), *vars(text), *vars(selection)}
-        if unknown := sorted(options.keys() - known):
-            raise InputError(f"{', '.join(unknown)}: unknown option of EmbedBatch.")
 
     def __call__(self, batch: Any) -> Any:
-        """Return the batch with the column; its texts are strings, lists of tokens or None."""
-        settings, is_table = self._settings, hasattr(batch, "append_column")
+        """Return the batch with the column."""
+        settings = self._settings
+        is_table = hasattr(batch, "append_column")
         names = batch.column_names if is_table else list(batch)
         columns = choose_columns(named_columns(settings.text), names, table="the batch")
         name = columns.texts[0]
         column = batch[name].to_pylist() if is_table else batch[name]
         texts = ["" if text is None else text for text in column]
-        tokenize = choose_tokenizer(settings.text, "raw").tokenize
-        sentences = tokenize_texts(texts, tokenize, name)
+        tokenizer = choose_tokenizer(settings.text, "raw")
+        sentences = tokenize_texts(texts, tokenizer.tokenize, name)
         embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
-        embedded = embedder.embed_sentences(sentences, **asdict(settings.selection))
+        selection = settings.selection
+        embedded = embedder.embed_sentences(
+            sentences,
+            layers=selection.layers,
+            mix=selection.mix,
+            gamma=selection.gamma,
+            pooling=selection.pooling,
+            normalize=selection.normalize,
+        )
         values = [as_dtype(each, settings.dtype) for each in embedded]
-        is_pooled = settings.selection.pooling is not None
+        is_pooled = selection.pooling is not None
         if is_table:
-            return batch.append_column(
-                self._column, nested_array(values, pooled=is_pooled)
-            )
+            arrays = nested_array(values, pooled=is_pooled)
+            return batch.append_column(self._column, arrays)
         if not isinstance(batch, dict):
             return batch.assign(**{self._column: [value.tolist() for value in values]})
-        new = np.empty(len(values), object)
-        new[:] = values
-        return {**batch, self._column: np.stack(values) if is_pooled else new}
+        if is_pooled:
+            new = np.stack(values)
+        else:
+            new = np.empty(len(values), object)
+            new[:] = values
+        return {**batch, self._column: new}

@@ -11,13 +11,14 @@ from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.output_format import (
     FORMATS,
     HDF5,
+    PARQUET,
     OutputFormat,
     format_of_suffix,
 )
 
 STANDARD_OUTPUT: Final = "-"
 OUTPUT_FORMATS: Final = tuple(FORMATS)
-USAGES_FORMATS: Final = ("hdf5", "parquet")
+USAGES_FORMATS: Final = (HDF5.name, PARQUET.name)
 """Formats of target words."""
 LAYOUTS: Final = ("allennlp", "packed")
 """Layouts of HDF5: one dataset per record, or one dataset for all records."""
@@ -149,7 +150,10 @@ class OutputSettings:
         """Raise a `SettingsError` for rows that the format or the pooling excludes."""
         if self.format.needs_pooling and not self.pooled:
             raise SettingsError(
-                Message("format npy requires {--pooling}: one vector per line.")
+                Message(
+                    "format {name} requires {--pooling}: one vector per line.",
+                    name=self.name,
+                )
             )
         if self.rows == "tokens" and not self.format.has_rows:
             raise SettingsError(

@@ -1,9 +1,10 @@
 """Options for how an input is read: format, columns, tokenizer and shard."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from elmo_cli.errors.checks import check_choice
+from elmo_cli.errors.checks import check_batch, check_choice
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.fields import option
@@ -149,3 +150,12 @@ class TextSettings:
 
 
 DEFAULT_SETTINGS: Final = TextSettings()
+
+
+def text_settings(*, keep_columns: Sequence[str] = (), **options: Any) -> TextSettings:
+    """Return the options of a text from the keyword arguments of a function.
+
+    Raise an `InputError` for `keep_columns` that are a string or a set.
+    """
+    columns = tuple(check_batch(keep_columns, "keep_columns"))
+    return TextSettings(keep_columns=columns, **options)

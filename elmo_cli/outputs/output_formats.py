@@ -17,7 +17,7 @@ def load_packages(output: OutputSettings) -> None:
     """Import the packages that a format needs, or say how to install them."""
     if output.compression == "zstd":
         load_extra("compression zstd", "hdf5plugin", "zstd")
-    if output.name == "parquet":
+    if output.format.needs_pyarrow:
         load_pyarrow()
 
 

@@ -1,4 +1,4 @@
-"""Arguments of the functions in C: the classes in Python against the structures in C."""
+"""Arguments of functions in C: the classes in Python against the structures in C."""
 
 import re
 from ctypes import Structure, c_double, c_int64, c_void_p
@@ -21,9 +21,10 @@ SCALARS: dict[str, Any] = {
 def c_structures() -> dict[str, list[tuple[str, Any]]]:
     """Return the fields of each structure in the C files, with their types in ctypes."""
     found: dict[str, list[tuple[str, Any]]] = {}
+    structure = re.compile(r"^struct (\w+) \{(.*?)^\};", re.M | re.S)
     for path in SOURCE.parent.glob("kernels*.[ch]"):
         text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
-        for name, body in re.findall(r"^struct (\w+) \{(.*?)^\};", text, re.M | re.S):
+        for name, body in structure.findall(text):
             found[name] = fields_of(body)
     return found
 
@@ -31,16 +32,14 @@ def c_structures() -> dict[str, list[tuple[str, Any]]]:
 def fields_of(body: str) -> list[tuple[str, Any]]:
     """Return the fields that declarations such as `const float *a, *b;` declare."""
     fields = []
+    pattern = r"\s*(?:const )?(?P<kind>(?:struct )?\w+)\s+(?P<names>.+)"
     for declaration in re.findall(r"[^;]+(?=;)", body):
-        match = re.fullmatch(
-            r"\s*(?:const )?(?P<kind>(?:struct )?\w+)\s+(?P<names>.+)",
-            declaration,
-            re.S,
-        )
+        match = re.fullmatch(pattern, declaration, re.S)
         assert match is not None, declaration
         for name in match["names"].split(","):
-            is_pointer = name.strip().startswith("*")
-            kind = c_void_p if is_pointer else SCALARS.get(match["kind"])
+            kind = SCALARS.get(match["kind"])
+            if name.strip().startswith("*"):
+                kind = c_void_p
             fields.append((name.strip(" *\n"), kind))
     return fields
 
@@ -56,11 +55,12 @@ def test_the_fields_are_those_in_c(kind: type[Structure]) -> None:
 
 
 def test_every_structure_that_a_function_takes_has_a_class() -> None:
+    function = re.compile(r"^(?:TILES )?\s*void \w.*\(const struct (\w+) \*\w+\)", re.M)
     taken = set()
     for path in SOURCE.parent.glob("kernels*.[ch]"):
-        pattern = r"^(?:TILES )?\s*void \w.*\(const struct (\w+) \*\w+\)"
-        taken |= set(re.findall(pattern, path.read_text(), re.M))
-    assert taken == {c_name(kind) for kind in CLASSES} - {"strides"}
+        taken.update(function.findall(path.read_text()))
+    classes = {c_name(kind) for kind in CLASSES}
+    assert taken == classes - {"strides"}
 
 
 def test_missing_and_unknown_fields_are_errors() -> None:

@@ -15,17 +15,27 @@ VOCABULARY = {"<S>", "</S>", "<UNK>", "the", "cat", "<s>"}
 
 
 def test_unknown_words_are_one_word_to_kenlm() -> None:
-    sentences = [["the", "cat", "sat"], ["<s>", "the"], [], ["the", "cat", "ate"]] * 2
-    lines = ["the cat @unknown@", "@unknown@ the", "the cat @unknown@"]
-    assert list(kneser_ney.mapped_lines(sentences, VOCABULARY)) == lines * 2
+    sentences = [
+        ["the", "cat", "sat"],
+        ["<s>", "the"],
+        [],
+        ["the", "cat", "ate"],
+    ]
+    expected = ["the cat @unknown@", "@unknown@ the", "the cat @unknown@"]
+    lines = kneser_ney.mapped_lines(sentences * 2, VOCABULARY)
+    assert list(lines) == expected * 2
     # Sentences that differ in unknown words are distinct.
-    assert list(kneser_ney.mapped_lines(sentences, VOCABULARY, distinct=True)) == lines
+    lines = kneser_ney.mapped_lines(sentences * 2, VOCABULARY, distinct=True)
+    assert list(lines) == expected
 
 
 def test_the_perplexity_counts_the_end_of_sentences() -> None:
-    answers = ["a=b=5 2 -1\t@unknown@=3 1 -4\t</s>=2 2 -1\tTotal: -6 OOV: 0"]
-    answers += ["c=6 2 -2\t</s>=2 2 -2\tTotal: -4 OOV: 0"]
-    assert kneser_ney.perplexities(["a=b @unknown@", "c"], answers) == {
+    lines = ["a=b @unknown@", "c"]
+    answers = [
+        "a=b=5 2 -1\t@unknown@=3 1 -4\t</s>=2 2 -1\tTotal: -6 OOV: 0",
+        "c=6 2 -2\t</s>=2 2 -2\tTotal: -4 OOV: 0",
+    ]
+    assert kneser_ney.perplexities(lines, answers) == {
         "perplexity": pytest.approx(10 ** (10 / 5)),
         "known_words_perplexity": pytest.approx(10 ** (6 / 4)),
         "predictions": 5,
@@ -36,19 +46,15 @@ def test_the_perplexity_counts_the_end_of_sentences() -> None:
 
 
 def test_a_uniform_model_has_the_perplexity_of_its_size() -> None:
-    assert start_states.in_order(2, 3) == [
-        0,
-        3,
-        1,
-        4,
-        2,
-        5,
-    ]  # A batch holds a line per stretch.
     n_predictions = np.array([3, 5, 2, 7])
-    log_p = -np.log([[10.0], [20.0]]) * n_predictions
+    log_p = np.stack([-np.log(10) * n_predictions, -np.log(20) * n_predictions])
     estimate = start_states.perplexities(log_p, n_predictions, 2)
     assert estimate.values == pytest.approx([10, 20])
     assert estimate.errors == pytest.approx([0, 0], abs=1e-9)
+
+
+def test_a_batch_holds_a_line_of_each_stretch() -> None:
+    assert start_states.in_order(2, 3) == [0, 3, 1, 4, 2, 5]
 
 
 # Minimal pairs
@@ -62,16 +68,16 @@ class Planted(NamedTuple):
     n_unknown_bad: int = 0
 
 
-PAIRS = [
-    *[Pair("It is good.", "It is bad.", "agreement")] * 4,
-    Pair("fine", "good", "islands"),
-]
+AGREEMENT = Pair("It is good.", "It is bad.", "agreement")
+ISLANDS = Pair("fine", "good", "islands")
+PAIRS = [AGREEMENT, AGREEMENT, AGREEMENT, AGREEMENT, ISLANDS]
 MEASURED = [
     Planted([1, 0.5, 1]),
     Planted([0, 0.5, 0]),
     Planted([1, 0.5, 1], n_unknown_bad=1),
+    Planted([0.5, 0.5, 0.5]),
+    Planted([0, 1, 1]),
 ]
-MEASURED += [Planted([0.5, 0.5, 0.5]), Planted([0, 1, 1])]
 
 
 def test_the_table_has_a_row_per_phenomenon() -> None:
@@ -84,12 +90,18 @@ def test_the_table_has_a_row_per_phenomenon() -> None:
         "pairs with unknown words",
         "both, all words known",
     ]
-    rows = [[cell.value for cell in row if cell] for row in [*table.rows.values()][:3]]
-    assert rows[0] == pytest.approx([50, 60, 70, 20, 62.5, 20])
-    assert rows[1] == pytest.approx([62.5, 50, 62.5, 25, 50, 0])
-    assert rows[2] == pytest.approx([0, 100, 100, 0, 100, 100])
-    # A phenomenon without known words has no figure for them.
-    table = minimal_pairs.evaluate(PAIRS[2:3], MEASURED[2:3])
+    for name, expected in (
+        ("all", [50, 60, 70, 20, 62.5, 20]),
+        ("agreement", [62.5, 50, 62.5, 25, 50, 0]),
+        ("islands", [0, 100, 100, 0, 100, 100]),
+    ):
+        figures = [cell.value for cell in table.rows[name] if cell]
+        assert figures == pytest.approx(expected)
+
+
+def test_a_phenomenon_without_known_words_has_no_figure_for_them() -> None:
+    measured = Planted([1, 0.5, 1], n_unknown_bad=1)
+    table = minimal_pairs.evaluate([AGREEMENT], [measured])
     assert table.rows["all"][4] is None
     assert "|  | 0.0 (0.0 to 0.0) |" in table.to_markdown()
 
@@ -98,26 +110,34 @@ def test_pairs_are_measured_in_both_directions() -> None:
     pairs = [
         Pair("The cats sleep.", "The cats sleeps.", ""),
         Pair("The same.", "The same.", ""),
+        Pair("Odd qwzx words.", "Odd words.", ""),
     ]
-    pairs += [Pair("Odd qwzx words.", "Odd words.", "")]
-    results = list(minimal_pairs.measure(LanguageModel(model="mini"), pairs))
-    assert [result.correct for result in results[:2]] == [[1, 1, 1], [0.5, 0.5, 0.5]]
-    assert [result.n_unknown_good > result.n_unknown_bad for result in results] == [
-        0,
-        0,
-        1,
-    ]
+    model = LanguageModel(model="mini")
+    sleep, same, odd = minimal_pairs.measure(model, pairs)
+    assert sleep.correct == [1, 1, 1]
+    assert same.correct == [0.5, 0.5, 0.5]
+    assert sleep.n_unknown_good <= sleep.n_unknown_bad
+    assert same.n_unknown_good <= same.n_unknown_bad
+    assert odd.n_unknown_good > odd.n_unknown_bad
 
 
 def test_the_first_pairs_of_each_set_are_read(tmp_path: Path) -> None:
     for name, term in (("b", "s-selection"), ("a", "island_effects")):
-        line = {"sentence_bad": "x", "linguistics_term": term}
-        lines = [json.dumps({**line, "sentence_good": f"{name} {k}"}) for k in range(3)]
+        lines = []
+        for number in range(3):
+            pair = {
+                "sentence_good": f"{name} {number}",
+                "sentence_bad": "x",
+                "linguistics_term": term,
+            }
+            lines.append(json.dumps(pair))
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
-    pairs = list(minimal_pairs.read_pairs(tmp_path.iterdir(), 2))
-    first = [Pair(f"a {k}", "x", "island effects") for k in (0, 1)]
-    assert pairs == [
-        *first,
-        *(Pair(f"b {k}", "x", "argument structure") for k in (0, 1)),
+    pairs = minimal_pairs.read_pairs(tmp_path.iterdir(), 2)
+    assert list(pairs) == [
+        Pair("a 0", "x", "island effects"),
+        Pair("a 1", "x", "island effects"),
+        Pair("b 0", "x", "argument structure"),
+        Pair("b 1", "x", "argument structure"),
     ]
-    assert len(list(minimal_pairs.read_pairs(tmp_path.iterdir()))) == 6
+    all_pairs = minimal_pairs.read_pairs(tmp_path.iterdir())
+    assert len(list(all_pairs)) == 6

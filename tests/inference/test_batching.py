@@ -56,10 +56,11 @@ def test_windows_are_the_stream_in_order_up_to_a_maximum_size(
     for window in split_by_size(read(), max_tokens, max_sentences):
         windows.append(window)
         assert n_read == sum(map(len, windows))  # one window at a time
+        assert window != []
         assert not is_full(window[:-1])
-    assert [*chain.from_iterable(windows)] == stream
-    assert all(windows)
-    assert all(map(is_full, windows[:-1]))
+    assert list(chain.from_iterable(windows)) == stream
+    for window in windows[:-1]:
+        assert is_full(window)
 
 
 @given(
@@ -71,25 +72,27 @@ def test_batches_are_full_and_begin_with_the_longest_sentence(
     lengths: list[int], max_tokens: int, max_sentences: int
 ) -> None:
     def fits(batch: list[int]) -> bool:
+        if len(batch) > max_sentences:
+            return False
         n_tokens = sum(lengths[index] for index in batch)
-        return len(batch) <= max_sentences and (
-            len(batch) == 1 or n_tokens <= max_tokens
-        )
+        return len(batch) == 1 or n_tokens <= max_tokens
 
     batches = list(group_by_length(lengths, max_tokens, max_sentences))
     with_tokens = [index for index, length in enumerate(lengths) if length > 0]
-    assert [*chain.from_iterable(batches)] == sorted(
-        with_tokens, key=lambda index: -lengths[index]
-    )
-    assert all(batch and fits(batch) for batch in batches)
-    assert not any(
-        fits([*batch, following[0]]) for batch, following in pairwise(batches)
-    )
+    longest_first = sorted(with_tokens, key=lambda index: -lengths[index])
+    assert list(chain.from_iterable(batches)) == longest_first
+    for batch in batches:
+        assert batch != []
+        assert fits(batch)
+    for batch, following in pairwise(batches):
+        assert not fits([*batch, following[0]])
 
 
 @given(
     sentences=st.lists(
-        st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=7
+        st.lists(st.integers(0, 2), min_size=1, max_size=6),
+        min_size=1,
+        max_size=7,
     ),
     backward=st.booleans(),
     n_roots=st.integers(1, 3),
@@ -101,35 +104,41 @@ def test_nodes_of_a_trie_are_in_the_order_of_their_paths(
     table = np.pad(padded(sentences), [(0, 0), (0, 1)], constant_values=-1)
     trie = build_trie(table, roots, torch.device("cpu"), backward=backward)
     # A path is a root and the tokens after it. Each step has its paths once.
-    direction = -1 if backward else 1
-    runs = [
-        [(root, *tokens[::direction][:n]) for n in range(1, len(tokens) + 1)]
-        for root, tokens in zip(roots.tolist(), sentences, strict=True)
-    ]
-    steps = [
-        sorted({run[n] for run in runs if n < len(run)})
-        for n in range(max(map(len, runs)))
-    ]
-    paths = [*chain.from_iterable(steps)]
-    assert (trie.sizes, trie.tokens.tolist()) == (
-        [*map(len, steps)],
-        [path[-1] for path in paths],
-    )
+    runs = []
+    for root, tokens in zip(roots.tolist(), sentences, strict=True):
+        in_reading_order = tokens[::-1] if backward else tokens
+        ends = range(1, len(tokens) + 1)
+        runs.append([(root, *in_reading_order[:end]) for end in ends])
+    steps = []
+    for number in range(max(map(len, runs))):
+        reached = {run[number] for run in runs if number < len(run)}
+        steps.append(sorted(reached))
+    paths = list(chain.from_iterable(steps))
+    assert trie.sizes == [len(step) for step in steps]
+    assert trie.tokens.tolist() == [path[-1] for path in paths]
+
     parents = [path[0] for path in steps[0]]
-    parents += [
-        above.index(path[:-1]) for above, step in pairwise(steps) for path in step
-    ]
+    for above, step in pairwise(steps):
+        parents += [above.index(path[:-1]) for path in step]
     assert trie.parents.tolist() == parents
-    nodes = [[paths.index(path) for path in run] for run in runs]
-    assert trie.nodes.tolist() == [node for run in nodes for node in run[::direction]]
+
+    nodes = list[int]()
+    last_nodes = []
+    for run in runs:
+        visited = [paths.index(path) for path in run]
+        nodes += reversed(visited) if backward else visited
+        last_nodes.append(visited[-1])
+    assert trie.nodes.tolist() == nodes
     # Every sentence ends in the node that is all of it.
-    firsts = np.repeat(np.cumsum([0, *trie.sizes[:-1]]), trie.n_ended)
-    ends = (firsts + trie.ends.numpy())[trie.by_sentence.numpy()]
-    assert ends.tolist() == [run[-1] for run in nodes]
+    first_nodes = np.cumsum([0, *trie.sizes[:-1]])
+    ended = np.repeat(first_nodes, trie.n_ended) + trie.ends.numpy()
+    by_sentence = trie.by_sentence.numpy()
+    assert ended[by_sentence].tolist() == last_nodes
 
 
 @given(
-    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), room=st.integers(1, 20)
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20),
+    room=st.integers(1, 20),
 )
 def test_compute_in_batches_returns_an_error_if_out_of_memory(
     sizes: list[int], room: int
@@ -141,12 +150,12 @@ def test_compute_in_batches_returns_an_error_if_out_of_memory(
 
     results, fitted = compute_in_batches(compute, sizes, 100, "cpu", carried=False)
     assert fitted <= 100
-    expected = [
-        str(10 * size) if size <= room else "out of memory: 9 GiB" for size in sizes
-    ]
-    assert {index: str(result) for index, result in results.items()} == dict(
-        enumerate(expected)
-    )
+    assert len(results) == len(sizes)
+    for index, size in enumerate(sizes):
+        if size <= room:
+            assert results[index] == 10 * size
+        else:
+            assert str(results[index]) == "out of memory: 9 GiB"
 
 
 def test_compute_in_batches_raises_other_errors() -> None:
@@ -165,19 +174,20 @@ def test_is_out_of_memory_recognizes_torch_and_python() -> None:
     full = RuntimeError(
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(h)`"
     )
-    assert all(map(is_out_of_memory, (caught.value, MemoryError(), full)))
-    others = (
-        RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"),
-        ValueError("out of memory"),
-    )
-    assert not any(map(is_out_of_memory, others))
+    assert is_out_of_memory(caught.value)
+    assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(full)
+    failed = RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED")
+    assert not is_out_of_memory(failed)
+    assert not is_out_of_memory(ValueError("out of memory"))
     assert first_line(MemoryError()) == "MemoryError"
 
 
 def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sentences = [["a"], ["b"] * 9, ["c", "d"], ["e"] * 7]
+    short = [["a"], ["c", "d"]]
+    sentences = [short[0], ["b"] * 9, short[1], ["e"] * 7]
     embedder = ElmoEmbedder(model=TINY)
     expected = embedder.embed_batch(sentences)
     run = embedder.engine.encoder.run
@@ -192,15 +202,17 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
 
     monkeypatch.setattr(embedder.engine.encoder, "run", little_gpu)
     monkeypatch.setattr("elmo_cli.engine.load_bilm", load)
-    embedder = ElmoEmbedder.from_engine(
-        replace(embedder.engine, device=torch.device("cuda"))
-    )
-    assert_close(embedder.embed_batch([["a"], ["c", "d"]]), [expected[0], expected[2]])
-    assert (load.call_count, caplog.messages) == (0, [])  # no copy that is not needed
+    on_gpu = replace(embedder.engine, device=torch.device("cuda"))
+    embedder = ElmoEmbedder.from_engine(on_gpu)
+    assert_close(embedder.embed_batch(short), [expected[0], expected[2]])
+    assert load.call_count == 0  # no copy that is not needed
+    assert caplog.messages == []
     for _ in range(2):
         assert_close(list(embedder.embed_sentences(sentences)), expected)
-    assert (load.call_count, len(caplog.messages)) == (1, 1)
-    assert {1, 2, 9} <= {sum(lengths) for lengths in batches}  # the GPU was tried first
+    assert load.call_count == 1
+    assert len(caplog.messages) == 1
+    tried = {sum(lengths) for lengths in batches}
+    assert {1, 2, 9} <= tried  # the GPU was tried first
 
 
 def test_later_windows_keep_a_batch_size_that_fits(
@@ -211,11 +223,14 @@ def test_later_windows_keep_a_batch_size_that_fits(
     expected = list(embedder.embed_sentences(sentences))
     limit_memory(monkeypatch, 20)
     limited = SentenceEncoder.run_from
-    with patch.object(
-        SentenceEncoder, "run_from", autospec=True, side_effect=limited
-    ) as run:
+    n_tokens = list[int]()
+
+    def count_tokens(self: Any, batch: list[list[str]], *more: Any) -> Any:
+        n_tokens.append(sum(map(len, batch)))
+        return limited(self, batch, *more)
+
+    with patch.object(SentenceEncoder, "run_from", count_tokens):
         assert_close(list(embedder.embed_sentences(sentences)), expected)
-    n_tokens = [sum(map(len, call.args[1])) for call in run.call_args_list]
     assert n_tokens[:3] == [63, 30, 15]  # two halvings
     assert set(n_tokens[2:-1]) <= {15, 9, 12}
     assert embedder.batch_tokens == 64  # Windows, and so checkpoints, stay as they are.
@@ -276,9 +291,11 @@ def test_embed_file_frees_a_window_at_once(
     compute = engine.Engine.compute
 
     def count_alive(*args: Any) -> Any:
-        n_alive.append(sum(array() is not None for array in arrays))
+        alive = [array for array in arrays if array() is not None]
+        n_alive.append(len(alive))
         results = compute(*args)
-        arrays.extend(map(weakref.ref, results))
+        for values in results:
+            arrays.append(weakref.ref(values))
         return results
 
     monkeypatch.setattr(engine.Engine, "compute", count_alive)

@@ -45,41 +45,53 @@ def assert_fast_equals_readable(
     bilm: BiLm, sentences: list[list[int]], state: BiLmState, *, shared: bool = False
 ) -> None:
     """Assert equal layers and states of both biLMs. `state` has one row per sentence."""
-    vectors = random_tensor(
-        1 + max(map(max, sentences)), bilm.options.lstm.projection_dim
-    )
-    packing = pack([len(sentence) for sentence in sentences])
-    tokens = padded(sentences)
-    packed = torch.from_numpy(tokens[packing.sentences, packing.positions])
-    order = torch.from_numpy(packing.order)
-    both = vectors[packed], vectors[packed[packing.reversal]]
-    outputs, ended = bilm.run_stacks(*both, packing.sizes, select_state(state, order))
-    in_order = torch.from_numpy(np.lexsort((packing.positions, packing.sentences)))
-    pairs = [(ahead, behind[packing.reversal]) for ahead, behind in outputs]
-    pairs = [(vectors[packed], vectors[packed]), *pairs]
-    expected = torch.stack([torch.cat(pair, dim=1)[in_order] for pair in pairs])
-    expected_state = select_state(ended, order.argsort())
+    n_words = 1 + max(map(max, sentences))
+    vectors = random_tensor(n_words, bilm.options.lstm.projection_dim)
+    expected, expected_state = readable_layers(bilm, vectors, sentences, state)
+
     start = select_state(state, torch.tensor([0])) if shared else state
     before = map_state(start, torch.clone)
     copied = deepcopy(bilm)
     fast = FastBiLm(copied, TYPES)
-    assert (
-        len(copied.forward_layers) == len(copied.backward_layers) == 0
-    )  # The copy was removed.
-    layers, end_state = fast.contextualize(vectors, tokens, start)
+    # The weights of the copy were moved.
+    assert len(copied.forward_layers) == 0
+    assert len(copied.backward_layers) == 0
+    layers, ended = fast.contextualize(vectors, padded(sentences), start)
+
     assert_allclose(layers, expected, atol=TOLERANCE)
-    for one, other in zip(
-        state_tensors(end_state), state_tensors(expected_state), strict=True
-    ):
-        assert_allclose(one, other, atol=TOLERANCE)
-    assert all(map(torch.equal, state_tensors(start), state_tensors(before)))
+    ends = zip(state_tensors(ended), state_tensors(expected_state), strict=True)
+    for values, others in ends:
+        assert_allclose(values, others, atol=TOLERANCE)
+    starts = zip(state_tensors(start), state_tensors(before), strict=True)
+    for values, others in starts:
+        assert torch.equal(values, others)
+
+
+def readable_layers(
+    bilm: BiLm, vectors: Tensor, sentences: list[list[int]], state: BiLmState
+) -> tuple[Tensor, BiLmState]:
+    """Return the layers, (L, N, W), of all tokens in their order, and the final state."""
+    packing = pack([len(sentence) for sentence in sentences])
+    order = torch.from_numpy(packing.order)
+    packed = padded(sentences)[packing.sentences, packing.positions]
+    ahead = vectors[torch.from_numpy(packed)]
+    outputs, ended = bilm.run_stacks(
+        ahead, ahead[packing.reversal], packing.sizes, select_state(state, order)
+    )
+    layers = [torch.cat([ahead, ahead], dim=1)]
+    for forward, backward in outputs:
+        layers.append(torch.cat([forward, backward[packing.reversal]], dim=1))
+    in_order = torch.from_numpy(np.lexsort((packing.positions, packing.sentences)))
+    return torch.stack(layers)[:, in_order], select_state(ended, order.argsort())
 
 
 @pytest.mark.parametrize("compiled", [True, False])
 @given(
     model=models(),
     sentences=st.lists(
-        st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=6
+        st.lists(st.integers(0, 3), min_size=1, max_size=7),
+        min_size=1,
+        max_size=6,
     ),
     shared=st.booleans(),
     seed=st.integers(0, 99),
@@ -94,7 +106,8 @@ def test_fast_bilm_equals_the_readable_one(
     bilm = load_bilm(model.files)
     state = random_state(bilm, len(sentences), seed)
     if shared:
-        state = select_state(state, torch.zeros(len(sentences), dtype=torch.int64))
+        first = torch.zeros(len(sentences), dtype=torch.int64)
+        state = select_state(state, first)
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
             patch.setattr("elmo_cli.inference.fast_lstm.has_kernel", lambda name: False)
@@ -107,10 +120,11 @@ def test_many_products_equal_the_readable_bilm(
     monkeypatch.setattr(fast_bilms, "TABLE_BYTES", 30 * 4 * bilm.options.lstm.dim * 4)
     # The first step alone is more than one product, and tokens repeat between tables.
     lengths = [1 + i % 12 for i in range(MAX_ROWS)] + [1] * 100
-    sentences = [
-        [(i * j) % 50 for j in range(length)] for i, length in enumerate(lengths)
-    ]
-    assert_fast_equals_readable(bilm, sentences, random_state(bilm, len(lengths), 2))
+    sentences = []
+    for number, length in enumerate(lengths):
+        sentences.append([(number * position) % 50 for position in range(length)])
+    state = random_state(bilm, len(lengths), seed=2)
+    assert_fast_equals_readable(bilm, sentences, state)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
@@ -123,7 +137,8 @@ def test_the_default_type_of_torch_changes_nothing(
 
     def run() -> Tensor:
         fast = FastBiLm(load_bilm(files), TYPES)
-        return fast.contextualize(vectors, tokens, fast.zero_state(1))[0]
+        layers, _ = fast.contextualize(vectors, tokens, fast.zero_state(1))
+        return layers
 
     expected = run()
     torch.set_default_dtype(dtype)
@@ -137,7 +152,8 @@ IDS = batch_to_ids([["the", "cat", "sat"], [], ["the", "dog"]])
 
 
 def run_layers(runner: BiLmRunner, bilm: BiLm) -> Tensor:
-    return runner.run(bilm, *bilm.add_boundaries(IDS), [3, 0, 2])
+    ids, mask = bilm.add_boundaries(IDS)
+    return runner.run(bilm, ids, mask, [3, 0, 2])
 
 
 def packed_layers(bilm: BiLm) -> Tensor:
@@ -179,15 +195,18 @@ def test_a_bilm_that_trains_or_drops_runs_with_gradients(bilm: BiLm) -> None:
 
 def test_a_bilm_that_trains_encodes_each_distinct_token_once(bilm: BiLm) -> None:
     weights = list(bilm.requires_grad_(True).parameters())
-    expected = torch.autograd.grad(bilm(IDS).layers.square().sum(), weights)
+    loss = bilm(IDS).layers.square().sum()
+    expected = torch.autograd.grad(loss, weights)
     n_encoded = []
-    bilm.token_encoder.register_forward_hook(
-        lambda *call: n_encoded.append(len(call[2]))
-    )
-    gradients = torch.autograd.grad(
-        run_layers(BiLmRunner(), bilm).square().sum(), weights
-    )
-    assert n_encoded == [len({"<S>", "</S>", "the", "cat", "sat", "dog"})]
+
+    def count_tokens(_module: object, _inputs: object, vectors: Tensor) -> None:
+        n_encoded.append(len(vectors))
+
+    bilm.token_encoder.register_forward_hook(count_tokens)
+    loss = run_layers(BiLmRunner(), bilm).square().sum()
+    gradients = torch.autograd.grad(loss, weights)
+    distinct = {"<S>", "</S>", "the", "cat", "sat", "dog"}
+    assert n_encoded == [len(distinct)]
     for gradient, reference in zip(gradients, expected, strict=True):
         assert_allclose(gradient, reference, atol=1e-5, rtol=1e-6)
 

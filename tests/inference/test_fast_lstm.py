@@ -1,7 +1,6 @@
 """Steps of the fast LSTM, in torch and in C, against the formulas in float64."""
 
 import shutil
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,13 @@ clips = st.sampled_from([None, 3.0, 0.1])
 
 def lstm(dim: int, width: int, clip: float | None = None, seed: int = 0) -> Lstm:
     torch.manual_seed(seed)
-    options = LstmOptions(dim, width, n_layers=1, cell_clip=clip, proj_clip=clip)
+    options = LstmOptions(
+        dim=dim,
+        projection_dim=width,
+        n_layers=1,
+        cell_clip=clip,
+        proj_clip=clip,
+    )
     made = Lstm(options, projects=True)
     with torch.no_grad():
         for parameter in made.parameters():
@@ -64,7 +69,8 @@ def prepared(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fast_lstms, "has_kernel", has_kernel)
-        layer = FastLstm(made, ComputeTypes(CPU, values, weights, values))
+        types = ComputeTypes(CPU, values, weights, values)
+        layer = FastLstm(made, types)
     assert (layer._step_kernel is not None) == (way == "step")
     return layer
 
@@ -81,9 +87,10 @@ def step(
     dtype: Any = FLOAT,
 ) -> tuple[Tensor, Tensor]:
     """Return the cells after a step, and the inputs of the projection."""
-    shape = len(hidden), before.table.shape[1]
-    after = torch.empty(shape)
-    out = torch.empty(shape, dtype=dtype)
+    n_nodes = len(hidden)
+    dim = before.table.shape[1]
+    after = torch.empty(n_nodes, dim)
+    out = torch.empty(n_nodes, dim, dtype=dtype)
     layer.compute_step(inputs, hidden, before, after, out)
     return after, out
 
@@ -101,58 +108,80 @@ def step_and_alone(
         results = step(layer, inputs, hidden, before, dtype)
     finally:
         torch.set_num_threads(1)
-    last = torch.tensor([len(hidden) - 1])
-    one = [
-        TableRows(table, last if rows is None else rows[-1:])
-        for table, rows in (inputs, before)
-    ]
-    for values, alone in zip(
-        results, step(layer, one[0], hidden[-1:], one[1], dtype), strict=True
-    ):
-        assert torch.equal(values[-1:], alone)
+    alone = step(layer, last_row(inputs), hidden[-1:], last_row(before), dtype)
+    for values, of_last in zip(results, alone, strict=True):
+        assert torch.equal(values[-1:], of_last)
     return results
+
+
+def last_row(rows_of_table: TableRows) -> TableRows:
+    table, rows = rows_of_table
+    if rows is None:
+        rows = torch.arange(len(table))
+    return TableRows(table, rows[-1:])
 
 
 @pytest.mark.parametrize("types", TYPES)
 @pytest.mark.parametrize("way", ["torch", pytest.param("cells", marks=needs_kernels)])
 @given(
-    sizes=st.tuples(st.integers(1, 9), st.integers(1, 70)),
+    n=st.integers(1, 9),
+    dim=st.integers(1, 70),
     clip=clips,
-    uses_table=st.tuples(st.booleans(), st.booleans()),
+    with_rows=st.booleans(),
+    with_parents=st.booleans(),
     spread=st.sampled_from([0.5, 5, 200]),
     seed=seeds,
 )
 def test_cells_follow_the_formulas(
     way: str,
-    types: Any,
-    sizes: Any,
+    types: tuple[torch.dtype, torch.dtype],
+    n: int,
+    dim: int,
     clip: float | None,
-    uses_table: Any,
+    with_rows: bool,
+    with_parents: bool,
     spread: float,
     seed: int,
 ) -> None:
-    (gates, out_type) = types
-    (n, dim) = sizes
-    with_rows, with_parents = uses_table
-    table = (spread * random_tensor(n + 3, 4 * dim, seed=seed)).to(gates)
-    rows = torch.arange(n).mul_(5).remainder_(n + 3) if with_rows else None
-    inputs = TableRows(table if with_rows else table[:n], rows)
+    gates, out_type = types
+    table = spread * random_tensor(n + 3, 4 * dim, seed=seed)
+    inputs = rows_or_whole(table.to(gates), n, with_rows)
     hidden = random_tensor(n, 3, seed=seed + 1).to(gates)
     cells = random_tensor(max(n, 4), dim, seed=seed + 3)
-    parents = torch.arange(n) % 4 if with_parents else None
-    before = TableRows(cells if with_parents else cells[:n], parents)
+    if with_parents:
+        before = TableRows(cells, torch.arange(n) % 4)
+    else:
+        before = TableRows(cells[:n], None)
 
     layer = prepared(lstm(dim, 3, clip), gates, out_type, way)
     summed = double(inputs.values()) + double(layer.hidden_gates(hidden))
     if way == "torch" and gates == SHORT:  # torch rounds the sum
         summed = double(torch.from_numpy(summed).to(gates))
-    expected, projected = cells_after(summed, double(before.values()), clip or np.inf)
+    cells_before = double(before.values())
+    expected, projected = cells_after(summed, cells_before, clip or np.inf)
 
     after, out = step(layer, inputs, hidden, before, out_type)
-    tolerance = 1e-6 + (4e-7 * spread if gates == FLOAT else 0)
+    tolerance = 1e-6
+    if gates == FLOAT:
+        tolerance += 4e-7 * spread
     assert_allclose(double(after), expected, atol=tolerance)
-    tolerance = max(tolerance, 2**-8 if out_type == SHORT else 0)
+    if out_type == SHORT:
+        tolerance = max(tolerance, 2**-8)
     assert_allclose(double(out), projected, atol=tolerance)
+
+
+def rows_or_whole(table: Tensor, n: int, in_table: bool) -> TableRows:
+    """Return n rows: some of a table in an order of their own, or a table of n rows."""
+    if in_table:
+        return TableRows(table, row_numbers(n, in_table))
+    return TableRows(table[:n], None)
+
+
+def row_numbers(n: int, in_table: bool) -> Tensor:
+    """Return the numbers of the rows of `rows_or_whole`."""
+    if in_table:
+        return 5 * torch.arange(n) % (n + 3)
+    return torch.arange(n)
 
 
 @pytest.mark.parametrize("way", ["cells", *PROCESSORS])
@@ -176,62 +205,71 @@ def test_a_step_follows_the_formulas(
     made = lstm(dim, width, clip, seed)
     with torch.no_grad():
         made.gates.weight /= width**0.5
-    inputs, hidden = (random_tensor(n + 3, width, seed=seed + k) for k in (2, 3))
+    inputs = random_tensor(n + 3, width, seed=seed + 2)
+    hidden = random_tensor(n, width, seed=seed + 3)
     cells = random_tensor(n + 3, dim, seed=seed + 4)
-    tokens = (5 * torch.arange(n)) % (n + 3) if in_table else torch.arange(n)
     parents = torch.arange(n).flip(0)
-    with processor(way) if way in PROCESSORS else nullcontext():
-        layer = prepared(made, way="step" if way in PROCESSORS else way)
-        gates = layer.input_gates(inputs)
-        rows = TableRows(gates, tokens) if in_table else TableRows(gates[:n], None)
-        compute = step_and_alone if way in PROCESSORS else step
-        after, out = compute(layer, rows, hidden[:n], TableRows(cells, parents))
+    before = TableRows(cells, parents)
+    if way in PROCESSORS:
+        with processor(way):
+            layer = prepared(made, way="step")
+            rows = rows_or_whole(layer.input_gates(inputs), n, in_table)
+            after, out = step_and_alone(layer, rows, hidden, before)
+    else:
+        layer = prepared(made, way=way)
+        rows = rows_or_whole(layer.input_gates(inputs), n, in_table)
+        after, out = step(layer, rows, hidden, before)
 
-    together = double(torch.cat([inputs[tokens], hidden[:n]], dim=1))
-    summed = together @ double(made.gates.weight).T + double(made.gates.bias)
-    summed[:, 2 * dim : 3 * dim] += FORGET_BIAS
-    expected, projected = cells_after(summed, double(cells[parents]), clip or np.inf)
+    tokens = row_numbers(n, in_table)
+    together = double(torch.cat([inputs[tokens], hidden], dim=1))
+    summed = together @ double(made.gates.weight).T
+    summed += double(made.gates.bias)
+    forget_gates = slice(2 * dim, 3 * dim)
+    summed[:, forget_gates] += FORGET_BIAS
+    cells_before = double(cells[parents])
+    expected, projected = cells_after(summed, cells_before, clip or np.inf)
     assert_allclose(double(after), expected, atol=5e-6)
     assert_allclose(double(out), projected, atol=5e-6)
 
 
 @needs_tiles
 @given(
-    sizes=st.tuples(
-        st.integers(1, 100), st.integers(1, 50), st.sampled_from([32, 64, 1056])
-    ),
+    n=st.integers(1, 100),
+    dim=st.integers(1, 50),
+    width=st.sampled_from([32, 64, 1056]),
     clip=clips,
     spread=st.sampled_from([0.01, 1, 40]),
     in_table=st.booleans(),
     seed=seeds,
 )
 def test_a_step_by_tiles_follows_the_formulas(
-    sizes: tuple[int, int, int],
+    n: int,
+    dim: int,
+    width: int,
     clip: float | None,
     spread: float,
     in_table: bool,
     seed: int,
 ) -> None:
-    n, dim, width = sizes
     made = lstm(dim, width, clip, seed)
     layer = prepared(made, SHORT, SHORT, "step")
-    gates = spread * random_tensor(n + 3, layer.input_gates.n_outputs, seed=seed + 1)
-    gates = gates.to(SHORT)
+    n_outputs = layer.input_gates.n_outputs
+    gates = (spread * random_tensor(n + 3, n_outputs, seed=seed + 1)).to(SHORT)
     hidden = random_tensor(n, width, seed=seed + 2).to(SHORT)
     cells = random_tensor(n + 3, dim, seed=seed + 3)
-    tokens = (5 * torch.arange(n)) % (n + 3) if in_table else torch.arange(n)
     parents = torch.arange(n).flip(0)
-    table = TableRows(gates, tokens) if in_table else TableRows(gates[:n], None)
-    after, out = step_and_alone(layer, table, hidden, TableRows(cells, parents), SHORT)
+    rows = rows_or_whole(gates, n, in_table)
+    before = TableRows(cells, parents)
+    after, out = step_and_alone(layer, rows, hidden, before, SHORT)
 
-    input_gates = from_blocks(
-        gates[tokens].t(), dim, kernels.read_constant("block")
-    ).t()
-    summed = (
-        double(input_gates)
-        + double(hidden) @ double(made.gates.weight[:, width:].to(SHORT)).T
-    )
-    expected, projected = cells_after(summed, double(cells[parents]), clip or np.inf)
+    tokens = row_numbers(n, in_table)
+    block = kernels.read_constant("block")
+    input_gates = from_blocks(gates[tokens].t(), dim, block).t()
+    hidden_weight = made.gates.weight[:, width:].to(SHORT)
+    summed = double(input_gates)
+    summed += double(hidden) @ double(hidden_weight).T
+    cells_before = double(cells[parents])
+    expected, projected = cells_after(summed, cells_before, clip or np.inf)
     assert_allclose(double(after), expected, atol=1e-5)
     assert_allclose(double(out), projected, atol=1e-5, rtol=2**-8)
 
@@ -242,29 +280,28 @@ def test_a_step_by_tiles_keeps_values_that_are_not_numbers() -> None:
     gates = torch.zeros(3, layer.input_gates.n_outputs, dtype=SHORT)
     gates[1, 0] = torch.nan
     gates[2, 17] = torch.inf
+    inputs = TableRows(gates, None)
+    hidden = gates.new_zeros(3, 32)
     before = TableRows(torch.zeros(3, 20), torch.arange(3))
-    after, out = step(
-        layer, TableRows(gates, None), gates.new_zeros(3, 32), before, SHORT
-    )
-    assert (
-        after.isnan().nonzero().tolist() == out.isnan().nonzero().tolist() == [[1, 0]]
-    )
+    after, out = step(layer, inputs, hidden, before, SHORT)
+    assert after.isnan().nonzero().tolist() == [[1, 0]]
+    assert out.isnan().nonzero().tolist() == [[1, 0]]
     assert_allclose(after[2, 1], 0.5, atol=1e-5)
 
 
 @needs_kernels
 def test_small_values_keep_their_digits() -> None:
-    """Check tanh of small values, which would lose their digits if computed by the sigmoid."""
+    """Check tanh of small values, whose digits get lost if it comes from the sigmoid."""
     n = 40
     dim = 64
+    sizes = torch.logspace(-9, 1, n)
+    signs = torch.tensor([1, -1]).repeat(dim // 2)
     gates = torch.zeros(n, 4 * dim)
-    gates[:, dim : 2 * dim] = torch.logspace(-9, 1, n)[:, None] * (
-        1 - 2 * (torch.arange(dim) % 2)
-    )
-    zeros = TableRows(torch.zeros(n, dim), torch.arange(n))
-    after, out = step(
-        prepared(lstm(dim, 3)), TableRows(gates, None), torch.zeros(n, 3), zeros
-    )
+    gates[:, dim : 2 * dim] = sizes[:, None] * signs
+    layer = prepared(lstm(dim, 3))
+    inputs = TableRows(gates, None)
+    before = TableRows(torch.zeros(n, dim), torch.arange(n))
+    after, out = step(layer, inputs, torch.zeros(n, 3), before)
     expected, projected = cells_after(double(gates), np.zeros((n, dim)), np.inf)
     assert_allclose(double(after), expected, rtol=1e-6)
     assert_allclose(double(out), projected, rtol=1e-6)
@@ -274,35 +311,41 @@ def test_small_values_keep_their_digits() -> None:
 @pytest.mark.parametrize("dtype", [FLOAT, pytest.param(SHORT, marks=needs_tiles)])
 @given(
     sentences=st.lists(
-        st.lists(st.integers(0, 2), min_size=1, max_size=9), min_size=1, max_size=7
+        st.lists(st.integers(0, 2), min_size=1, max_size=9),
+        min_size=1,
+        max_size=7,
     ),
     backward=st.booleans(),
-    sizes=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    n_roots=st.integers(1, 3),
+    n_tokens=st.integers(1, 3),
     clip=st.sampled_from([None, 0.1]),
     seed=seeds,
 )
 def test_steps_at_once_have_the_bits_of_single_steps(
-    dtype: Any,
-    sentences: Any,
+    dtype: torch.dtype,
+    sentences: list[list[int]],
     backward: bool,
-    sizes: Any,
+    n_roots: int,
+    n_tokens: int,
     clip: float | None,
     seed: int,
 ) -> None:
-    n_roots, n_tokens = sizes
     layer = prepared(lstm(64, 32, clip, seed), dtype, dtype, "step")
     roots = np.arange(len(sentences)) % n_roots
     trie = build_trie(padded(sentences), roots, CPU, backward=backward)
     vectors = random_tensor(3, 32, seed=seed + 1).to(dtype)
     workspace = torch.empty(n_tokens, 256, dtype=dtype)
-    hidden_state = random_tensor(n_roots, 32, seed=seed + 2).to(dtype)
-    state = LstmState(hidden_state, random_tensor(n_roots, 64, seed=seed + 3))
+    state = LstmState(
+        hidden=random_tensor(n_roots, 32, seed=seed + 2).to(dtype),
+        cell=random_tensor(n_roots, 64, seed=seed + 3),
+    )
 
     def run() -> tuple[Tensor, Tensor, Tensor]:
-        tokens = vectors, trie.tokens, trie.sizes
-        gates = compute_input_gates(layer.compute_gates, *tokens, workspace)
+        gates = compute_input_gates(
+            layer.compute_gates, vectors, trie.tokens, trie.sizes, workspace
+        )
         hidden, ended = layer.run(gates, trie, state)
-        return hidden, *ended
+        return hidden, ended.hidden, ended.cell
 
     assert layer._steps_kernel is not None
     at_once = run()
@@ -318,16 +361,15 @@ def test_tensors_that_c_would_misread_raise_an_error() -> None:
     parents = torch.tensor([0, 1])
     gates = torch.zeros(2, 80)
     cells = torch.ones(2, 20)
+    inputs = TableRows(gates, None)
+    before = TableRows(cells, parents)
+    columns = TableRows(torch.ones(20, 2).t(), parents)
     with pytest.raises(ValueError, match=r"found torch\.float32, strides \(1, 2\)$"):
-        step(
-            layer,
-            TableRows(gates, None),
-            hidden,
-            TableRows(torch.ones(20, 2).t(), parents),
-        )
+        step(layer, inputs, hidden, columns)
+    short = TableRows(gates.to(SHORT), None)
     message = r"expected a contiguous tensor of torch\.float32, .* torch\.bfloat16, "
     with pytest.raises(ValueError, match=message):
-        step(layer, TableRows(gates.to(SHORT), None), hidden, TableRows(cells, parents))
+        step(layer, short, hidden, before)
 
 
 @needs_kernels

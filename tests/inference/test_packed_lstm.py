@@ -17,7 +17,13 @@ from elmo_cli.model.options import LstmOptions
 from tests.support.cell_formulas import WAYS, processor
 from tests.support.strategies import random_tensor
 
-SMALL = LstmOptions(5, 3, 1, cell_clip=0.4, proj_clip=0.4)
+SMALL = LstmOptions(
+    dim=5,
+    projection_dim=3,
+    n_layers=1,
+    cell_clip=0.4,
+    proj_clip=0.4,
+)
 
 
 def random_lstm(options: LstmOptions = SMALL, *, projects: bool = True) -> Lstm:
@@ -35,16 +41,21 @@ def results(
 ) -> list[Tensor]:
     """Return the hidden states, the final states, and the gradients of a random sum of all."""
     width = lstm.options.projection_dim
-    dim = lstm.options.dim
-    n = sizes[0] + n_more
-    shapes = (sum(sizes), width), (n, width), (n, dim)
-    arguments = [random_tensor(*shape, seed=9 + i) for i, shape in enumerate(shapes)]
-    inputs, *state = [values.requires_grad_() for values in arguments]
-    outputs, ended = lstm(inputs, sizes, LstmState(*state), run)
-    tensors = [outputs, *ended]
-    weighted = [v * random_tensor(*v.shape, seed=20 + i) for i, v in enumerate(tensors)]
-    total = torch.cat([values.flatten() for values in weighted]).sum()
-    return [*tensors, *torch.autograd.grad(total, [*arguments, *lstm.parameters()])]
+    n_sentences = sizes[0] + n_more
+    inputs = random_tensor(sum(sizes), width, seed=9).requires_grad_()
+    hidden = random_tensor(n_sentences, width, seed=10).requires_grad_()
+    cell = random_tensor(n_sentences, lstm.options.dim, seed=11).requires_grad_()
+    outputs, ended = lstm(inputs, sizes, LstmState(hidden, cell), run)
+
+    tensors = [outputs, ended.hidden, ended.cell]
+    weighted = []
+    for number, values in enumerate(tensors):
+        factors = random_tensor(*values.shape, seed=20 + number)
+        weighted.append((values * factors).flatten())
+    total = torch.cat(weighted).sum()
+    leaves = [inputs, hidden, cell, *lstm.parameters()]
+    gradients = torch.autograd.grad(total, leaves)
+    return [*tensors, *gradients]
 
 
 clips = st.sampled_from([None, 0, 0.1, 0.4, 3.0])
@@ -55,24 +66,36 @@ clips = st.sampled_from([None, 0, 0.1, 0.4, 3.0])
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
     n_more=st.integers(0, 2),
     options=st.builds(
-        LstmOptions, st.integers(1, 40), st.integers(1, 6), st.just(1), clips, clips
+        LstmOptions,
+        dim=st.integers(1, 40),
+        projection_dim=st.integers(1, 6),
+        n_layers=st.just(1),
+        cell_clip=clips,
+        proj_clip=clips,
     ),
     projects=st.booleans(),
 )
 def test_outputs_and_gradients_equal_the_readable_lstm(
-    capability: str, sizes: list[int], n_more: int, options: LstmOptions, projects: bool
+    capability: str,
+    sizes: list[int],
+    n_more: int,
+    options: LstmOptions,
+    projects: bool,
 ) -> None:
     sizes = sorted(sizes, reverse=True)
     lstm = random_lstm(options, projects=projects)
     expected = results(Lstm.by_steps, lstm, sizes, n_more)
     with processor(capability):
         values = results(run_packed, lstm, sizes, n_more)
-    for number, (value, other) in enumerate(zip(values, expected, strict=True)):
-        bound = 1e-6 if number < 3 else 1e-5 * (1 + float(other.abs().max()))
-        assert_allclose(value.detach(), other.detach(), atol=bound, rtol=0)
+    # The outputs and the final state come first, then the gradients.
+    for value, other in zip(values[:3], expected[:3], strict=True):
+        assert_allclose(value.detach(), other.detach(), atol=1e-6, rtol=0)
+    for gradient, other in zip(values[3:], expected[3:], strict=True):
+        largest = float(other.abs().max())
+        assert_allclose(gradient, other, atol=1e-5 * (1 + largest), rtol=0)
 
 
-def test_gradients_of_gradients_are_refused() -> None:
+def test_gradients_of_gradients_are_an_error() -> None:
     inputs = random_tensor(3, 3).requires_grad_()
     outputs, _ = random_lstm()(inputs, [2, 1], run=run_packed)
     with pytest.raises(ElmoError, match=r"^the LSTM: .* Remove create_graph=True\.$"):
@@ -82,11 +105,11 @@ def test_gradients_of_gradients_are_refused() -> None:
 def test_a_second_backward_pass_is_possible() -> None:
     lstm = random_lstm()
     inputs = random_tensor(3, 3)
-    total = lstm(inputs, [2, 1], run=run_packed)[0].sum()
-    first, second = (
-        torch.autograd.grad(total, lstm.gates.weight, retain_graph=True)[0]
-        for _ in range(2)
-    )
+    outputs, _ = lstm(inputs, [2, 1], run=run_packed)
+    total = outputs.sum()
+    weight = lstm.gates.weight
+    (first,) = torch.autograd.grad(total, weight, retain_graph=True)
+    (second,) = torch.autograd.grad(total, weight, retain_graph=True)
     assert torch.equal(first, second)
 
 
@@ -95,7 +118,14 @@ def test_a_second_backward_pass_is_possible() -> None:
 def test_autocast_is_as_precise_as_in_the_readable_lstm(
     capability: str, projects: bool
 ) -> None:
-    lstm = random_lstm(LstmOptions(40, 12, 1, 3.0, 3.0), projects=projects)
+    options = LstmOptions(
+        dim=40,
+        projection_dim=12,
+        n_layers=1,
+        cell_clip=3.0,
+        proj_clip=3.0,
+    )
+    lstm = random_lstm(options, projects=projects)
     sizes = [4, 4, 3, 1]
     whole = results(Lstm.by_steps, lstm, sizes)
     with processor(capability), torch.autocast("cpu", torch.bfloat16):
@@ -104,21 +134,26 @@ def test_autocast_is_as_precise_as_in_the_readable_lstm(
     assert fast[0].dtype == torch.bfloat16
     assert fast[2].dtype == torch.float32  # cells add up step after step
     for value, other, exact in zip(fast, readable, whole, strict=True):
-        error, its_error = ((v - exact).norm() / exact.norm() for v in (value, other))
-        assert 0 < error < 2 * its_error + 0.002
+        error = (value - exact).norm() / exact.norm()
+        readable_error = (other - exact).norm() / exact.norm()
+        assert 0 < error < 2 * readable_error + 0.002
 
 
 def test_gradients_have_the_memory_layout_of_their_weights() -> None:
     lstm = random_lstm()
     expected = results(run_packed, lstm, [2, 1])
-    for weight in (lstm.gates.weight, lstm.projection.weight):  # type: ignore[union-attr]
+    assert lstm.projection is not None
+    for weight in (lstm.gates.weight, lstm.projection.weight):
         weight.data = weight.data.t().contiguous().t()  # as they come from files
     values = results(run_packed, lstm, [2, 1])
     torch.testing.assert_close(values, expected)
-    assert [values[6].stride(), values[8].stride()] == [(1, 20), (1, 3)]
+    of_gates = values[6]
+    of_projection = values[8]
+    assert of_gates.stride() == (1, 20)
+    assert of_projection.stride() == (1, 3)
 
 
-def test_without_gradients_it_is_the_readable_lstm() -> None:
+def test_without_gradients_the_packed_lstm_has_the_bits_of_the_readable_one() -> None:
     lstm = random_lstm()
     inputs = random_tensor(3, 3)
     with torch.no_grad():

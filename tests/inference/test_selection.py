@@ -1,3 +1,5 @@
+"""Selections of layers, mixes and poolings against plain numpy."""
+
 from collections.abc import Callable
 from typing import Any
 
@@ -59,21 +61,19 @@ SENTENCES = [
 def test_every_sentence_is_pooled_by_itself(
     pooling: str, shape: tuple[int, ...], lengths: list[int], seed: int
 ) -> None:
-    values = (
-        np.random.default_rng(seed)
-        .normal(size=(*shape, sum(lengths), 3))
-        .astype(np.float32)
-    )
+    random = np.random.default_rng(seed)
+    values = random.normal(size=(*shape, sum(lengths), 3)).astype(np.float32)
     pooled = pool_tokens(torch.from_numpy(values), lengths, pooling)
-    parts = np.split(values, np.cumsum(lengths)[:-1], axis=-2)
-    expected = np.stack([POOL_ONE[pooling](part) for part in parts], axis=-2)
     assert pooled.shape == (*shape, len(lengths), 3)
-    assert_allclose(pooled, expected, atol=1e-6)
-    # No sum depends on the sentences before or after, not even in its last bit.
-    alone = [
-        pool_tokens(torch.from_numpy(part), [part.shape[-2]], pooling) for part in parts
-    ]
-    assert torch.equal(pooled, torch.cat(alone, dim=-2))
+    start = 0
+    for number, length in enumerate(lengths):
+        sentence = values[..., start : start + length, :]
+        start += length
+        expected = POOL_ONE[pooling](sentence)
+        assert_allclose(pooled[..., number, :], expected, atol=1e-6)
+        # No sum depends on the sentences before or after, not even in its last bit.
+        alone = pool_tokens(torch.from_numpy(sentence), [length], pooling)
+        assert torch.equal(pooled[..., number, :], alone[..., 0, :])
 
 
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])
@@ -84,23 +84,25 @@ def test_a_selection_equals_a_choice_from_all_layers(
     expected: Callable[[Array], Array],
     pooling: str | None,
 ) -> None:
-    vectors = list(tiny.embed_sentences([*SENTENCES, []], **choice, pooling=pooling))
-    for sentence, values in zip(SENTENCES, vectors[:-1], strict=True):
+    sentences = [*SENTENCES, []]
+    *vectors, without_tokens = tiny.embed_sentences(
+        sentences, **choice, pooling=pooling
+    )
+    for sentence, values in zip(SENTENCES, vectors, strict=True):
         selected = expected(tiny.embed_sentence(sentence))
         pooled = POOL_ONE[pooling](selected) if pooling else selected
         assert values.dtype == np.float32
         assert values.shape == pooled.shape
         assert_allclose(values, pooled, atol=TOLERANCE)
-    # A sentence without tokens has no rows, or is pooled to zeros.
-    assert_array_equal(
-        vectors[-1], np.zeros_like(values if pooling else values[..., :0, :])
-    )
+    if pooling:
+        assert_array_equal(without_tokens, np.zeros_like(values))
+    else:  # no rows
+        assert_array_equal(without_tokens, values[..., :0, :])
 
 
 def test_pooled_sentences_are_arrays_of_their_own(tiny: ElmoEmbedder) -> None:
-    one, other = tiny.embed_sentences(
-        [["bank"], ["bank"]], layers="top", pooling="mean"
-    )
+    sentences = [["bank"], ["bank"]]
+    one, other = tiny.embed_sentences(sentences, layers="top", pooling="mean")
     expected = other.copy()
     one[:] = 0
     assert_array_equal(other, expected)
@@ -109,10 +111,10 @@ def test_pooled_sentences_are_arrays_of_their_own(tiny: ElmoEmbedder) -> None:
 
 def test_half_precision_is_pooled_in_float32() -> None:
     embedder = ElmoEmbedder(model=GOLDEN / "relu", precision="bfloat16")
-    (mean,) = embedder.embed_sentences([SENTENCES[-1]], pooling="mean")
-    assert_allclose(
-        mean, embedder.embed_sentence(SENTENCES[-1]).mean(axis=1), atol=1e-6
-    )
+    sentence = SENTENCES[-1]
+    (mean,) = embedder.embed_sentences([sentence], pooling="mean")
+    expected = embedder.embed_sentence(sentence).mean(axis=1)
+    assert_allclose(mean, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,9 @@ def test_a_selection_is_written_to_attributes_and_read(
     assert Selection.from_attributes(attributes) == checked
 
 
-def test_an_invalid_selection_is_refused_at_once(tiny: ElmoEmbedder) -> None:
+def test_an_invalid_selection_is_an_error_before_the_first_sentence(
+    tiny: ElmoEmbedder,
+) -> None:
     with pytest.raises(
         InputError, match=r"^layers has no effect with mix, which is of all"
     ):
@@ -147,17 +151,14 @@ def test_an_invalid_selection_is_refused_at_once(tiny: ElmoEmbedder) -> None:
 def test_chunks_of_a_batch_have_the_values_of_the_whole(
     layers: str, pooling: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    selection = Selection(layers, pooling=pooling, normalize=True)
     lengths = [5, 1, 3, 3, 7]
-    arguments = (
-        Selection(layers, pooling=pooling, normalize=True),
-        torch.randn(3, 19, 16),
-        lengths,
-    )
-    whole, _ = selected_arrays(*arguments, "float32")
+    batch = torch.randn(3, sum(lengths), 16)
+    whole, _ = selected_arrays(selection, batch, lengths, "float32")
     for chunk_tokens in (1, 4, 1000):
         monkeypatch.setattr(functions, "CHOSEN_TOKENS", chunk_tokens)
-        for dtype in (np.float32, np.float16):
-            arrays, are_finite = selected_arrays(*arguments, dtype.__name__)
+        for dtype in ("float32", "float16"):
+            arrays, are_finite = selected_arrays(selection, batch, lengths, dtype)
             assert are_finite
             for array, values in zip(arrays, whole, strict=True):
                 assert_array_equal(array, values.astype(dtype), strict=True)
@@ -168,19 +169,22 @@ def test_values_are_finite_even_if_their_sum_is_not(value: float, dtype: str) ->
     selection = Selection("all")
     lengths = [400, 400]
     layers = torch.full((3, 800, 4), value)
-    assert selected_arrays(selection, layers, lengths, dtype)[1]
+    _, are_finite = selected_arrays(selection, layers, lengths, dtype)
+    assert are_finite
     for wrong in (np.nan, np.inf, -np.inf):
         changed = layers.clone()
         changed[1, 100, 2] = wrong
-        assert not selected_arrays(selection, changed, lengths, dtype)[1]
+        _, are_finite = selected_arrays(selection, changed, lengths, dtype)
+        assert not are_finite
 
 
 def test_carried_state_is_pooled_like_any_other() -> None:
     batch = [["The", "cat"], [], ["bank", ".", "."]] * 2
-    plain, pooled = (
-        ElmoEmbedder(model=GOLDEN / "relu", state="carry") for _ in range(2)
-    )
-    means = pooled.embed_sentences(batch, 3, pooling="mean")
-    for values, layers in zip(means, plain.embed_sentences(batch, 3), strict=True):
-        expected = layers.mean(axis=1) if layers.shape[1] else np.zeros((3, 32))
-        assert_allclose(values, expected, atol=TOLERANCE)
+    model = GOLDEN / "relu"
+    activations = ElmoEmbedder(model=model, state="carry").embed_sentences(batch, 3)
+    pooling = ElmoEmbedder(model=model, state="carry")
+    means = pooling.embed_sentences(batch, 3, pooling="mean")
+    for mean, layers in zip(means, activations, strict=True):
+        has_tokens = layers.shape[1] > 0
+        expected = layers.mean(axis=1) if has_tokens else np.zeros((3, 32))
+        assert_allclose(mean, expected, atol=TOLERANCE)

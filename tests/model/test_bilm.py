@@ -41,35 +41,39 @@ def run(
     output = bilm(bilm.sentence_ids(sentences), state)
     lengths = [len(sentence) + 2 for sentence in sentences]
     assert output.mask.sum(dim=1).tolist() == lengths
-    return [
-        output.layers[:, i, :n].numpy() for i, n in enumerate(lengths)
-    ], output.state
+    layers = []
+    for row, length in enumerate(lengths):
+        layers.append(output.layers[:, row, :length].numpy())
+    return layers, output.state
 
 
 def state_of(state: BiLmState, row: int) -> list[Any]:
     """Return the state of one sentence in the form of the reference."""
-    cells = [
-        [[values[row].numpy() for values in cell] for cell in layer] for layer in state
-    ]
-    return [tuple(reference.CellState(*cell) for cell in layer) for layer in cells]
+    layers = []
+    for layer in state:
+        forward, backward = (
+            reference.CellState(cell.hidden[row].numpy(), cell.cell[row].numpy())
+            for cell in layer
+        )
+        layers.append((forward, backward))
+    return layers
 
 
 def test_sentences_from_the_zero_state_give_allennlps_layers(golden: Golden) -> None:
     layers, _ = run(golden.bilm, golden.sentences)
     for i, activations in enumerate(layers):
-        assert_allclose(
-            activations[:, 1:-1], golden.expected[f"stateless/{i}"][()], atol=TOLERANCE
-        )
-        assert_allclose(
-            activations, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE
-        )
+        without_boundaries = golden.expected[f"stateless/{i}"][()]
+        with_boundaries = golden.expected[f"with_boundaries/{i}"][()]
+        assert_allclose(activations[:, 1:-1], without_boundaries, atol=TOLERANCE)
+        assert_allclose(activations, with_boundaries, atol=TOLERANCE)
 
 
 def test_carried_state_gives_allennlps_layers(golden: Golden) -> None:
     batches = [[golden.sentences[i] for i in batch] for batch in GOLDEN_BATCHES]
     for number, layers in enumerate(carried_layers(golden.bilm, batches)):
         for slot, i in enumerate(GOLDEN_BATCHES[number]):
-            activations = layers[:, slot, 1 : len(golden.sentences[i]) + 1]
+            end = len(golden.sentences[i]) + 1
+            activations = layers[:, slot, 1:end]
             expected = golden.expected[f"stateful/{number}/{i}"][()]
             assert_allclose(activations, expected, atol=golden.tolerance(i))
 
@@ -78,14 +82,12 @@ def test_the_reference_agrees_with_allennlp(golden: Golden) -> None:
     arrays = reference.read_arrays(golden.files.weights)
     for i in (0, 2, 5):
         layers, _ = reference.bilm(golden.sentences[i], golden.options, arrays)
-        assert_allclose(
-            layers, golden.expected[f"with_boundaries/{i}"][()], atol=TOLERANCE
-        )
+        expected = golden.expected[f"with_boundaries/{i}"][()]
+        assert_allclose(layers, expected, atol=TOLERANCE)
     state = None
-    for number, i in (
-        (0, 1),
-        (1, 4),
-    ):  # slot 1 of the first batches, with carried state
+    slot = 1
+    for number, batch in enumerate(GOLDEN_BATCHES[:2]):
+        i = batch[slot]
         layers, state = reference.bilm(
             golden.sentences[i], golden.options, arrays, state=state
         )
@@ -103,15 +105,14 @@ def test_any_model_agrees_with_the_reference(
     start = map_state(random_state(bilm, len(sentences)), torch.Tensor.double)
     layers, ended = run(bilm, sentences, start)
     arrays = reference.read_arrays(files.weights)
-    for i, (sentence, activations) in enumerate(zip(sentences, layers, strict=True)):
+    for i, sentence in enumerate(sentences):
         before = state_of(start, i)
         expected, state = reference.bilm(sentence, content, arrays, WORDS, state=before)
-        assert_allclose(activations, expected, atol=1e-9)
+        assert_allclose(layers[i], expected, atol=1e-9)
         for layer, expected_layer in zip(state_of(ended, i), state, strict=True):
             for cell, expected_cell in zip(layer, expected_layer, strict=True):
-                assert_allclose(
-                    np.concatenate(cell), np.concatenate(expected_cell), atol=1e-9
-                )
+                assert_allclose(cell.hidden, expected_cell.hidden, atol=1e-9)
+                assert_allclose(cell.cell, expected_cell.cell, atol=1e-9)
 
 
 def test_dropout_changes_layers_in_training_alone() -> None:
@@ -134,24 +135,31 @@ def test_dropout_drops_its_share_and_scales_the_rest(
     output.sum().backward()
     assert values.grad is not None
     is_kept = output != 0
-    assert (~is_kept).float().mean() == pytest.approx(share, abs=0.01)
+    share_dropped = (~is_kept).float().mean()
+    assert share_dropped == pytest.approx(share, abs=0.01)
     assert torch.equal(values.grad != 0, is_kept)
     if is_kept.any():
-        assert output[is_kept].unique().tolist() == pytest.approx(
-            [2 / (1 - share)], rel=0.01
-        )
+        kept = output[is_kept].unique().tolist()
+        assert kept == pytest.approx([2 / (1 - share)], rel=0.01)
     torch.manual_seed(0)
     assert torch.equal(Dropout(share)(values), output)
 
 
-def test_layer_norm_takes_padding_alone_and_half_precision() -> None:
+def test_layer_norm_of_padding_alone_is_finite() -> None:
+    mix = ScalarMix(1, do_layer_norm=True)
+    mixed = mix([torch.zeros(2, 3, 4)], torch.zeros(2, 3))
+    assert mixed.isfinite().all()
+
+
+def test_layer_norm_is_precise_in_half_precision() -> None:
     mix = ScalarMix(1, do_layer_norm=True)
     layer = 200 * torch.randn(4, 50, 16)
-    assert mix([torch.zeros(2, 3, 4)], torch.zeros(2, 3)).isfinite().all()
-    assert_allclose(mix([layer.half()]).detach(), mix([layer]).detach(), atol=2e-3)
+    expected = mix([layer]).detach()
+    mixed = mix([layer.half()]).detach()
+    assert_allclose(mixed, expected, atol=2e-3)
 
 
-def test_wrong_numbers_of_layers_are_refused() -> None:
+def test_wrong_numbers_of_layers_are_an_error() -> None:
     with pytest.raises(ElmoError, match=r"^mix parameters: expected 3, found 2$"):
         ScalarMix(3, initial_scalar_parameters=[0.0, 1.0])
     with pytest.raises(ElmoError, match=r"^layers to mix: expected 3, found 2$"):
@@ -187,19 +195,28 @@ def test_any_encoder_agrees_with_the_reference(model: Any, tokens: list[str]) ->
     files, content = model
     encoder = load_bilm(files).token_encoder
     arrays = reference.read_arrays(files.weights)
-    expected = [
-        reference.token_vector(token, content, arrays, WORDS) for token in tokens
-    ]
-    assert_allclose(encoder(encoder.token_ids(tokens)), expected, atol=1e-5, rtol=1e-5)
+    vectors = encoder(encoder.token_ids(tokens))
+    for vector, token in zip(vectors, tokens, strict=True):
+        expected = reference.token_vector(token, content, arrays, WORDS)
+        assert_allclose(vector, expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("width", [1, 4, 50])
 @pytest.mark.parametrize("like_tokens", [1, 2, 128])
 @pytest.mark.parametrize(
-    "tokens", [[], [""], ["x" * 48, "a", "", "ab"], ["x" * 46, "ab"]]
+    "tokens",
+    [
+        [],
+        [""],
+        ["x" * 48, "a", "", "ab"],
+        ["x" * 46, "ab"],
+    ],
 )
 def test_leaving_out_padding_changes_nothing(
-    width: int, like_tokens: int, tokens: list[str], monkeypatch: pytest.MonkeyPatch
+    width: int,
+    like_tokens: int,
+    tokens: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(token_encoder, "CONVOLVED_TOKENS", like_tokens)
     encoder = small_encoder([[width, 3], [1, 2]])
@@ -207,9 +224,8 @@ def test_leaving_out_padding_changes_nothing(
     every_position = encoder.convolve(encoder.char_embedding(ids))
     (highway,) = encoder.highways
     assert encoder.projection is not None
-    assert_allclose(
-        encoder(ids), encoder.projection(highway(every_position)), atol=1e-6
-    )
+    expected = encoder.projection(highway(every_position))
+    assert_allclose(encoder(ids), expected, atol=1e-6)
 
 
 def test_tokens_of_similar_length_are_convolved_together(
@@ -218,12 +234,19 @@ def test_tokens_of_similar_length_are_convolved_together(
     monkeypatch.setattr(token_encoder, "CONVOLVED_TOKENS", 2)
     encoder = small_encoder([[3, 2]])
     shapes: list[tuple[int, ...]] = []
-    encoder.convolutions[0].register_forward_pre_hook(
-        lambda _, inputs: shapes.append(tuple(inputs[0].shape[:2]))
-    )
+
+    def record_shape(_: object, inputs: tuple[torch.Tensor, ...]) -> None:
+        n_tokens, n_characters, *_ = inputs[0].shape
+        shapes.append((n_tokens, n_characters))
+
+    encoder.convolutions[0].register_forward_pre_hook(record_shape)
     encoder(encoder.token_ids(["x" * 20, "ab", "x" * 19, "a", "x" * 18]))
     # A token's characters, its two marks, and a window of padding.
-    assert shapes == [(2, 2 + 2 + 3), (2, 19 + 2 + 3), (1, 20 + 2 + 3)]
+    assert shapes == [
+        (2, 2 + 2 + 3),
+        (2, 19 + 2 + 3),
+        (1, 20 + 2 + 3),
+    ]
 
 
 def test_a_new_highway_lets_its_input_pass() -> None:
@@ -236,29 +259,40 @@ def test_a_new_highway_lets_its_input_pass() -> None:
 
 @given(lengths=st.lists(st.integers(0, 7), max_size=8))
 def test_sentences_are_packed_step_after_step(lengths: list[int]) -> None:
-    order = sorted(range(len(lengths)), key=lambda sentence: -lengths[sentence])
-    steps = [
-        [(s, step) for s in order if step < lengths[s]]
-        for step in range(max([0, *lengths]))
-    ]
-    rows = [row for step in steps for row in step]
+    longest_first = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    sizes = []
+    sentences = []
+    positions = []
+    mirrored = []
+    for step in range(max(lengths, default=0)):
+        running = [i for i in longest_first if step < lengths[i]]
+        sizes.append(len(running))
+        sentences += running
+        positions += [step] * len(running)
+        mirrored += [lengths[i] - 1 - step for i in running]
     packing = pack(lengths)
-    assert packing.order.tolist() == order
-    assert (
-        list(zip(packing.sentences.tolist(), packing.positions.tolist(), strict=True))
-        == rows
-    )
-    assert packing.sizes == [len(step) for step in steps]
-    turned = [rows[i] for i in packing.reversal]
-    assert turned == [
-        (sentence, lengths[sentence] - 1 - step) for sentence, step in rows
-    ]
+    assert packing.order.tolist() == longest_first
+    assert packing.sizes == sizes
+    assert packing.sentences.tolist() == sentences
+    assert packing.positions.tolist() == positions
+    assert [sentences[i] for i in packing.reversal] == sentences
+    assert [positions[i] for i in packing.reversal] == mirrored
 
 
 def test_the_given_state_is_not_changed() -> None:
-    lstm = Lstm(LstmOptions(5, 3, 1, cell_clip=0.4, proj_clip=0.4))
-    states = LstmState(torch.randn(2, 3), torch.randn(2, 5))
-    before = LstmState(*(values.clone() for values in states))
-    lstm.requires_grad_(False)(torch.randn(3, 3), [2, 1], states)
-    assert torch.equal(states.hidden, before.hidden)
-    assert torch.equal(states.cell, before.cell)
+    options = LstmOptions(
+        dim=5,
+        projection_dim=3,
+        n_layers=1,
+        cell_clip=0.4,
+        proj_clip=0.4,
+    )
+    lstm = Lstm(options).requires_grad_(False)
+    hidden = torch.randn(2, 3)
+    cell = torch.randn(2, 5)
+    hidden_before = hidden.clone()
+    cell_before = cell.clone()
+    inputs = torch.randn(3, 3)
+    lstm(inputs, [2, 1], LstmState(hidden, cell))
+    assert torch.equal(hidden, hidden_before)
+    assert torch.equal(cell, cell_before)

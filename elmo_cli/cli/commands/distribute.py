@@ -136,12 +136,14 @@ def distribute(
         from elmo_cli.options.shard import WHOLE
 
         shard = text_settings.parse_shard() or WHOLE
-        workers = _load_workers(engine, options_from(Resources, values))
+        resources = options_from(Resources, values)
+        workers = _load_workers(engine, resources)
     if should_stop():
         raise StoppedError("Stopped before the first part.")
     tokenizer = loading.load_tokenizer(text_settings, model_settings, inputs[0])
-    # A wrong model is an error before there is a folder.
+    # A wrong model, or a wrong precision, is an error before there is a folder.
     loading.find_files(model_settings)
+    _check_precision(engine, model_settings, resources)
     # Workers share the tokenizer by its full name, and each has its own device and part.
     settings = CorpusSettings(
         model=model_settings,
@@ -192,6 +194,21 @@ def _load_workers(engine: str, resources: Resources) -> "Workers | None":
 
     load_ray()  # Ray may be missing, which is an error before anything is read.
     return partial(embed_on_ray, resources=resources)
+
+
+def _check_precision(
+    engine: str, model_settings: ModelSettings, resources: Resources
+) -> None:
+    """Raise an error for a precision that the device lacks, as far as it is known here."""
+    from elmo_cli.inference.device import choose_device
+    from elmo_cli.inference.precision import compute_types
+
+    precision = model_settings.precision
+    if engine == "none":
+        compute_types(precision, choose_device(model_settings.device))
+    elif precision == "tf32" and not resources.gpus_per_worker:
+        # Workers without a GPU compute on a CPU, of which only they know if it has int8.
+        compute_types(precision, choose_device("cpu"))
 
 
 def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:

@@ -23,6 +23,7 @@ from elmo_cli.options.output import (
     OutputSettings,
     is_hdf5_name,
 )
+from elmo_cli.options.output_format import HDF5
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 
@@ -103,13 +104,13 @@ def embed(
     if old_name is not None:
         selection = replace(selection, layers=old_name)
         if not has_format:  # AllenNLP wrote HDF5 whatever the name was.
-            output_settings = replace(output_settings, file_format="hdf5")
+            output_settings = replace(output_settings, file_format=HDF5.name)
     text = open_text(input_file, text_settings, model_settings)
     plan = plan_file(
         text, output_file, selection, output_settings, state=model_settings.state
     )
     text.source.check()  # Loading the model can take a while.
-    is_hdf5 = plan.output_format.name == "hdf5"
+    is_hdf5 = plan.output_format.format is HDF5
     if is_hdf5 and not has_format and not is_hdf5_name(output_file):
         messages.say(
             f"Warning: {output_file} will be HDF5. Choose another format with --format."
