@@ -1,4 +1,7 @@
-"""A text file to an output file: read, embed, write, checkpoint. See docs/architecture.md."""
+"""A text file to an output file: read, embed, write, checkpoint.
+
+See docs/architecture.md.
+"""
 
 import logging
 import shutil
@@ -12,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import ignore, never
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import (
@@ -79,7 +82,7 @@ def embed_file(
     on_progress: Callable[[Summary], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Summary:
-    """Embed a file. A run that was interrupted resumes: see `ElmoEmbedder.embed_file`."""
+    """Embed a file, or resume an interrupted run; see `ElmoEmbedder.embed_file`."""
 
     def embed(file_run: FileRun) -> None:
         progress = file_run.embed()
@@ -112,17 +115,19 @@ def run_over_file(
     Args:
         engine: Model.
         plan: Plan of the run.
-        embed: Function that calls `FileRun.embed` and `FileRun.finish`. It is called once more if
-            a run starts over, because the unfinished output is of another input.
+        embed: Function that calls `FileRun.embed` and `FileRun.finish`. It is called
+            once more if a run starts over, because the unfinished output is of another
+            input.
         batch_size: Sentences per batch, of a carried state.
-        attributes: Further attributes of the output. A run resumes only if they are equal.
+        attributes: Further attributes of the output. A run resumes only if they are
+            equal.
         rows_type: Rows of Parquet that replace those of the plan.
         on_progress: Called after each window.
         should_stop: Called after each window.
     """
     check_not_read(plan.output, engine.files.paths)
     on_progress = on_progress or ignore
-    should_stop = should_stop or ignore
+    should_stop = should_stop or never
     for name, function in (("on_progress", on_progress), ("should_stop", should_stop)):
         check_type(name, function, Callable, "a function")  # type: ignore[arg-type]
     selection = plan.selection.for_model(engine.options.n_layers)
@@ -179,10 +184,11 @@ def run_over_file(
 
 
 def checkpoint_tokens(options: ModelOptions) -> int:
-    """Return the number of tokens between two checkpoints, about 10 seconds' work on two cores.
+    """Return the number of tokens between two checkpoints.
 
-    It is a multiple of the windows on a CPU and of the batches on a GPU. It depends on the model
-    alone, because checkpoints change the bytes of a file, and all machines write equal bytes.
+    That is about 10 seconds' work on two cores. It is a multiple of the windows on a
+    CPU and of the batches on a GPU. It depends on the model alone, because checkpoints
+    change the bytes of a file, and all machines write equal bytes.
     """
     return 2**27 // max(options.lstm.dim, 1024)
 
@@ -228,10 +234,12 @@ class FileRun:
 
         Args:
             keep: Function that gives what is embedded of each record.
-            select: Function that gives what is written of each embedded record. By default, all.
+            select: Function that gives what is written of each embedded record. By
+                default, all.
 
         Returns:
-            The progress at the end of the input. None if the output was complete already.
+            The progress at the end of the input. None if the output was complete
+            already.
         """
         plan = self.plan
         records = ShardReader(self.read.records, plan.shard or WHOLE, keep)
@@ -295,7 +303,8 @@ class FileRun:
                 self.n_empty += 1
         else:
             self._note_skipped(record, embedded.number, record.error)
-        # The packed layout keeps the row of a record without an id; elsewhere it has none.
+        # The packed layout keeps the row of a record without an id; elsewhere it has
+        # none.
         is_packed = self.plan.output_format.is_packed
         if record.id is not None or not self.read.has_ids or is_packed:
             self.writer.write(record, activations)
@@ -316,7 +325,7 @@ class FileRun:
         )
 
     def _resume(self, records: ShardReader) -> None:
-        """Read the records that an earlier run has written, if there are any, and its counts."""
+        """Read the records and the counts of an earlier run, if there was one."""
         writer = self.writer
         unit = self.plan.unit
         if not writer.run_state:
@@ -356,7 +365,7 @@ class FileRun:
         logger.info("Resumed after %s", self._last_record())
 
     def _check_complete(self, records: ShardReader, progress: Progress) -> None:
-        """Raise an error if the input goes on after the records of a complete output."""
+        """Raise an error if the input goes on after the end of a complete output."""
         following = next(records.read(), None)
         if following is not None or records.progress != progress:
             contents = "has no vectors"
@@ -387,11 +396,15 @@ class FileRun:
             checkpoint_tokens=checkpoint_tokens(engine.options),
             checkpoint_records=self.embedder.batch_size if is_carried else 1,
         )
-        if str(self.plan.output) == STANDARD_OUTPUT:
-            embedded = self.embedder.embed(rest, self.finite, self.read.is_ready)
-        else:
-            # Nobody waits for the lines of a file. Its windows, and its last bits, repeat.
-            embedded = self.embedder.embed(rest, self.finite)
+        # Nobody waits for the lines of a file. Without `is_ready`, its windows and its
+        # last bits are those of every run.
+        is_printed = str(self.plan.output) == STANDARD_OUTPUT
+        embedded = self.embedder.embed(
+            rest,
+            self.finite,
+            is_ready=self.read.is_ready if is_printed else None,
+            on_unfinished=self._report_unfinished,
+        )
         if select is not None:
             embedded = map(select, embedded)
         run(
@@ -408,6 +421,12 @@ class FileRun:
             self._log_size()
         self.has_progress = True
         self.on_progress(self.timed_summary())
+
+    def _report_unfinished(self) -> None:
+        """Report progress, or stop, within a record that takes several windows."""
+        self.on_progress(self.timed_summary())
+        if self.should_stop():
+            raise StoppedError
 
     def _outlook(self) -> str:
         """Return what the same command will do after a stop or an error."""

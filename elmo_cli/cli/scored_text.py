@@ -25,7 +25,7 @@ class OpenText(NamedTuple):
 
 
 @contextmanager
-def open_text(
+def open_scored_text(
     text: TextInput,
     model: "LanguageModel",
     *,

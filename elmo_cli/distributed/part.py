@@ -1,4 +1,7 @@
-"""One part, embedded by a worker that holds a model. Embedded twice, it is the same file."""
+"""One part, embedded by a worker that holds a model.
+
+A part that is embedded twice becomes the same file.
+"""
 
 import os
 import socket
@@ -91,8 +94,9 @@ def embed_part(
 ) -> PartResult:
     """Embed a part to its file, unless the file is complete.
 
-    An error of the part's own records is in the result; one that all parts would have is raised.
-    `on_tokens` is called after each window with the number of tokens written so far.
+    An error of the part's own records is in the result; one that all parts would have is
+    raised. `on_tokens` is called after each window with the number of tokens written so
+    far.
     """
     parts = Folder(folder)
     there = PartResult(number=part.number, worker=worker_name())
@@ -124,11 +128,14 @@ def embed_part(
             writer = open_writer(file, settings, part.path, column_types, attributes)
             with closing(writer):
                 sink = _PartSink(writer=writer, part=part, dtype=settings.dtype)
-                run(
-                    embedder.embed(records.read(), sink.finite),
-                    sink,
-                    on_window=lambda: on_tokens(sink.n_tokens),
+
+                def report() -> None:
+                    on_tokens(sink.n_tokens)
+
+                embedded = embedder.embed(
+                    records.read(), sink.finite, on_unfinished=report
                 )
+                run(embedded, sink, on_window=report)
                 if records.error is not None:
                     raise records.error
                 if records.progress.n_records != part.n_records:
@@ -158,7 +165,8 @@ def _check_weights(engine: Engine, key: PlanKey, worker: str) -> None:
     if engine.content_sha256 != expected:
         raise WeightsError(
             f"{engine.files.weights} on {worker}: not the weights of the plan (SHA-256 "
-            f"{expected[:12]}..., not {engine.content_sha256[:12]}...). Copy them there."
+            f"{expected[:12]}..., not {engine.content_sha256[:12]}...). "
+            "Copy them there."
         )
 
 

@@ -12,7 +12,7 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import flag
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.rows import print_rows
-from elmo_cli.cli.scored_text import open_text, score_options
+from elmo_cli.cli.scored_text import open_scored_text, score_options
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import options_from
@@ -87,7 +87,7 @@ def perplexity(
             n_tokens += len(scored.record.tokens)
             opened.show_rate(n_tokens)
 
-    with open_text(opened_text, model, reads_ids=per_sentence) as opened:
+    with open_scored_text(opened_text, model, reads_ids=per_sentence) as opened:
         columns = [*opened.columns, *SENTENCE_COLUMNS]
         printer = print_rows(row_format, columns, opened.read.example.columns)
         with printer if per_sentence else nullcontext() as rows:
