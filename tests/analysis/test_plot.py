@@ -262,9 +262,10 @@ def test_the_command_draws_its_list() -> None:
         mouse = random.normal(size=(5, 4))
         house = random.normal(size=(5, 4))
         write_matrices(name, {"mouse": mouse, "house": house})
-    command = ("change", "old.parquet", "new.parquet", "--plot", "c.svg")
+    command = ["change", "old.parquet", "new.parquet", "--plot", "c.svg"]
     result = elmo(*command)
-    assert (result.exit_code, result.stderr) == (0, "Wrote c.svg: 2 words\n")
+    assert result.exit_code == 0
+    assert result.stderr == "Wrote c.svg: 2 words\n"
     assert len(result.stdout.splitlines()) == 3
     assert_fails(
         elmo(*command), "c.svg: already exists. Use --overwrite to replace it."

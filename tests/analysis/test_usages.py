@@ -138,7 +138,8 @@ def all_vectors() -> NDArray[np.float32]:
     return np.array(vectors)
 
 
-def test_a_table_has_one_row_per_occurrence() -> None:
+@pytest.mark.parametrize("layers", ["top", "all", "2,0"])
+def test_a_table_has_one_row_per_occurrence(layers: str) -> None:
     expected = []
     for number, line in enumerate(TEXT.splitlines(), start=1):
         for position in POSITIONS[number - 1]:
@@ -152,11 +153,11 @@ def test_a_table_has_one_row_per_occurrence() -> None:
                 "sentence": line,
             }
             expected.append(row)
-    usages("text.txt", "u.parquet", layers="top")
-    rows = read_rows("u.parquet")
-    for row in rows:
-        row.pop("vector")
-    assert rows == expected
+    usages("text.txt", "u.parquet", layers=layers)
+    written = []
+    for row in read_rows("u.parquet"):
+        written.append({name: row[name] for name in expected[0]})
+    assert written == expected
 
 
 @pytest.mark.parametrize(
