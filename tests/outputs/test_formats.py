@@ -131,8 +131,17 @@ def text(folder: Path) -> Path:
 
 def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:
     text.write_text("The cat sat\n" * 500)
-    command = ["embed", "text", "-", *JSON_LINES, "--format", "jsonl", "-q"]
-    with start_elmo(*command, stdout=subprocess.PIPE) as run:
+    run = start_elmo(
+        "embed",
+        text,
+        "-",
+        "--format",
+        "jsonl",
+        "-q",
+        *JSON_LINES,
+        stdout=subprocess.PIPE,
+    )
+    with run:
         assert run.stdout is not None
         assert run.stderr is not None
         assert json.loads(run.stdout.readline())["index"] == 0
