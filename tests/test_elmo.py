@@ -439,7 +439,14 @@ def test_the_cache_changes_no_value(
     assert torch.equal(cached["mask"], expected["mask"])
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 50), (4, 3, 50), (4, 3, 1, 50)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1, 50),
+        (4, 3, 50),
+        (4, 3, 1, 50),
+    ],
+)
 def test_words_without_characters_equal_allennlps(
     golden: Golden, shape: tuple[int, ...]
 ) -> None:

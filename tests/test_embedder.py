@@ -158,7 +158,7 @@ def test_equal_sentences_of_a_window_are_computed_once(
 ) -> None:
     run = Mock(wraps=tiny.engine.encoder.run)
     monkeypatch.setattr(tiny.engine.encoder, "run", run)
-    activations = tiny.embed_batch([["a", "b"], ["c"], ["a", "b"], ["c"]])
+    activations = tiny.embed_batch([["a", "b"], ["c"]] * 2)
     computed = []
     for call in run.call_args_list:
         computed += call.args[0]
@@ -212,7 +212,14 @@ def test_a_sentence_without_tokens_has_empty_activations(state: InitialState) ->
 # Streams
 
 
-@pytest.mark.parametrize(("state", "window"), [("zero", 4), ("warm", 4), ("carry", 3)])
+@pytest.mark.parametrize(
+    ("state", "window"),
+    [
+        ("zero", 4),
+        ("warm", 4),
+        ("carry", 3),
+    ],
+)
 def test_a_stream_is_read_a_window_at_a_time(state: InitialState, window: int) -> None:
     # Two batches of 4 tokens, or one of 3 sentences: these are 4 and 3 sentences.
     read: list[int] = []
@@ -352,7 +359,11 @@ def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> 
 # Encoding of texts
 
 TEXTS = ["The bank, I'd say.", "", "A bank."]
-TOKENS = [["The", "bank", ",", "I", "'d", "say", "."], [], ["A", "bank", "."]]
+TOKENS = [
+    ["The", "bank", ",", "I", "'d", "say", "."],
+    [],
+    ["A", "bank", "."],
+]
 
 
 def test_a_text_is_the_mean_of_the_average_of_its_layers(tiny: ElmoEmbedder) -> None:

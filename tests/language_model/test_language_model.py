@@ -300,7 +300,13 @@ def test_each_token_is_replaced_as_a_gap_is_filled(
 def test_texts_do_not_depend_on_one_another(
     model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = [["the"], ["cat", GAP, "sat"], [], [GAP], ["the", "dog"]]
+    texts = [
+        ["the"],
+        ["cat", GAP, "sat"],
+        [],
+        [GAP],
+        ["the", "dog"],
+    ]
     together = predict_words(model, texts, top=8)
     monkeypatch.setattr(softmax, "LOGITS", 1)
     for text, prediction in zip(texts, together, strict=True):

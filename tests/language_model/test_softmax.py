@@ -230,7 +230,11 @@ BITS = math.log2(math.e)
 @each_kernel
 @given(
     n=st.integers(0, 40) | st.integers(500, 1100),
-    n_words=st.integers(1, 150) | st.integers(2040, 2060) | st.integers(4000, 6000),
+    n_words=st.one_of(
+        st.integers(1, 150),
+        st.integers(2040, 2060),
+        st.integers(4000, 6000),
+    ),
     dim=st.integers(1, 70) | st.integers(250, 260),
     seed=seeds,
     scale=st.sampled_from([0.1, 1, 30]),

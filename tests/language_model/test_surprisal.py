@@ -128,13 +128,15 @@ def test_sums_of_words_are_those_of_the_reference(
     for number, tokens in enumerate(words, start=1):
         row = dict(zip(["id", *columns], rows[number - 1], strict=True))
         end = start + len(tokens)
-        surprisals = [sum(forward[0, start:end]), sum(backward[0, start:end])]
+        of_forward = sum(forward[0, start:end])
+        of_backward = sum(backward[0, start:end])
         assert row[f"{unit}_number"] == number
         assert row[unit] == "".join(tokens)
         assert row["tokens"] == len(tokens)
-        assert_allclose(row["surprisal_forward"], surprisals[0], atol=2e-4)
-        assert_allclose(row["surprisal_backward"], surprisals[1], atol=2e-4)
-        assert_allclose(row["surprisal_average"], sum(surprisals) / 2, atol=2e-4)
+        average = (of_forward + of_backward) / 2
+        assert_allclose(row["surprisal_forward"], of_forward, atol=2e-4)
+        assert_allclose(row["surprisal_backward"], of_backward, atol=2e-4)
+        assert_allclose(row["surprisal_average"], average, atol=2e-4)
         # Each direction has the entropy of the prediction that meets the word first.
         assert_allclose(row["entropy_forward"], forward[1, start], atol=5e-5)
         assert_allclose(row["entropy_backward"], backward[1, end - 1], atol=5e-5)
