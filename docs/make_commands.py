@@ -1,39 +1,47 @@
-"""Write docs/commands.md from the help of every command and from docs/parts/command_examples.md.
+"""Write docs/commands.md from the help of every command and from the examples.
 
 python docs/make_commands.py            # write the page
 python docs/make_commands.py --check    # exit status 1 if the page is not up to date
 python docs/make_commands.py --run      # run the examples and write their output first
+
+The examples are in docs/parts/command_examples.md.
 """
 
 import html
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
+from typing import Final
 
 import click
 
 from elmo_cli.cli import COMMAND_GROUPS, COMMANDS, find_command, main
+from elmo_cli.cli.command import options_by_heading
+from elmo_cli.options.selection import NAMED_LAYERS
 
-DOCS = Path(__file__).parent
-PAGE = DOCS / "commands.md"
-EXAMPLES = DOCS / "parts" / "command_examples.md"
-BLOCK = re.compile(
-    r"^(?P<comment><!-- not run.*? -->\n)?```sh\n(?P<code>.*?)^```\n(?:\n```text\n.*?^```\n)?",
-    re.M | re.S,
+DOCS: Final = Path(__file__).parent
+PAGE: Final = DOCS / "commands.md"
+EXAMPLES: Final = DOCS / "parts" / "command_examples.md"
+BLOCK: Final = re.compile(
+    r"^(?P<comment><!-- not run.*? -->\n)?"
+    r"```sh\n(?P<code>.*?)^```\n"
+    r"(?:\n```text\n.*?^```\n)?",
+    re.MULTILINE | re.DOTALL,
 )
-OPTION = re.compile(
-    r"(?<![\w-])(--?[a-z][\w-]*"
-    r"(?: (?:all|average|carry|conllu|jsonl|none|packed|parquet|tokens|top|word)\b)?)"
+"""Example with the output after it, and the comment of one that is not run."""
+OPTION: Final = re.compile(
+    r"(?<![\w-])(?P<name>--?[a-z][\w-]*)(?: (?P<value>[a-z]\w*))?"
 )
-"""Option in a help text, with a value that may follow."""
-NOTE = re.compile(r"\s*\[((?:default:|required|[^\[\]]*x\b).*?)\](?=\s*(?:\[|$))")
+"""Option in a help text, with the word after it, which may be its value."""
+NOTE: Final = re.compile(
+    r"\s*\[((?:default:|required|[^\[\]]*x\b).*?)\](?=\s*(?:\[|$))"
+)
 """Default, range or `required` at the end of a help text."""
-INTRODUCTION = """\
+INTRODUCTION: Final = """\
 # Commands
 
 `elmo COMMAND --help` prints the same text. Each option is also a variable of the environment:
@@ -42,7 +50,7 @@ on the page [environment](environment.md).
 
 Data goes to standard output, everything else to standard error.
 """
-COMMENT = (
+COMMENT: Final = (
     "<!-- Made by `python docs/make_commands.py`: "
     "change the help or command_examples.md. -->\n\n"
 )
@@ -51,111 +59,151 @@ COMMENT = (
 def page() -> str:
     """Return the whole page in Markdown."""
     examples = read_examples()
-    sections = [COMMENT + INTRODUCTION, _index()]
-    sections += [_section(name, examples.get(name, "")) for name in COMMANDS]
-    sections.append(_options_section("## Options of elmo itself", main, "elmo"))
+    sections = [COMMENT + INTRODUCTION, table_of_commands()]
+    for name in COMMANDS:
+        sections.append(command_section(name, examples.get(name)))
+    options = options_tables(main, "elmo")
+    sections.append("\n\n".join(["## Options of elmo itself", *options]) + "\n")
     return "\n".join(sections)
 
 
 def read_examples() -> dict[str, str]:
     """Return the example of each command, with its output."""
-    parts = re.split(r"^## (.+)\n\n", EXAMPLES.read_text(encoding="utf-8"), flags=re.M)
-    texts = [re.sub(r"<!--.*?-->\n", "", text).strip() for text in parts[2::2]]
-    return dict(zip(parts[1::2], texts, strict=True))
+    content = EXAMPLES.read_text(encoding="utf-8")
+    _, *parts = re.split(r"^## (.+)\n\n", content, flags=re.MULTILINE)
+    examples = {}
+    for name, text in zip(parts[::2], parts[1::2], strict=True):
+        examples[name] = re.sub(r"<!--.*?-->\n", "", text).strip()
+    return examples
 
 
-def _index() -> str:
+def table_of_commands() -> str:
     """Return a table of the commands, group by group."""
     rows = ["| command | description |", "|---|---|"]
     for heading, commands in COMMAND_GROUPS.items():
         rows.append(f"| **{heading}** | |")
-        rows += [
-            f"| [`{name}`](#elmo-{name}) | {text} |" for name, text in commands.items()
-        ]
+        for name, text in commands.items():
+            rows.append(f"| [`{name}`](#elmo-{name}) | {text} |")
     return "\n".join(rows) + "\n"
 
 
-def _section(name: str, example: str) -> str:
+def command_section(name: str, example: str | None) -> str:
     """Return the section of a command: usage, an example, description, options."""
     command = find_command(name)
-    usage = _usage(command, f"elmo {name}")
-    summary, *rest = list(_paragraphs(command.help or ""))
-    shown = ["Example with its output:", example] if example else []
-    parts = [f"## elmo {name}", summary, usage, *shown, *rest]
-    return _options_section("\n\n".join(parts), command, f"elmo {name}")
-
-
-def _usage(command: click.Command, name: str) -> str:
-    pieces = command.collect_usage_pieces(click.Context(command, info_name=name))
-    return f"```text\n{' '.join([name, *pieces])}\n```"
-
-
-def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a help text in Markdown. Those with \\b keep their lines."""
-    for paragraph in re.split(r"\n\s*\n", cleandoc(text)):
-        lines = cleandoc(paragraph).splitlines()
-        if lines[0].strip() != "\b":
-            yield _prose(" ".join(line.strip() for line in lines))
-            continue
-        block = cleandoc("\n".join(lines[1:]))
-        if block.startswith("$ "):
-            block = "\n".join(line.removeprefix("$ ") for line in block.splitlines())
-            yield f"```sh\n{block}\n```"
-        else:
-            yield f"```text\n{block}\n```"
-
-
-def _options_section(beginning: str, command: click.Command, name: str) -> str:
-    """Return a section that ends with the options of a command, a table per heading."""
-    parts = [beginning]
-    ctx = click.Context(command, info_name=name, help_option_names=["-h", "--help"])
-    groups: dict[str, list[str]] = {}
-    for option in command.get_params(ctx):
-        record = option.get_help_record(ctx)
-        if record is not None and isinstance(option, click.Option):
-            heading = getattr(option, "heading", "Other options")
-            groups.setdefault(heading, []).append(_row(name, option, *record))
-    if "Other options" in groups:
-        groups["Other options"] = groups.pop("Other options")
-    for heading, rows in groups.items():
-        parts.append("\n".join([f"| {heading} | description |", "|---|---|", *rows]))
+    full_name = f"elmo {name}"
+    ctx = click.Context(command, info_name=full_name)
+    usage = " ".join([full_name, *command.collect_usage_pieces(ctx)])
+    summary, *description = paragraphs(command.help or "")
+    parts = [f"## {full_name}", summary, f"```text\n{usage}\n```"]
+    if example is not None:
+        parts += ["Example with its output:", example]
+    parts += description
+    parts += options_tables(command, full_name)
     return "\n\n".join(parts) + "\n"
 
 
-def _row(command: str, option: click.Option, names: str, text: str) -> str:
+def paragraphs(text: str) -> list[str]:
+    r"""Return the paragraphs of a help text in Markdown. Those with \b keep their lines."""
+    found = []
+    for paragraph in re.split(r"\n\s*\n", cleandoc(text)):
+        lines = cleandoc(paragraph).splitlines()
+        if lines[0].strip() != "\b":
+            found.append(prose(" ".join(line.strip() for line in lines)))
+            continue
+        block = cleandoc("\n".join(lines[1:]))
+        if block.startswith("$ "):
+            code = re.sub(r"^\$ ", "", block, flags=re.MULTILINE)
+            found.append(f"```sh\n{code}\n```")
+        else:
+            found.append(f"```text\n{block}\n```")
+    return found
+
+
+def options_tables(command: click.Command, full_name: str) -> list[str]:
+    """Return the tables of the options of a command, one per heading."""
+    help_names = ["-h", "--help"]
+    ctx = click.Context(command, info_name=full_name, help_option_names=help_names)
+    tables = []
+    for heading, options in options_by_heading(command, ctx).items():
+        rows = [f"| {heading} | description |", "|---|---|"]
+        for option in options:
+            rows.append(option_row(full_name, option, ctx))
+        tables.append("\n".join(rows))
+    return tables
+
+
+def option_row(full_name: str, option: click.Option, ctx: click.Context) -> str:
     """Return the row of an option. Its name is a link to itself, to be copied."""
+    record = option.get_help_record(ctx)
+    assert record is not None, option.name  # Only a hidden option has none.
+    names, text = record
     values = ""
     if isinstance(option.type, click.Choice) and names.endswith("]"):
         names, _, listed = names.rpartition(" [")
-        values = " · ".join(f"`{value}`" for value in listed[:-1].split("|")) + ". "
-    anchor = f"{command} {max(option.opts, key=_is_long).lstrip('-')}".replace(" ", "-")
-    parts = re.split(r"(, | )", html.escape(names).replace("|", "&#124;"))
-    shown = "".join(
-        part if part in (", ", " ") else f"<code>{part}</code>" for part in parts
-    )
+        choices = [f"`{choice}`" for choice in listed.removesuffix("]").split("|")]
+        values = " · ".join(choices) + ". "
+    shown = ""
+    for part in re.split(r"(, | )", html.escape(names).replace("|", "&#124;")):
+        shown += part if part in (", ", " ") else f"<code>{part}</code>"
+    anchor = f"{full_name} {long_name(option).lstrip('-')}".replace(" ", "-")
     link = f'<a id="{anchor}" href="#{anchor}">{shown}</a>'
-    return f"| {link} | {values}{_prose(text)} |"
+    return f"| {link} | {values}{prose(text)} |"
 
 
-def _is_long(name: str) -> bool:
-    return name.startswith("--")
+def long_name(option: click.Option) -> str:
+    """Return the first name of an option that begins with two dashes, if it has one."""
+    for name in option.opts:
+        if name.startswith("--"):
+            return name
+    return option.opts[0]
 
 
-def _prose(text: str) -> str:
-    """Return text in Markdown: nothing but backticks, options and defaults has a form."""
+def prose(text: str) -> str:
+    """Return text in Markdown: backticks, options and defaults have a form, no more."""
     text, *notes = NOTE.split(text)
-    parts = re.split(r"(`[^`]*`)", text)
-    parts[::2] = [OPTION.sub(r"`\1`", _escaped(part)) for part in parts[::2]]
+    shown = ""
+    for part in re.split(r"(`[^`]*`)", text):
+        shown += part if part.startswith("`") else mark_options(escape(part))
     if not notes:
-        return "".join(parts)
-    note = _escaped(
-        "; ".join(notes[::2]).replace("x>=", "at least ").replace("x>", "above ")
-    )
-    note = OPTION.sub(r"`\1`", note[0].upper() + note[1:])
-    return f"{''.join(parts)} *{note}.*"
+        return shown
+    # The parts between the notes are empty.
+    note = "; ".join(notes[::2])
+    note = escape(note.replace("x>=", "at least ").replace("x>", "above "))
+    note = mark_options(note[0].upper() + note[1:])
+    return f"{shown} *{note}.*"
 
 
-def _escaped(text: str) -> str:
+def mark_options(text: str) -> str:
+    """Put backticks around options, each with a value that follows."""
+
+    def mark(match: re.Match[str]) -> str:
+        name = match["name"]
+        value = match["value"]
+        if value is None:
+            return f"`{name}`"
+        if value in OPTION_VALUES.get(name, []):
+            return f"`{name} {value}`"
+        return f"`{name}` {value}"
+
+    return OPTION.sub(mark, text)
+
+
+def option_values() -> dict[str, list[str]]:
+    """Return the values that a help may name with an option, by its name."""
+    values: dict[str, list[str]] = {"--layers": [*NAMED_LAYERS]}
+    for command in COMMANDS:
+        for option in find_command(command).params:
+            if isinstance(option.type, click.Choice):
+                for name in option.opts:
+                    values.setdefault(name, []).extend(option.type.choices)
+    return values
+
+
+OPTION_VALUES: Final = option_values()
+
+
+def escape(text: str) -> str:
+    """Escape what has a meaning in Markdown and in its tables."""
     text = re.sub(r"([*\[\]]|(?<!\w)_|_(?!\w))", r"\\\1", text)
     return text.replace("|", "&#124;").replace("<", "&lt;")
 
@@ -165,19 +213,25 @@ def run_examples() -> str:
     with TemporaryDirectory() as folder:
         copytree(DOCS.parent / "examples", Path(folder, "examples"))
         beginning = (
-            f'set -e -o pipefail; elmo() {{ "{sys.executable}" -m elmo_cli "$@"; }}\n'
+            "set -e -o pipefail\n"
+            f'elmo() {{ "{sys.executable}" -m elmo_cli "$@"; }}\n'
+            f'python() {{ "{sys.executable}" "$@"; }}\n'
         )
-        beginning += f'python() {{ "{sys.executable}" "$@"; }}\n'
 
         def run(match: re.Match[str]) -> str:
-            if match["comment"]:
+            if match["comment"] is not None:
                 return match[0]
-            shell = ["bash", "-c", beginning + match["code"]]
-            printed = subprocess.run(
-                shell, cwd=folder, check=True, stdout=subprocess.PIPE, encoding="utf-8"
-            ).stdout
-            shown = f"\n```text\n{printed}```\n" if printed else ""
-            return f"```sh\n{match['code']}```\n{shown}"
+            finished = subprocess.run(
+                ["bash", "-c", beginning + match["code"]],
+                cwd=folder,
+                check=True,
+                stdout=subprocess.PIPE,
+                encoding="utf-8",
+            )
+            shown = f"```sh\n{match['code']}```\n"
+            if finished.stdout:
+                shown += f"\n```text\n{finished.stdout}```\n"
+            return shown
 
         return BLOCK.sub(run, EXAMPLES.read_text(encoding="utf-8"))
 

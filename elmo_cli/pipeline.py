@@ -1,7 +1,7 @@
-"""The one loop of a run: records -> sentences -> windows -> activations -> a sink.
+"""From records to a sink: split into sentences, embed, join, write.
 
-`per_item` computes the parts of many items as one stream. `RecordEmbedder` embeds records with it,
-and `run` writes them to a sink.
+`per_item` computes the parts of many items as one stream. `RecordEmbedder` embeds
+records with it, and `run` writes them to a sink.
 """
 
 from collections import deque
@@ -42,9 +42,9 @@ def per_item(
 
         for text, scores in per_item(texts, split_sentences, score_sentences): ...
 
-    `parts_of` gives at least one part of an item. `compute` takes the parts of all items as one
-    stream, and gives one result per part, in their order. An item comes out as soon as its parts
-    are computed, and no result is held after that.
+    `parts_of` gives at least one part of an item. `compute` takes the parts of all
+    items as one stream, and gives one result per part, in their order. An item comes
+    out as soon as its parts are computed, and no result is held after that.
     """
     waiting: deque[tuple[_Item, int]] = deque()  # items with their number of parts
 
@@ -62,7 +62,8 @@ def per_item(
         item, n_parts = waiting.popleft()
         return item, [first, *islice(results, n_parts - 1)]
 
-    # A loop would hold the last results while the next ones are computed.
+    # `map` takes the first result of an item, and `with_item` the others. A loop would
+    # hold the last results while the next ones are computed.
     return map(with_item, results)
 
 
@@ -78,14 +79,14 @@ class EmbeddedRecord(NamedTuple):
     activations: Array
     """(L, T, W), or without the axes that the selection removes."""
     ends_window: bool
-    """True if no other record was computed together with its last sentence and comes later."""
+    """True if a window ended with one of its sentences."""
     checkpoint: Progress | None
-    """Progress in the input, if a checkpoint follows the record. It ends a window then."""
+    """Progress in the input, if a checkpoint follows the record. It ends a window."""
 
 
 class _Sentence(NamedTuple):
     tokens: Sentence
-    ends: ReadRecord | None
+    completes: ReadRecord | None
     """The record, if this is its last sentence."""
 
 
@@ -117,27 +118,43 @@ class RecordEmbedder:
         self,
         records: Iterable[ReadRecord],
         finite: FiniteCheck | None = None,
-        is_ready: Callable[[], bool] = lambda: True,
+        is_ready: Callable[[], bool] | None = None,
+        on_unfinished: Callable[[], object] = ignore,
     ) -> Iterator[EmbeddedRecord]:
         """Yield embedded records in their order, as soon as they are computed.
 
-        Sentences are computed together in windows. A window ends early at a checkpoint, and where
-        `is_ready` says that the next record is not there yet. With `finite`, activations may have
-        its data type, and it notes the batches that are finite.
+        Sentences are computed together in windows.
+
+        Args:
+            records: Records, as they are read.
+            finite: Check of the activations. They may have its data type, and it notes
+                the batches that are finite.
+            is_ready: Function that returns False if the next record is not there yet. A
+                window ends early then, and at a checkpoint. By default, all are there.
+            on_unfinished: Called after a window that ends within a record, when all
+                records before it have been taken. It may raise an error to stop.
         """
-        compute = partial(self._compute, finite=finite, is_ready=is_ready)
+        compute = partial(
+            self._compute,
+            finite=finite,
+            is_ready=is_ready,
+            on_unfinished=on_unfinished,
+        )
         return starmap(self._join, per_item(records, _sentences_of, compute))
 
     def _compute(
         self,
         sentences: Iterator[_Sentence],
         finite: FiniteCheck | None,
-        is_ready: Callable[[], bool],
+        is_ready: Callable[[], bool] | None,
+        on_unfinished: Callable[[], object],
     ) -> Iterator[_Computed]:
         def ends_window(sentence: _Sentence) -> bool:
-            if sentence.ends is None:
+            if sentence.completes is None:
                 return False
-            return sentence.ends.checkpoint is not None or not is_ready()
+            if sentence.completes.checkpoint is not None:
+                return True
+            return is_ready is not None and not is_ready()
 
         selection = self.selection
         if self._pools_later:
@@ -154,6 +171,8 @@ class RecordEmbedder:
         ):
             are_last = [False] * (len(window) - 1) + [True]
             yield from map(_Computed, results, are_last)
+            if window[-1].completes is None:
+                on_unfinished()
 
     def _join(self, read: ReadRecord, computed: list[_Computed]) -> EmbeddedRecord:
         record = read.record
@@ -193,8 +212,8 @@ class RecordEmbedder:
 def _sentences_of(read: ReadRecord) -> Iterator[_Sentence]:
     *others, last = read.record.split()
     for tokens in others:
-        yield _Sentence(tokens, ends=None)
-    yield _Sentence(last, ends=read)
+        yield _Sentence(tokens, completes=None)
+    yield _Sentence(last, completes=read)
 
 
 class Sink(Protocol):
@@ -216,8 +235,9 @@ def run(
 ) -> None:
     """Write records to a sink, as they are computed.
 
-    `on_window` is called after each window, and so is `should_stop`: a `StoppedError` is raised if
-    it returns True.
+    `on_window` is called after each record with one of whose sentences a window ended,
+    and so is `should_stop`: a `StoppedError` is raised if it returns True.
+    `RecordEmbedder.embed` reports a window before its record is complete.
     """
     for embedded in records:
         sink.write(embedded)

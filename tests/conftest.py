@@ -24,7 +24,6 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors.exceptions import option_names
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.load import load_bilm
@@ -212,13 +211,6 @@ def golden_models_are_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("elmo_cli.engine.load_bilm", load)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def messages_name_options() -> Iterator[None]:
-    """Show messages as they are written, with options. `test_errors.py` tests arguments."""
-    with option_names():
         yield
 
 

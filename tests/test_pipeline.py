@@ -1,12 +1,23 @@
-"""Tests of the stream that computes many items."""
+"""Tests of the stream that computes many items, and of a run over records."""
 
 import gc
+import json
 import weakref
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
+from elmo_cli.distributed.plan import CorpusSettings, open_plan
+from elmo_cli.distributed.workers import run_parts
+from elmo_cli.embed_file import Summary
+from elmo_cli.errors.exceptions import StoppedError
+from elmo_cli.files.folder import Folder
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.text import TextSettings
 from elmo_cli.pipeline import per_item
+from tests.support.commands import TINY
+from tests.support.runs import embed, stop_after
 
 
 def lengths(words: Iterable[str]) -> Iterator[int]:
@@ -83,3 +94,53 @@ def test_per_item_holds_no_results_while_it_computes_the_next_ones() -> None:
 def test_per_item_refuses_an_item_without_parts() -> None:
     with pytest.raises(ValueError, match="no parts"):
         list(per_item([""], str.split, lengths))
+
+
+@pytest.fixture
+def long_record(folder: Path) -> Path:
+    """Write a table whose second record has many sentences, into the current folder."""
+    texts = ["A bank lends.", "Birds sing by the river. " * 100, "The end."]
+    path = folder / "texts.jsonl"
+    path.write_text("".join(f"{json.dumps({'text': text})}\n" for text in texts))
+    return path
+
+
+def test_embed_reports_progress_and_stops_within_a_long_record(
+    long_record: Path,
+) -> None:
+    progress: list[Summary] = []
+    embed(
+        long_record,
+        "whole.hdf5",
+        split_sentences=True,
+        on_progress=progress.append,
+    )
+    assert len([each for each in progress if each.n_sentences == 1]) > 10
+
+    with pytest.raises(StoppedError, match=r"^Stopped after record 1\."):
+        embed(
+            long_record,
+            "stopped.hdf5",
+            split_sentences=True,
+            should_stop=stop_after(3),
+        )
+
+
+def test_distribute_stops_within_a_long_record(long_record: Path) -> None:
+    settings = CorpusSettings(
+        model=ModelSettings(model=str(TINY), batch_tokens=8),
+        text=TextSettings(split_sentences=True),
+    )
+    parts = Folder("out")
+    plan = open_plan(parts, (str(long_record),), settings)
+    n_tokens: list[int] = []
+    with pytest.raises(StoppedError, match=r"^Stopped after 0 of 1 part, "):
+        run_parts(
+            parts,
+            plan,
+            settings,
+            on_progress=lambda counts: n_tokens.append(counts.n_tokens_at_work),
+            should_stop=stop_after(3),
+        )
+    assert len(n_tokens) == 3
+    assert len(set(n_tokens)) == 1

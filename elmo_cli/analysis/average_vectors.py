@@ -84,9 +84,9 @@ def write_average_vectors(
         output: As in `write_token_vectors`.
         words_file: Path of the words, one per line, that get a vector, in this order.
             None is all words, the most frequent first.
-        settings: Options for reading the corpus, in place of the next keywords.
-        input_format, language, split_sentences, delimiter, quotes, text_column,
-            word_column, id_column, paragraphs: As in `ElmoEmbedder.embed_file`.
+        settings: Options for reading the corpus, in place of the following ones.
+        input_format: This and the following options, up to `paragraphs`, are as in
+            `ElmoEmbedder.embed_file`.
         tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is `moses` for a
             table and `whitespace` for other inputs.
         averaging: Occurrences and layers. None is all occurrences, and all layers but

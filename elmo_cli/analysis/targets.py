@@ -21,13 +21,17 @@ from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import normalize
 
 WORDS: Final = "words"
-"""Attribute of a file with the target word of each form, as JSON. Files of all tokens lack it. It
-is also an attribute of a record, with the target word at each position, if not by its form."""
+"""Attribute of a file with the target word of each form, as JSON.
+
+Files of all tokens lack it. A record has an attribute of this name too, with the target
+word at each position, if the forms do not tell it.
+"""
 POSITIONS: Final = "positions"
 """Attribute of a record with the positions of its target words, separated by commas."""
 
 # Columns of a table of target words, as `elmo usages` writes them.
-_WORD, _FORM = "word", "form"
+_WORD: Final = "word"
+_FORM: Final = "form"
 
 
 def read_targets(
@@ -35,8 +39,9 @@ def read_targets(
 ) -> dict[str, str]:
     """Read a file of target words.
 
-    A line has a word, or a word and its forms separated by commas: `lemma,form,form`. A table has
-    a column of words, and optionally a column `form` with one form of the word per row.
+    A line has a word, or a word and its forms separated by commas: `lemma,form,form`. A
+    table has a column of words, and optionally a column `form` with one form of the word
+    per row.
 
     Args:
         path: Path of the file. CSV and TSV without a header `word` are read as lines.
@@ -111,20 +116,26 @@ def _targets_of_rows(
 
 
 def check_words(words: object) -> None:
-    """Raise an `InputError` unless an argument maps forms to words, as `read_targets` does."""
+    """Raise an `InputError` unless an argument maps forms to words."""
     expected = "a dict from each form to its word, such as {'banks': 'bank'}"
     check_type("words", words, Mapping, expected)
 
 
 def target_positions(record: Record) -> list[int]:
-    """Return the positions of the target words of a record, or all positions without targets."""
+    """Return the positions of the target words of a record.
+
+    A record of a file of all tokens has all positions.
+    """
     text = record.attributes.get(POSITIONS)
     if text is None:
         return list(range(len(record.tokens)))
-    if not record.tokens:  # The record was skipped.
+    if not record.tokens:
+        # The record was skipped.
         return []
-    positions = [int(part) if part.isdecimal() else -1 for part in str(text).split(",")]
-    if not all(0 <= position < len(record.tokens) for position in positions):
+    parts = str(text).split(",")
+    are_numbers = all(part.isdecimal() for part in parts)
+    positions = [int(part) for part in parts] if are_numbers else []
+    if not positions or max(positions) >= len(record.tokens):
         expected = f"positions of {counted(len(record.tokens), 'token')}"
         raise InputError(
             f"the file is damaged: expected {expected}, found {shown(text)!r}"
@@ -135,7 +146,10 @@ def target_positions(record: Record) -> list[int]:
 def target_words(
     record: Record, positions: Sequence[int], forms: Mapping[str, str]
 ) -> list[str]:
-    """Return the target word at each position of a record. A token that is no form is its own."""
+    """Return the target word at each position of a record.
+
+    A token that is not a form of a target word is its own target word.
+    """
     tokens = [record.tokens[position] for position in positions]
     stored = record.attributes.get(WORDS)
     if not forms and stored is None:
@@ -152,15 +166,23 @@ def target_words(
 
 
 class TargetFinder:
-    """Finder of target words in tokens or lemmas. It counts the texts in another case."""
+    """Finder of target words in tokens or lemmas.
+
+    It counts the texts in another case.
+    """
 
     def __init__(self, words: Mapping[str, str], *, ignore_case: bool = False) -> None:
-        """Find the words of these forms."""
+        """Find the words of these forms.
+
+        With `ignore_case`, an `InputError` is raised for a form of two words.
+        """
         self._folded = {form.casefold(): word for form, word in words.items()}
         self._words = self._folded if ignore_case else words
         self._ignore_case = ignore_case
         self.other_case: Counter[str] = Counter()
-        for form, word in words.items() if ignore_case else ():
+        if not ignore_case:
+            return
+        for form, word in words.items():
             other = self._folded[form.casefold()]
             if other != word:
                 raise InputError(

@@ -1,8 +1,8 @@
 """`elmo usages`: the vectors of the occurrences of target words in a text.
 
-Only sentences with a target word are computed, and only the vectors of target words are written:
-in Parquet, a table with one row per occurrence, in the order of the text; or in HDF5, with one
-record per sentence. docs/change.md describes the columns.
+Only sentences with a target word are computed, and only the vectors of target words are
+written: in Parquet, a table with one row per occurrence, in the order of the text; or in
+HDF5, with one record per sentence. docs/change.md describes the columns.
 """
 
 import json
@@ -65,7 +65,10 @@ def plan_usages(
     state: InitialState | None = None,
     match: str = "form",
 ) -> FilePlan:
-    """Plan a run over a text, before a model is loaded; `state` is None if it is not known."""
+    """Plan a run over a text, before a model is loaded.
+
+    `state` is the initial state, or None if it is not known yet.
+    """
     if str(output) == STANDARD_OUTPUT:
         problem = "target words cannot go to standard output"
         raise SettingsError(f"{problem}. Name a file with .parquet or .hdf5.")
@@ -114,12 +117,17 @@ def embed_usages(
     match: str = "form",
     ignore_case: bool = False,
 ) -> Usages:
-    """Embed the occurrences of target words, each given by form, into the output of a plan."""
+    """Embed the occurrences of target words into the output of a plan.
+
+    `words` gives the target word of each form.
+    """
     counts = Counter[str]()
 
-    def embed(file_run: FileRun) -> None:
+    def embed_targets(file_run: FileRun) -> None:
         search = _Search(words, match=match, ignore_case=ignore_case)
-        progress = file_run.embed(keep=search.keep_targets, select=select_targets)
+        progress = file_run.embed_rest_of_input(
+            keep=search.keep_targets, select=select_targets
+        )
         counts.clear()
         counts.update(search.counts)
         if progress is None:
@@ -146,7 +154,7 @@ def embed_usages(
     summary = run_over_file(
         engine,
         plan,
-        embed,
+        embed_targets,
         attributes=attributes,
         rows_type=UsageRows,
         on_progress=on_progress,
@@ -168,7 +176,10 @@ class _Search:
         self._stores_words = self._by_lemma or ignore_case
 
     def keep_targets(self, record: Record) -> Record:
-        """Return a record with the positions of its target words. Without any, it is blank."""
+        """Return a record with the positions of its target words.
+
+        Without any, it is blank, so that it is not computed.
+        """
         found = self.finder.find(record.lemmas if self._by_lemma else record.tokens)
         if not found:
             return record._replace(text="", tokens=[])
@@ -182,7 +193,10 @@ class _Search:
 
 
 def select_targets(embedded: EmbeddedRecord) -> EmbeddedRecord:
-    """Return a record with the activations of its target words alone: (L, n, W) or (n, W)."""
+    """Return a record with the activations of its target words alone.
+
+    Their shape is (L, n, W) or (n, W).
+    """
     record = embedded.record
     if record.error is not None:
         return embedded
@@ -193,11 +207,11 @@ def select_targets(embedded: EmbeddedRecord) -> EmbeddedRecord:
 class UsageRows(TokenRows):
     """One row per occurrence of a target word."""
 
-    def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
+    def __init__(self, settings: OutputSettings, attributes: Attributes) -> None:
         others = {
             name: value for name, value in attributes.items() if name != targets.WORDS
         }
-        super().__init__(output_format, others)
+        super().__init__(settings, others)
         self._words: dict[str, str] = json.loads(attributes[targets.WORDS])
 
     def positions(self, record: Record) -> Sequence[int]:
@@ -250,8 +264,7 @@ def write_occurrences(
         output: Parquet (.parquet) or HDF5. The file appears when it is complete.
         words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
         layers: As in `ElmoEmbedder.embed_sentences`.
-        input_format, tokenizer, language, split_sentences, shard, skip_errors, delimiter,
-            quotes, text_column, word_column, id_column, paragraphs, keep_columns: As in
+        input_format: This and the following options, up to `keep_columns`, are as in
             `ElmoEmbedder.embed_file`.
         match: `form` compares the words with the tokens, and `lemma` with the lemmas of
             CoNLL-U.

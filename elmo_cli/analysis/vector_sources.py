@@ -1,7 +1,7 @@
 """Open files with the vectors of words in their sentences.
 
-They are HDF5 files or folders of parts, with the vectors of all tokens, of target words or of
-sentences; or tables of `elmo usages` in Parquet, with one target word per row.
+They are HDF5 files or folders of parts, with the vectors of all tokens, of target words
+or of sentences; or tables of `elmo usages` in Parquet, with one target word per row.
 """
 
 import json
@@ -68,7 +68,10 @@ class Vectors(NamedTuple):
     positions: Sequence[int]
     """Positions of the tokens that have a vector: of all tokens, or of target words."""
     words: Sequence[str]
-    """Target word at each position. A token that is no form of a target word is its own."""
+    """Target word at each position.
+
+    A token that is not a form of a target word is its own target word.
+    """
     vectors: Array
     """float, shape (n, W), or (1, W) if all tokens are pooled."""
 
@@ -97,20 +100,22 @@ class VectorSource:
 
     paths: list[Path | str]
     attributes: dict[str, Any]
-    """Attributes that record how the file was made. A table that another program wrote has none."""
+    """Attributes that record how the file was made.
+
+    A table that another program wrote has none.
+    """
     has_targets: bool
     """False for a file with the vectors of all tokens."""
     forms: dict[str, str]
-    """Target word of each form: of the attributes, and of the records that were read so far."""
+    """Target word of each form: of the attributes, and of the records read so far."""
     stored_layers: str | None
-    """Selection of layers that the file was written with, or None if it is not recorded."""
+    """Selection of layers that the file was written with. None if it is not recorded."""
     layer_numbers: list[int]
     """Numbers of the layers on the axis of layers. Empty without such an axis."""
     stored_records: Callable[[], Iterator[StoredRecord]]
     """Function that reads the file from its start."""
     origin: Callable[[int], tuple[Path | str, int]]
-    """Function that gives the file of a record, by its number, and its number in the input from 0.
-    """
+    """Function from a record's number to its file and its number in the input, from 0."""
     close: Callable[[], object] = ignore
     """Function that closes the file."""
 
@@ -126,10 +131,10 @@ class VectorSource:
     def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
         """Yield the records that have tokens, in the order of the file.
 
-        In AllenNLP's layout, only the last of equal sentences has its text, so that the others are
-        skipped. `layers` are numbers separated by commas, of which the mean is taken. By default
-        they are all layers except the token layer, which finds words of similar spelling first,
-        unless the file has no other layer.
+        In AllenNLP's layout, only the last of equal sentences has its text, so the others
+        are skipped. `layers` are numbers separated by commas, of which the mean is taken.
+        By default they are all layers except the token layer, which finds words of
+        similar spelling first, unless the file has no other layer.
         """
         rows = self.layer_rows(layers)
         for stored in self.stored_records():
@@ -147,7 +152,10 @@ class VectorSource:
             )
 
     def layer_rows(self, layers: Layers | None = None) -> list[int] | None:
-        """Return the indices of the layers whose mean is taken; None without an axis of layers."""
+        """Return the indices of the layers whose mean is taken.
+
+        Without an axis of layers, return None.
+        """
         stored = self.layer_numbers
         name = self.stored_layers
         if not stored:
@@ -164,10 +172,16 @@ class VectorSource:
         return [stored.index(number) for number in chosen]
 
     def has_token_layer(self, layers: Layers | None = None) -> bool:
-        """Return whether the vectors contain the token layer, which depends on spelling only."""
+        """Return whether the vectors contain the token layer, which depends on spelling.
+
+        Raises:
+            SettingsError: The file lacks the layers.
+        """
         if self.stored_layers is not None:
-            self.layer_rows(layers)  # Raise an error for layers that are missing.
-        if layers is None and len(self.layer_numbers) > 1:  # The mean excludes it.
+            # This raises an error for layers that are missing.
+            self.layer_rows(layers)
+        if layers is None and len(self.layer_numbers) > 1:
+            # The mean excludes it.
             return False
         if layers is not None and self.layer_numbers:
             return 0 in (parse_layers(layers, self.layer_numbers) or ())
@@ -186,7 +200,10 @@ class VectorSource:
 
 
 def mean_of(values: Array, rows: list[int] | None) -> Array:
-    """Return the mean of some layers of (L, T, W) or (L, W). With None, return the values."""
+    """Return the mean of some layers of (L, T, W) or (L, W).
+
+    Without `rows`, there is no axis of layers, and the values are returned.
+    """
     if rows is None:
         return values
     if len(rows) == 1:
@@ -208,8 +225,8 @@ def is_table(path: str | Path) -> bool:
             if not os.path.exists(path):
                 raise missing_file(path, InputError)
             raise InputError(
-                f"{path}: expected Parquet or HDF5 of target words, found {format_name}. "
-                'See "Vectors of other programs" in docs/change.md.'
+                f"{path}: expected Parquet or HDF5 of target words, found "
+                f'{format_name}. See "Vectors of other programs" in docs/change.md.'
             )
     return name.endswith(".parquet")
 
@@ -217,8 +234,8 @@ def is_table(path: str | Path) -> bool:
 def activations_source(activations: Activations) -> VectorSource:
     """Return the source of open activations.
 
-    They have one vector per token, per target word or per sentence. HDF5 without attributes counts
-    as AllenNLP's with all layers.
+    They have one vector per token, per target word or per sentence. HDF5 without
+    attributes counts as AllenNLP's with all layers.
     """
     attributes = activations.attributes
     path = activations.paths[0]
@@ -273,15 +290,21 @@ def _stored_activations(
             raise InputError(f"{line}: {error}") from None
         n_vectors = 1 if is_pooled else values.shape[-2]
         if len(positions) == n_vectors:
-            yield StoredRecord(number, record, positions, words, values)
+            yield StoredRecord(
+                number=number,
+                record=record,
+                positions=positions,
+                words=words,
+                values=values,
+            )
         elif record.tokens:
             numbers = f"{len(positions):,} tokens, but {n_vectors:,} vectors"
             raise InputError(f"{line}: the sentence has {numbers}")
         elif n_vectors and not activations.has_sentences:
             raise InputError(
                 Message(
-                    "{path}: the file does not contain the tokens, as for FASTA or after "
-                    "{--forget-sentences}",
+                    "{path}: the file does not contain the tokens, as for FASTA or "
+                    "after {--forget-sentences}",
                     path=path,
                 )
             )
@@ -324,7 +347,7 @@ def _open_parquet(path: str | Path) -> Any:
 
 @contextmanager
 def _damage_as_input_error(path: str | Path) -> Iterator[None]:
-    """Turn errors of pyarrow for a damaged file, or one that is none, into an `InputError`."""
+    """Turn the errors of pyarrow for a file that it cannot read into an `InputError`."""
     try:
         yield
     except FileNotFoundError:
@@ -381,7 +404,8 @@ def _stored_rows(path: str | Path, head: _TableHead) -> Iterator[StoredRecord]:
             texts = batch.select(
                 [name for name in batch.schema.names if name in names]
             ).to_pylist()
-            # Lists of any size are accepted, because other programs may have written a file.
+            # Lists of any size are accepted, because other programs may have written a
+            # file.
             flat = [batch.column(name).flatten() for name in head.vector_columns]
             layers = [values.to_numpy().reshape(len(texts), -1) for values in flat]
             vectors = np.stack(layers, axis=1)  # (n, L, W)

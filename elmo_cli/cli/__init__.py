@@ -20,7 +20,7 @@ from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import messages
 from elmo_cli.cli.streams import prepare_streams
-from elmo_cli.errors.exceptions import ElmoError, StoppedError, option_names
+from elmo_cli.errors.exceptions import ElmoError, StoppedError
 from elmo_cli.errors.wording import first_line
 from elmo_cli.version import __version__
 
@@ -79,12 +79,13 @@ _ERRORS_OF_STREAMS: Final = (
 class ElmoGroup(click.Group):
     """Group of commands that shows each `ElmoError` as one line."""
 
-    @option_names()
     def main(self, *args: Any, **settings: Any) -> Any:
         """Read the command line and run a command."""
         prepare_streams()
         try:
             return super().main(*args, **settings)
+        except ElmoError:
+            raise  # With -vv, its traceback is shown.
         except (OSError, UnicodeEncodeError, MemoryError, RuntimeError) as error:
             message = error_line(error)
             if message is None:

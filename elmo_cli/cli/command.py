@@ -14,7 +14,7 @@ from elmo_cli.cli.messages import (
     verbosity_options,
 )
 from elmo_cli.cli.option import Option, variable_of
-from elmo_cli.errors.exceptions import SettingsError, option_names
+from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.output import STANDARD_OUTPUT
 
@@ -97,8 +97,7 @@ class Command(click.Command):
         offered = {name for option in self.params for name in option.opts}
         ctx.meta[OFFERED] = offered
         try:
-            with option_names(offered=offered):
-                return super().invoke(ctx)
+            return super().invoke(ctx)
         except SettingsError as error:
             raise click.UsageError(shown_message(error), ctx) from None
 

@@ -1,10 +1,12 @@
 """Inputs of distributed runs: their files, split into parts, and the records of a part.
 
-A part is a stretch of bytes between line ends, or of rows of Parquet. The records of lines are
-counted by the function that reads them later, so that the numbers agree for every content. Inputs
-are compared by a hash of their bytes, because size and time may stay when the content changes.
+A part is a stretch of bytes between line ends, or of rows of Parquet. The records of
+lines are counted by the function that reads them later, so that the numbers agree for
+every content. Inputs are compared by a hash of their bytes, because size and time may
+stay when the content changes.
 
-Ids and kept columns have one type per column in all parts, which is found while parts are split.
+Ids and kept columns have one type per column in all parts, which is found while parts
+are split.
 """
 
 import fnmatch
@@ -85,7 +87,10 @@ class Part(NamedTuple):
 
 
 class ColumnTypes:
-    """Types of columns by their names in the output; texts for several types of values."""
+    """Types of columns by their names in the output.
+
+    A column with several types of values becomes text.
+    """
 
     def __init__(self) -> None:
         self._types: dict[str, Any] = {}
@@ -100,7 +105,7 @@ class ColumnTypes:
             self._merge_batch()
 
     def add_schema(self, id_type: Any, kept_types: Mapping[str, Any]) -> None:
-        """Add the types of the ids, if there are any, and of the kept columns of Parquet."""
+        """Add the types of a Parquet file's kept columns, and of its ids, if it has any."""
         if id_type is not None:
             self._merge("id", _type_of_ids(id_type))
         for old_name, name in kept_names(kept_types.keys()).items():
@@ -133,12 +138,12 @@ class ColumnTypes:
 
 
 def _type_of_ids(id_type: Any) -> Any:
-    """Return the type of ids from a column of Parquet: an integer of 64 bits, or text."""
+    """Return the type of ids from a Parquet column: an integer of 64 bits, or text."""
     import pyarrow
 
     if pyarrow.types.is_dictionary(id_type):
         id_type = id_type.value_type
-    # Ids that are floats are integers: see `normal_row`.
+    # Float ids become integers: see `records.rows`.
     if not (pyarrow.types.is_integer(id_type) or pyarrow.types.is_floating(id_type)):
         return pyarrow.string()
     return id_type if pyarrow.types.is_uint64(id_type) else pyarrow.int64()
@@ -156,7 +161,7 @@ def _common_type(first: Any, second: Any) -> Any:
 
 
 class HashingReader:
-    """Reader of the lines of an open file, which hashes the lines that it has yielded."""
+    """Reader of the lines of an open file, which hashes the lines it has yielded."""
 
     def __init__(
         self,
@@ -167,7 +172,7 @@ class HashingReader:
         start: int = 0,
         number: int = 1,
     ) -> None:
-        """Read from the line `number`, which starts at `start`, in decompressed bytes."""
+        """Read from the line `number`, which starts at the decompressed byte `start`."""
         self.lines = LineReader(
             path, file, first=number, splits_at_cr=input_format.splits_at_cr
         )
@@ -184,7 +189,7 @@ class HashingReader:
         return self._next
 
     def take(self, n_bytes: float = math.inf) -> Iterator[bytes]:
-        """Yield the next lines, of at least `n_bytes`, up to a line that starts a record."""
+        """Yield at least `n_bytes` of lines, up to a line that starts a record."""
         end = self.position + n_bytes
         line = self.peek()
         while line and (self.position < end or not self._starts_record(line)):
@@ -222,7 +227,10 @@ def find_input_format(text: TextSettings, path: str) -> InputFormat:
 
 
 def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
-    """Find and hash the files of paths, URIs and patterns, without those in the output `folder`."""
+    """Find and hash the files of paths, URIs and patterns.
+
+    Files in the output `folder` are skipped.
+    """
     paths: list[str] = []
     for pattern in patterns:
         found = _matching_files(pattern)
@@ -268,9 +276,10 @@ def _matching_files(pattern: str) -> list[str]:
 def split_inputs(
     paths: Iterable[str], text: TextSettings, n_tokens: float
 ) -> tuple[list[Part], dict[str, Any]]:
-    """Split inputs into parts of about `n_tokens` tokens. A compressed file is one part.
+    """Split inputs into parts of about `n_tokens` tokens.
 
-    Return also the types of the kept columns and of the column `id`, if there are ids.
+    A compressed file is one part. The types of the kept columns, and of the column `id`
+    if there are ids, are returned too.
     """
     parts: list[Part] = []
     n_records = 0
@@ -302,8 +311,8 @@ def split_inputs(
             n_records += part.n_records
     if len(types.has_ids) > 1:
         raise InputError(
-            f"{types.has_ids[False]}: no ids, but the records of {types.has_ids[True]} have ids. "
-            "Embed the inputs with ids and those without to two folders."
+            f"{types.has_ids[False]}: no ids, but the records of {types.has_ids[True]} "
+            "have ids. Embed the inputs with ids and those without to two folders."
         )
     return parts, types.merged()
 
@@ -435,4 +444,4 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
     except (ArrowInvalid, OSError) as error:
         raise InputError(
             f"{path}: cannot read the input: {first_line(error)}"
-        ) from None
+        ) from error

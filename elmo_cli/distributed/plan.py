@@ -1,7 +1,7 @@
-"""The plan of a folder: its inputs, settings and parts, fixed by the first run for ever.
+"""The plan of a folder: its inputs, settings and parts, fixed for ever by the first run.
 
-The content of a plan follows from the command and from the content of its inputs. It therefore does
-not matter which of several equal runs has created it. Any other run is an error.
+The content of a plan follows from the command and from the content of its inputs. So it
+does not matter which of several equal runs has created it. Any other run is an error.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from elmo_cli.distributed.inputs import (
     split_inputs,
 )
 from elmo_cli.errors.checks import check_choice
-from elmo_cli.errors.exceptions import InputError, OutputError
+from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import Message, joined
 from elmo_cli.errors.wording import first_line, utf8_name
 from elmo_cli.files.folder import Folder
@@ -48,10 +48,12 @@ from elmo_cli.records.record import Record
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.version import __version__
 
-_PART_MB: Final = 1000.0  # default size of a part, before compression
-# maximum by default; the death of a worker costs as many
+_PART_MB: Final = 1000.0
+"""Size of a part before compression, by default."""
 _PART_TOKENS: Final = 1_000_000
+"""Most tokens of a part, by default. A worker that dies loses as many."""
 _RECORD_TOKENS: Final = 25
+"""Approximate number of tokens of a record."""
 # Columns of a part that have the same type in every folder.
 _OWN_COLUMNS: Final = ("index", "sentence", "line", "tokens", "activations")
 
@@ -66,25 +68,33 @@ class CorpusSettings:
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
-        check_choice("--state", self.model.state or "zero", ("zero", "warm"))
+        state = self.model.state
+        if state not in (None, "zero", "warm"):
+            problem = "{--state} {state}: expected zero or warm."
+            raise SettingsError(Message(problem, state=repr(state)))
         check_choice("dtype", self.dtype, DTYPES)
 
     def for_workers(self) -> "CorpusSettings":
-        """Return the settings with absolute paths, for workers that run in other folders."""
+        """Return the settings with absolute paths, for workers in other folders."""
         model = self.model
-        names = ("options_file", "weight_file", "vocabulary_file")
-        paths: dict[str, Any] = {name: getattr(model, name) for name in names}
-        paths["model"] = model.model or (
-            None if model.options_file else default_model()
+        named = model.model
+        if not named:
+            named = None if model.options_file else default_model()
+        absolute = replace(
+            model,
+            model=_absolute_path(named),
+            options_file=_absolute_path(model.options_file),
+            weight_file=_absolute_path(model.weight_file),
+            vocabulary_file=_absolute_path(model.vocabulary_file),
         )
-        for name, path in paths.items():
-            if (
-                path is not None
-                and published_model(path) is None
-                and os.path.exists(path)
-            ):
-                paths[name] = os.path.abspath(path)
-        return replace(self, model=replace(model, **paths))
+        return replace(self, model=absolute)
+
+
+def _absolute_path(path: Any) -> Any:
+    """Return the absolute path of a file; None, URLs and names of models stay."""
+    if path is None or published_model(path) is not None or not os.path.exists(path):
+        return path
+    return os.path.abspath(path)
 
 
 @dataclass(frozen=True)
@@ -115,32 +125,44 @@ def open_plan(
     *,
     part_mb: float | None = None,
 ) -> Plan:
-    """Read the plan of a folder, or create it, and refuse one that differs from this run's.
+    """Read the plan of a folder, or create it. It must be the plan of this run.
 
-    `patterns` are paths, URIs and patterns of the inputs. A part has about `part_mb` megabytes
-    before compression: by default 1,000, or a million tokens if those are less.
+    Args:
+        folder: Folder of the parts.
+        patterns: Paths, URIs and patterns of the inputs.
+        settings: Settings of the run.
+        part_mb: Approximate size of a part in megabytes before compression. By default
+            it is 1,000, or the size of a million tokens if that is less.
+
+    Raises:
+        OutputError: The folder belongs to another run, or has other files.
+        InputError: An input cannot be read.
     """
-    inputs, files = find_inputs(patterns, folder), files_of(settings.model)
-    recorded = _record(settings, files) | (
-        {"part_size": str(part_mb)} if part_mb else {}
-    )
-    # A run writes its plan before its parts. So files are other files if the plan comes later.
-    names = {*folder.names()}
+    inputs = find_inputs(patterns, folder)
+    files = files_of(settings.model)
+    recorded = _recorded_settings(settings, files)
+    if part_mb is not None:
+        recorded["part_size"] = str(part_mb)
+    # A run writes its plan before its parts. The names are read before the plan: if there
+    # is no plan afterwards, no run has written the files.
+    names = set(folder.names())
     stored = read_plan(folder)
     if stored is None:
         if names - {"_elmo"}:
-            raise OutputError(
-                f"{folder.location}: not an `elmo distribute` folder, and not empty. {OTHER_FOLDER}"
-            )
+            problem = "not an `elmo distribute` folder, and not empty"
+            raise OutputError(f"{folder.location}: {problem}. {OTHER_FOLDER}")
         vector = _empty_vector(settings, files.parsed_options)
-        n_tokens = _n_part_tokens(vector, settings, part_mb)
         parts, column_types = split_inputs(
-            [path for path, _ in inputs], settings.text, n_tokens
+            [path for path, _ in inputs],
+            settings.text,
+            n_tokens=_n_part_tokens(vector, settings, part_mb),
         )
-        plan = Plan(recorded, inputs, parts)
+        plan = Plan(settings=recorded, inputs=inputs, parts=parts)
         folder.create(PLAN, _encode_file(plan, settings, vector, column_types))
-        stored = read_plan(folder) or plan  # Another run may have been faster.
-    if differing := _differences(stored, recorded, inputs):
+        # Another run may have been faster, and its file stays.
+        stored = read_plan(folder) or plan
+    differing = _differences(stored, recorded, inputs)
+    if differing:
         raise OutputError(
             Message(
                 "{folder} belongs to another run. These differ: {differing}. {advice}",
@@ -155,6 +177,7 @@ def open_plan(
 def _differences(
     stored: Plan, settings: dict[str, str], inputs: list[Input]
 ) -> list[Message | str]:
+    """Describe the settings and inputs of a run that differ from those of its folder."""
     differing: list[Message | str] = [*differences(stored.settings, settings)]
     pairs = zip_longest(stored.inputs, inputs, fillvalue=Input("none", ""))
     for number, (there, here) in enumerate(pairs, start=1):
@@ -170,17 +193,17 @@ def read_plan(folder: Folder) -> Plan | None:
     schema = _read_schema(folder)
     if schema is None:
         return None
-    name, metadata = f"{folder.location}/{PLAN}", schema.metadata or {}
-    plan = parse_json(metadata.get(b"plan", b""), Plan, name, OTHER_FOLDER)
+    path = f"{folder.location}/{PLAN}"
+    metadata = schema.metadata or {}
+    plan = parse_json(metadata.get(b"plan", b""), Plan, path, OTHER_FOLDER)
     if plan.sha256.encode() != metadata.get(PLAN_SHA256.encode()):
-        raise InputError(
-            f"{name}: the file is damaged: its content does not match its hash. {OTHER_FOLDER}"
-        )
+        problem = "the file is damaged: its content does not match its hash"
+        raise InputError(f"{path}: {problem}. {OTHER_FOLDER}")
     return plan
 
 
 def read_column_types(folder: Folder, plan_sha256: str) -> dict[str, Any]:
-    """Read the types of the ids and of the kept columns from the plan, which must be there."""
+    """Read the types of the ids and the kept columns from a plan, which must exist."""
     schema = _read_schema(folder)
     if schema is None or schema.metadata[PLAN_SHA256.encode()] != plan_sha256.encode():
         raise OutputError(
@@ -191,6 +214,7 @@ def read_column_types(folder: Folder, plan_sha256: str) -> dict[str, Any]:
 
 
 def _read_schema(folder: Folder) -> Any:
+    """Read the schema of a folder's plan. Return None without a plan."""
     import pyarrow
 
     try:
@@ -198,9 +222,9 @@ def _read_schema(folder: Folder) -> Any:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (pyarrow.ArrowException, OSError) as error:
-        name, reason = f"{folder.location}/{PLAN}", first_line(error).rstrip(".")
+        reason = first_line(error).rstrip(".")
         raise InputError(
-            f"{name}: the file is damaged: {reason}. {OTHER_FOLDER}"
+            f"{folder.location}/{PLAN}: the file is damaged: {reason}. {OTHER_FOLDER}"
         ) from None
 
 
@@ -231,29 +255,35 @@ def _encode_file(
     vector: NDArray[Any],
     column_types: dict[str, Any],
 ) -> bytes:
-    """Return a file of Parquet with the plan in its metadata, the columns of the parts, no rows."""
+    """Return a Parquet file without rows.
+
+    It has the plan in its metadata, and the columns of the parts.
+    """
     import pyarrow
     from pyarrow import parquet
 
-    part, file = io.BytesIO(), io.BytesIO()
-    writer = open_writer(part, settings, plan.inputs[0].path, column_types, {})
-    is_plain = find_input_format(settings.text, plan.inputs[0].path).is_plain
+    # The columns are those of a part with one record.
+    path = plan.inputs[0].path
+    part = io.BytesIO()
+    writer = open_writer(part, settings, path, column_types, attributes={})
+    is_plain = find_input_format(settings.text, path).is_plain
     has_lines = settings.text.split_sentences and is_plain
     record = Record("a", ["a"], line=1 if has_lines else None)
     writer.write(0, record, as_dtype(vector, settings.dtype))
     writer.finish({})
-    metadata = {PLAN_SHA256: plan.sha256, "plan": plan.encode()}
-    schema = parquet.read_schema(pyarrow.BufferReader(part.getvalue())).with_metadata(
-        metadata
-    )
+
+    schema = parquet.read_schema(pyarrow.BufferReader(part.getvalue()))
+    schema = schema.with_metadata({PLAN_SHA256: plan.sha256, "plan": plan.encode()})
+    file = io.BytesIO()
     parquet.write_table(schema.empty_table(), file)
     return file.getvalue()
 
 
-def _record(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
-    """Return what the values of a folder depend on, apart from the inputs, as attributes."""
-    text, options = settings.text, files.parsed_options
-    chosen = {
+def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
+    """Return all that the values of a folder depend on, but for the inputs."""
+    text = settings.text
+    options = files.parsed_options
+    optional = {
         "precision": settings.model.precision,
         "dtype": settings.dtype,
         "input_format": text.input_format,
@@ -270,7 +300,7 @@ def _record(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
         "state": settings.model.state or files.initial_state,
         "elmo_cli_version": __version__,
         **choose_tokenizer(text, "lines").to_attributes(),
-        **{name: str(value) for name, value in chosen.items() if value is not None},
+        **{name: str(value) for name, value in optional.items() if value is not None},
     }
 
 
@@ -285,7 +315,10 @@ def _empty_vector(settings: CorpusSettings, options: ModelOptions) -> NDArray[An
 def _n_part_tokens(
     vector: NDArray[Any], settings: CorpusSettings, part_mb: float | None
 ) -> float:
-    n_bytes = vector.size * (2 if settings.dtype == "float16" else 4)
-    n_tokens = (part_mb or _PART_MB) * 1e6 / n_bytes
-    n_tokens *= _RECORD_TOKENS if settings.selection.pooling else 1
-    return n_tokens if part_mb else min(n_tokens, _PART_TOKENS)
+    """Return the number of tokens of a part; `vector` is what a token or record takes."""
+    value_bytes = 2 if settings.dtype == "float16" else 4
+    megabytes = _PART_MB if part_mb is None else part_mb
+    n_tokens = megabytes * 1e6 / (vector.size * value_bytes)
+    if settings.selection.pooling is not None:
+        n_tokens *= _RECORD_TOKENS
+    return min(n_tokens, _PART_TOKENS) if part_mb is None else n_tokens

@@ -1,8 +1,10 @@
-"""Engine of Ray, which places workers, restarts them, and repeats the parts of dead workers.
+"""Engine of Ray, which places workers, restarts them, and repeats parts of dead workers.
 
-A worker is an actor and not a task, because an actor keeps its process, its model and its GPU.
+A worker is an actor and not a task, because an actor keeps its process, its model and
+its GPU.
 
-`EmbedBatch` adds a column of activations to the batches of other pipelines: Ray Data, Spark, Dask.
+`EmbedBatch` adds a column of activations to the batches of other pipelines, such as Ray
+Data, Spark or Dask.
 """
 
 import logging
@@ -18,7 +20,7 @@ from contextlib import redirect_stdout
 from multiprocessing import TimeoutError
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -28,7 +30,8 @@ from elmo_cli.distributed.part import PartResult, load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.distributed.workers import EmbedPart
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.exceptions import DeviceError, ElmoError, option_names
+from elmo_cli.errors.exceptions import DeviceError, ElmoError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import install_command, load_extra
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.inference.device import Device
@@ -46,19 +49,18 @@ from elmo_cli.text.tokenizers import tokenize_texts
 logger = logging.getLogger(__name__)
 
 _MIN_RAY: Final = (2, 51)
-_CONNECT_SECONDS: Final = 30.0  # longer than Ray tries a token
-# seconds without a worker after which a warning is logged
+_CONNECT_SECONDS: Final = 30.0
+"""Seconds to wait for a cluster. Ray tries a token for a shorter time."""
 _SILENT_SECONDS: Final = 25.0
-_NO_WORKER: Final = (
-    "Warning: no worker runs: no node has %g CPUs and %g GPUs free. Waiting."
-)
+"""Seconds without a worker after which a warning is logged."""
 
 
 class _Worker:
     """Actor of Ray, whose process holds a model."""
 
     def __init__(self, embed: EmbedPart, resources: Resources) -> None:
-        self._embed, self._n_threads = embed, max(1, int(resources.cpus_per_worker))
+        self._embed = embed
+        self._n_threads = max(1, int(resources.cpus_per_worker))
         # Ray hides other GPUs.
         self._device = "cuda" if resources.gpus_per_worker else "cpu"
 
@@ -67,27 +69,48 @@ class _Worker:
 
     def embed(self, part: Part) -> PartResult:
         torch.set_num_threads(self._n_threads)
-        with option_names():
-            return self._embed(part, device=self._device)
+        return self._embed(part, device=self._device)
+
+
+class _Assignment(NamedTuple):
+    """A part with the worker that embeds it."""
+
+    worker: Any
+    part: Part
 
 
 def embed_on_ray(
     parts: Sequence[Part], embed: EmbedPart, resources: Resources
 ) -> Iterator[PartResult | None]:
-    """Embed parts by workers of Ray; see `workers.Workers`."""
-    ray, address = load_ray(), resources.address or os.environ.get("RAY_ADDRESS")
-    name = "--address" if resources.address else "RAY_ADDRESS"
-    # Ray prints which workers died. Its processes end with the thread that has started them.
+    """Embed parts by workers of Ray, and yield the result of each part.
+
+    None is yielded about once a second, so that the caller can stop or report progress.
+
+    Raises:
+        ElmoError: Ray is missing or cannot be reached, or it ended the run; or a worker
+            met a problem that all parts would have.
+    """
+    ray = load_ray()
+    address = resources.address or os.environ.get("RAY_ADDRESS")
+    # Ray prints which workers died.
+    # Its processes end with the thread that has started them.
     with redirect_stdout(sys.stderr), ThreadPool(1) as starter:
-        _connect(ray, name, address, starter)
+        if address is None:
+            _start_cluster(ray, starter)
+        else:
+            option: str | Message = "RAY_ADDRESS"
+            if resources.address:
+                option = Message("{--address}")
+            _connect(ray, option, address, starter)
+        if threading.current_thread() is threading.main_thread():
+            # Ray's core prints a stack trace at SIGTERM before it calls Python's handler.
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
         try:
             n_workers = min(resources.workers or len(parts), len(parts))
-            if (
-                address is None or resources.workers is None
-            ):  # Otherwise nodes may join later.
-                n_workers = min(
-                    n_workers, _max_workers(ray.cluster_resources(), resources)
-                )
+            # Otherwise nodes may join later.
+            if address is None or resources.workers is None:
+                most = _max_workers(ray.cluster_resources(), resources)
+                n_workers = min(n_workers, most)
             actor = ray.remote(_Worker).options(
                 num_cpus=resources.cpus_per_worker,
                 num_gpus=resources.gpus_per_worker,
@@ -95,7 +118,7 @@ def embed_on_ray(
                 max_task_retries=-1,
             )
             workers = [actor.remote(embed, resources) for _ in range(n_workers)]
-            yield from _results(ray, workers, list(parts), resources)
+            yield from _results(ray, workers, parts, resources)
         except ray.exceptions.RayError as error:
             raise ElmoError(f"Ray ended the run: {first_line(error)}") from None
         finally:
@@ -103,15 +126,20 @@ def embed_on_ray(
 
 
 def _results(
-    ray: Any, workers: list[Any], parts: list[Part], resources: Resources
+    ray: Any, workers: list[Any], parts: Sequence[Part], resources: Resources
 ) -> Iterator[PartResult | None]:
-    # A worker gets a part once it runs, so that no part waits for a worker without resources.
+    """Give each worker that is free the next part, and yield the results."""
+    # The first part is the last of the list, from which parts are taken.
+    waiting = list(reversed(parts))
+    # A worker gets a part once it runs, so that no part waits for a worker without
+    # resources.
     starting = {worker.start.remote(): worker for worker in workers}
-    at_work: dict[Any, tuple[Any, Part]] = {}
-    deaths, heard = Counter[int](), time.monotonic()
-    parts.reverse()
-    while parts or at_work:
-        for call in ray.wait([*starting, *at_work], timeout=1.0)[0]:
+    at_work: dict[Any, _Assignment] = {}
+    deaths = Counter[int]()
+    heard = time.monotonic()
+    while waiting or at_work:
+        finished, _ = ray.wait([*starting, *at_work], timeout=1.0)
+        for call in finished:
             heard = time.monotonic()
             if call in starting:
                 worker = starting.pop(call)
@@ -120,89 +148,153 @@ def _results(
                 worker, part = at_work.pop(call)
                 try:
                     yield ray.get(call)
-                except ray.exceptions.RayTaskError as error:  # An error of our code.
+                except ray.exceptions.RayTaskError as error:
+                    # An error of our code.
                     raise error.cause from None
-                except ray.exceptions.RayError:  # The worker or its node has died.
+                except ray.exceptions.RayError:
+                    # The worker or its node has died. Ray restarts it.
                     starting[worker.start.remote()] = worker
                     deaths[part.number] += 1
                     if deaths[part.number] < resources.attempts:
-                        parts.append(part)
+                        waiting.append(part)
                     else:
-                        ended = counted(resources.attempts, "worker")
-                        reason = f"{part}: ended {ended}. It is given up."
-                        yield PartResult(part.number, "none", error=reason)
+                        yield _given_up(part, resources.attempts)
                     continue
-            if parts:
-                part = parts.pop()
+            if waiting:
+                part = waiting.pop()
                 # A lost node would use up Ray's own retries before Ray notices it.
-                at_work[worker.embed.options(max_task_retries=0).remote(part)] = (
-                    worker,
-                    part,
-                )
+                embedding = worker.embed.options(max_task_retries=0).remote(part)
+                at_work[embedding] = _Assignment(worker, part)
             else:
-                ray.kill(worker)  # Other workers may wait for its resources.
+                # Other workers may wait for its resources.
+                ray.kill(worker)
         yield None
         if not at_work and time.monotonic() - heard > _SILENT_SECONDS:
             logger.warning(
-                _NO_WORKER, resources.cpus_per_worker, resources.gpus_per_worker
+                "Warning: no worker runs: no node has %g CPUs and %g GPUs free. Waiting.",
+                resources.cpus_per_worker,
+                resources.gpus_per_worker,
             )
-            heard = math.inf  # One warning is enough, until there is a result.
+            # One warning is enough, until there is a result.
+            heard = math.inf
+
+
+def _given_up(part: Part, n_deaths: int) -> PartResult:
+    reason = f"{part}: ended {counted(n_deaths, 'worker')}. It is given up."
+    return PartResult(number=part.number, worker="none", error=reason)
 
 
 def load_ray() -> Any:
     """Import Ray, unless it is too old."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray = load_extra("--engine ray", "ray", "ray")
-    if tuple(map(int, ray.__version__.split(".")[:2])) < _MIN_RAY:
+    option = Message("{--engine ray}")
+    ray = load_extra(option, "ray", "ray")
+    major, minor = ray.__version__.split(".")[:2]
+    if (int(major), int(minor)) < _MIN_RAY:
         raise ElmoError(
-            f"--engine ray requires Ray 2.51 or newer, and Ray {ray.__version__} is installed. "
-            f"Use {install_command('ray')}."
+            Message(
+                "{option} requires Ray 2.51 or newer, and Ray {version} is installed",
+                remedy="Use {command}.",
+                option=option,
+                version=ray.__version__,
+                command=install_command("ray"),
+            )
         )
     return ray
 
 
-def _connect(ray: Any, name: str, address: str | None, starter: ThreadPool) -> None:
-    """Connect to a cluster, or start one here, in a thread without handlers of signals."""
-    settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+def _start_cluster(ray: Any, starter: ThreadPool) -> None:
+    """Start Ray on this machine, in a thread without handlers of signals."""
+    settings = {
+        "include_dashboard": False,
+        "log_to_driver": False,
+        "logging_level": logging.ERROR,
+    }
     try:
-        if address is None:
-            starter.apply(
-                ray.init, ("local",), {"include_dashboard": False, **settings}
-            )
-        else:
-            starter.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
+        starter.apply(ray.init, ("local",), settings)
     except Exception as error:
-        reason = getattr(error, "strerror", None) or first_line(error).removesuffix(".")
-        if address is None:
-            remedy = "Give the same command again, or use --engine none."
-            raise ElmoError(f"cannot start Ray here: {reason}. {remedy}") from None
+        raise ElmoError(
+            Message(
+                "cannot start Ray here: {reason}",
+                remedy="Give the same command again, or use {--engine none}.",
+                reason=_connection_reason(error),
+            )
+        ) from None
+
+
+def _connect(
+    ray: Any, option: str | Message, address: str, starter: ThreadPool
+) -> None:
+    """Connect to a cluster, in a thread without handlers of signals.
+
+    `option` is where the address is from.
+    """
+    settings = {"log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        starter.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
+    except Exception as error:
+        reason = _connection_reason(error)
+        remedy = "Without {option}, the run starts its own."
         if isinstance(error, TimeoutError):
             reason = f"no answer for {_CONNECT_SECONDS:.0f} seconds"
-        remedy = f"Without {name}, the run starts its own."
         if "authentication" in f"{error} {error.__cause__}".lower():
             reason = "the token is missing or wrong"
             remedy = (
                 "Set RAY_AUTH_MODE=token, and copy the cluster's ~/.ray/auth_token."
             )
-        problem = f"{name} {address}: cannot connect to a Ray cluster: {reason}"
-        raise ElmoError(f"{problem}. {remedy}") from None
-    if threading.current_thread() is threading.main_thread():
-        # Ray's core prints a stack trace at SIGTERM before it calls Python's handler.
-        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+        raise ElmoError(
+            Message(
+                "{option} {address}: cannot connect to a Ray cluster: {reason}",
+                remedy=remedy,
+                option=option,
+                address=address,
+                reason=reason,
+            )
+        ) from None
+
+
+def _connection_reason(error: Exception) -> str:
+    """Return why a connection failed, without a full stop."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return first_line(error).removesuffix(".")
 
 
 def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
     """Return the maximum number of workers of a cluster that has no other users."""
-    sizes = {"CPU": resources.cpus_per_worker, "GPU": resources.gpus_per_worker}
-    for name, size in sizes.items():
-        if cluster.get(name, 0) < size:
-            problem = (
-                f"the cluster has {counted(int(cluster.get(name, 0)), name)} in all"
+    n_by_cpus = _number_that_fits(
+        "CPU",
+        n_there=cluster.get("CPU", 0),
+        n_per_worker=resources.cpus_per_worker,
+        option=Message("{--cpus-per-worker}"),
+    )
+    if not resources.gpus_per_worker:
+        return n_by_cpus
+    n_by_gpus = _number_that_fits(
+        "GPU",
+        n_there=cluster.get("GPU", 0),
+        n_per_worker=resources.gpus_per_worker,
+        option=Message("{--gpus-per-worker}"),
+    )
+    return min(n_by_cpus, n_by_gpus)
+
+
+def _number_that_fits(
+    kind: str, *, n_there: float, n_per_worker: float, option: Message
+) -> int:
+    """Return for how many workers the processors of a kind suffice; none is an error."""
+    if n_there < n_per_worker:
+        raise DeviceError(
+            Message(
+                "{option} {n_per_worker}: the cluster has {n_there} in all",
+                remedy="Ask for fewer.",
+                option=option,
+                n_per_worker=f"{n_per_worker:g}",
+                n_there=counted(int(n_there), kind),
             )
-            option = f"--{name.lower()}s-per-worker {size:g}"
-            raise DeviceError(f"{option}: {problem}. Ask for fewer.")
-    return min(int(cluster[name] / size) for name, size in sizes.items() if size)
+        )
+    return int(n_there / n_per_worker)
 
 
 class EmbedBatch:
@@ -259,18 +351,17 @@ class EmbedBatch:
 
         Args:
             column: Name of the new column.
-            device: Device that computes. It, `model`, `options_file`, `weight_file`,
-                `vocabulary_file`, `state`, `precision` and `batch_tokens` are as in
+            device: Device that computes.
+            model: This and the following options, up to `batch_tokens`, are as in
                 `ElmoEmbedder`.
-            layers, mix, gamma, pooling, normalize: As in
+            layers: This and the following options, up to `normalize`, are as in
                 `ElmoEmbedder.embed_sentences`.
+            input_format: This and the following options are as in
+                `ElmoEmbedder.embed_file`. Those about files have no use for a batch,
+                which is read already, but columns that they name must exist.
             text_column: Column with the texts: strings, lists of tokens or None. By
                 default it is `text` or `tokens`.
-            tokenizer, language, split_sentences: As in `ElmoEmbedder.embed_file`.
             dtype: Data type of the values: `float32` or `float16`.
-            input_format, shard, skip_errors, delimiter, quotes, word_column, id_column,
-                paragraphs, keep_columns: As in `ElmoEmbedder.embed_file`, without a use
-                here, where a batch is read already. Columns that they name must exist.
 
         Raises:
             InputError: The value of an option is invalid.

@@ -1,19 +1,20 @@
-"""A run: all parts that are missing, embedded by an engine, and the status of a folder."""
+"""A run of an engine over the missing parts of a folder, and the status of the folder."""
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from elmo_cli.callbacks import ignore, never
 from elmo_cli.distributed.inputs import Part, changed_error, sha256_of
 from elmo_cli.distributed.part import (
     MAX_SHOWN_SKIPPED,
     PartResult,
     embed_part,
-    key_of,
+    summarize,
     worker_name,
 )
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
@@ -32,7 +33,10 @@ logger = logging.getLogger(__name__)
 EmbedPart = Callable[..., PartResult]
 """Function that embeds a part, with `device` and `on_tokens` as in `embed_part`."""
 Workers = Callable[[Sequence[Part], EmbedPart], Iterable[PartResult | None]]
-"""Engine: takes parts and a function; yields the result of each part, and None now and then."""
+"""Engine: takes parts and a function; yields the result of each part.
+
+It also yields None now and then, so that a run reports progress while it waits.
+"""
 
 
 @dataclass
@@ -40,28 +44,31 @@ class RunCounts:
     """Counts of the parts of a folder, and of what this run has done."""
 
     n_parts: int
-    n_done: int  # number of complete parts
-    n_assigned: int = 0  # number of parts that this run has to do
-    n_tokens: int = 0  # number of tokens of the parts that this run has done
-    # number of tokens of the part that this process has begun
+    n_done: int
+    """Number of complete parts, whoever has done them."""
+    n_assigned: int = 0
+    """Number of parts that this run has to do."""
+    n_new: int = 0
+    """Number of parts that this run has done."""
+    n_tokens: int = 0
+    """Number of tokens in the parts that this run has done."""
     n_tokens_at_work: int = 0
-    failed: dict[int, str | Message] = field(
-        default_factory=dict
-    )  # reasons of the parts that failed
+    """Number of tokens embedded of the part that this process has begun."""
+    failed: dict[int, str | Message] = field(default_factory=dict)
+    """Reason for each part that failed, by its number."""
     n_skipped: int = 0
-    # number of records without text in the parts that this run has done
     n_empty: int = 0
+    """Number of records without text in the parts that this run has done."""
     workers: set[str] = field(default_factory=set)
-    n_new: int = 0  # number of parts that this run has done
     has_warned: bool = False
+    """Whether the warning about values was logged, which is given once."""
     started: float = field(default_factory=time.monotonic)
 
     @property
     def tokens_per_second(self) -> float:
         """Tokens per second of this run."""
-        return (self.n_tokens + self.n_tokens_at_work) / max(
-            time.monotonic() - self.started, 1e-9
-        )
+        seconds = time.monotonic() - self.started
+        return (self.n_tokens + self.n_tokens_at_work) / max(seconds, 1e-9)
 
     def add(self, result: PartResult) -> None:
         """Count a part, and log why it failed or what it skipped."""
@@ -70,7 +77,8 @@ class RunCounts:
             self.failed[result.number] = result.error
             logger.warning("Failed: %s", result.error)
             return
-        for reason in result.skipped[: max(0, MAX_SHOWN_SKIPPED - self.n_skipped)]:
+        n_shown = max(0, MAX_SHOWN_SKIPPED - self.n_skipped)
+        for reason in result.skipped[:n_shown]:
             logger.warning("Skipped: %s", reason)
         if result.warning is not None and not self.has_warned:
             logger.warning("Warning: %s", result.warning)
@@ -83,19 +91,24 @@ class RunCounts:
         self.workers.add(result.worker)
 
     def text(self) -> str:
-        """Return one line: speed, workers, failed parts, time left by the parts so far."""
-        left = ""
+        """Return one line: speed, workers, failures, and the time left."""
+        parts = [
+            f"{self.tokens_per_second:,.0f} tokens/s",
+            counted(len(self.workers), "worker"),
+            f"{len(self.failed):,} failed",
+        ]
+        if self.n_skipped:
+            parts.append(f"{self.n_skipped:,} skipped")
         if self.n_new:
-            n_left = max(0, self.n_assigned - self.n_new - len(self.failed))
-            minutes = round(
-                (time.monotonic() - self.started) / self.n_new * n_left / 60
-            )
-            left = f", {counted(minutes, 'minute') if minutes else 'less than a minute'} left"
-        skipped = f", {self.n_skipped:,} skipped" if self.n_skipped else ""
-        return (
-            f"{self.tokens_per_second:,.0f} tokens/s, {counted(len(self.workers), 'worker')}, "
-            f"{len(self.failed):,} failed{skipped}{left}"
-        )
+            parts.append(f"{self._time_left()} left")
+        return ", ".join(parts)
+
+    def _time_left(self) -> str:
+        """Estimate the time for the rest from the parts that are done."""
+        n_left = max(0, self.n_assigned - self.n_new - len(self.failed))
+        seconds_per_part = (time.monotonic() - self.started) / self.n_new
+        minutes = round(seconds_per_part * n_left / 60)
+        return counted(minutes, "minute") if minutes else "less than a minute"
 
 
 def run_parts(
@@ -106,49 +119,59 @@ def run_parts(
     *,
     device: Device = "cpu",
     shard: Shard = WHOLE,
-    on_progress: Callable[[RunCounts], object] = lambda counts: None,
-    should_stop: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[RunCounts], object] = ignore,
+    should_stop: Callable[[], bool] = never,
 ) -> RunCounts:
-    """Embed the parts of a shard that are missing, without `workers` in this process on `device`.
+    """Embed the missing parts of a shard, and complete the folder after the last one.
 
-    `on_progress` and `should_stop` are called after each part, and now and then. A `StoppedError`
-    gives up the parts at work. An error that all parts would have is raised.
+    Args:
+        folder: Folder of the parts.
+        plan: Plan of the folder.
+        settings: Settings that the plan was made with.
+        workers: Engine. None computes in this process.
+        device: Device of this process. An engine has its own.
+        shard: Share of the parts that this run does; all by default.
+        on_progress: Called after each part, and now and then.
+        should_stop: Called after `on_progress`. Return True to stop the run.
+
+    Raises:
+        StoppedError: `should_stop` returned True. The parts at work are lost.
+        ElmoError: Something is wrong that would fail all parts. A part that fails by
+            itself is in the counts.
     """
     done = find_done(folder, plan.sha256)
-    parts = [
-        part
-        for part in plan.parts
-        if shard.has(part.number) and part.number not in done
-    ]
-    counts = RunCounts(len(plan.parts), len(done), len(parts))
-    embed = partial(embed_part, folder.location, key_of(plan), settings)
+    own = [part for part in plan.parts if shard.has(part.number)]
+    parts = [part for part in own if part.number not in done]
+    counts = RunCounts(n_parts=len(plan.parts), n_done=len(done), n_assigned=len(parts))
+    embed = partial(embed_part, folder.location, summarize(plan), settings)
 
-    def embed_here() -> Iterator[PartResult]:
-        counts.workers.add(worker_name())
-        for part in parts:
-            yield embed(part, device=device, on_tokens=count)
-
-    def count(n_tokens: int) -> None:
-        counts.n_tokens_at_work = n_tokens
+    def report() -> None:
         on_progress(counts)
-        stop_if_told()
-
-    def stop_if_told() -> None:
         if should_stop():
+            n_parts = counted(counts.n_parts, "part")
             raise StoppedError(
-                f"Stopped after {counts.n_done:,} of {counted(counts.n_parts, 'part')}, which "
-                "are kept. The same command resumes."
+                f"Stopped after {counts.n_done:,} of {n_parts}, which are kept. The same "
+                "command resumes."
             )
 
-    for result in workers(parts, embed) if workers and parts else embed_here():
+    def report_tokens(n_tokens: int) -> None:
+        counts.n_tokens_at_work = n_tokens
+        report()
+
+    results: Iterable[PartResult | None]
+    if workers is not None and parts:
+        results = workers(parts, embed)
+    else:
+        counts.workers.add(worker_name())
+        embed_here = partial(embed, device=device, on_tokens=report_tokens)
+        results = map(embed_here, parts)
+    for result in results:
         if result is not None:
             counts.add(result)
             if result.error is not None:
-                with suppress(OutputError):  # It is only for the status.
-                    reason = spelled_as_options(result.error)
-                    folder.write(_failure_name(result.number), reason.encode())
-        on_progress(counts)
-        stop_if_told()
+                _write_failure(folder, result.number, result.error)
+        report()
+
     if counts.n_skipped > MAX_SHOWN_SKIPPED:
         logger.warning("Skipped %s in all", counted(counts.n_skipped, "record"))
     log_empty(counts.n_empty, "record", pooled=settings.selection.pooling is not None)
@@ -157,16 +180,18 @@ def run_parts(
 
 
 def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
+    """Count all parts that are there. After the last one, check the inputs and the ids."""
     n_done = len(find_done(folder, plan.sha256))
     if n_done < counts.n_done:
-        read_column_types(
-            folder, plan.sha256
-        )  # It raises an error if the plan is not there.
+        # This raises an error if the plan is missing, too.
+        read_column_types(folder, plan.sha256)
+        n_unseen = counted(counts.n_done - n_done, "part")
         raise OutputError(
-            f"{folder.location}: workers wrote {counted(counts.n_done - n_done, 'part')} that this "
-            "machine does not see. Choose a folder on a disk that all machines share."
+            f"{folder.location}: workers wrote {n_unseen} that this machine does not see. "
+            "Choose a folder on a disk that all machines share."
         )
-    counts.n_done = n_done  # Other runs may have done some.
+    # Other runs may have done some.
+    counts.n_done = n_done
     if n_done < counts.n_parts:
         return
     if not folder.has(SUCCESS):
@@ -179,6 +204,18 @@ def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
     folder.remove_folder(WORK)
 
 
+def _write_failure(folder: Folder, number: int, reason: str | Message) -> None:
+    """Keep the reason why a part failed, for the status."""
+    # A run goes on without it.
+    with suppress(OutputError):
+        folder.write(_failure_name(number), spelled_as_options(reason).encode())
+
+
+def _read_failure(folder: Folder, number: int) -> str | None:
+    content = folder.read(_failure_name(number))
+    return None if content is None else content.decode(errors="replace")
+
+
 def _failure_name(number: int) -> str:
     return f"{WORK}/failed-{number:08d}.txt"
 
@@ -188,16 +225,23 @@ def read_status(folder: Folder) -> tuple[dict[str, Any], list[str]]:
     plan = read_plan(folder)
     if plan is None:
         raise InputError(f"{folder.location}: not an `elmo distribute` folder.")
-    done, n_parts = find_done(folder, plan.sha256), len(plan.parts)
-    lines, missing = [f"{len(done):,} of {counted(n_parts, 'part')}"], []
+    done = find_done(folder, plan.sha256)
+    n_parts = len(plan.parts)
+    lines = [f"{len(done):,} of {counted(n_parts, 'part')}"]
+    missing: list[dict[str, Any]] = []
     for part in plan.parts:
-        if part.number not in done:
-            content = folder.read(_failure_name(part.number))
-            reason = None if content is None else content.decode(errors="replace")
-            lines.append(f"Missing: {part}" if reason is None else f"Failed: {reason}")
-            missing.append({**part._asdict(), "error": reason})
+        if part.number in done:
+            continue
+        reason = _read_failure(folder, part.number)
+        lines.append(f"Missing: {part}" if reason is None else f"Failed: {reason}")
+        missing.append({**part._asdict(), "error": reason})
     is_complete = not missing and folder.has(SUCCESS)
     if not missing and not is_complete:
         lines.append(f"Missing: {SUCCESS}, which the same command writes")
-    counts = {"complete": is_complete, "parts": n_parts, "done": len(done)}
-    return {**counts, "missing": missing}, lines
+    status = {
+        "complete": is_complete,
+        "parts": n_parts,
+        "done": len(done),
+        "missing": missing,
+    }
+    return status, lines

@@ -5,82 +5,23 @@ command line prints it and exits with status 1, or 2 for a `SettingsError`. Pyth
 it with arguments in place of options: `overwrite=True` for `--overwrite`.
 """
 
-import re
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from errno import ENOENT
-from typing import Final
 
 from elmo_cli.errors.messages import Message
 
-_FLAGS: Final = (
-    "overwrite",
-    "paragraphs",
-    "skip-errors",
-    "split-sentences",
-    "use-sentence-keys",
-)
-
-
-_OTHER_NAMES: Final = {"format": "file_format", "mean-layers": "layers"}
-
-
-_OPTION: Final = re.compile(
-    r"`[^`]*`|--(?P<name>[a-z][a-z-]*[a-z])(?: (?P<value>allennlp|average|carry|conllu|cpu|float16|"
-    r"float32|form|jsonl|lemma|mean|packed|parquet|pca|spacy:\w+|text|tokens|top|tsne|zero)\b)?"
-)
-"""Option in a message, with a value that may follow. Commands in backticks stay as they are."""
-
-
-_names_options = False
-
-
-_offered: Collection[str] | None = None  # options of the running command
-
-
-@contextmanager
-def option_names(
-    shown: bool = True, offered: Collection[str] | None = None
-) -> Iterator[None]:
-    """Let messages name options, as the command line does, or arguments. See `is_offered`."""
-    global _names_options, _offered
-    before, (_names_options, _offered) = (_names_options, _offered), (shown, offered)
-    try:
-        yield
-    finally:
-        _names_options, _offered = before
-
-
-def is_offered(option: str) -> bool:
-    """Return whether advice may name an option: the running command has it, if there is one."""
-    return _offered is None or option in _offered
-
-
-def _name_argument(option: re.Match[str]) -> str:
-    name, value = option["name"], option["value"]
-    if name is None:
-        return option[0]
-    argument = _OTHER_NAMES.get(name, name.replace("-", "_"))
-    return (
-        f"{argument}=True"
-        if name in _FLAGS
-        else f"{argument}={value!r}"
-        if value
-        else argument
-    )
-
 
 class ElmoError(Exception):
-    """Root of all errors that this package raises on purpose."""
+    """Root of all errors that this package raises on purpose.
+
+    `str` of an error names arguments of Python. The command line spells the options of
+    its `Message` as they are typed.
+    """
 
     def __init__(self, message: str | Message = "") -> None:
         super().__init__(message)
 
     def __str__(self) -> str:
-        if self.args and isinstance(self.args[0], Message):
-            return str(self.args[0])
-        message = super().__str__()
-        return message if _names_options else _OPTION.sub(_name_argument, message)
+        return str(self.args[0]) if self.args else ""
 
 
 class InputError(ElmoError, ValueError):

@@ -1,4 +1,4 @@
-"""Component `elmo` of a spaCy pipeline, which gives the tokens of documents their vectors.
+"""Component `elmo` of a spaCy pipeline, which gives tokens their vectors.
 
 spaCy finds it by the entry point `spacy_factories`, so that `nlp.add_pipe("elmo")`
 needs no import.
@@ -29,12 +29,15 @@ class ElmoComponent:
     """
 
     def __init__(self, layers: str, **settings: Any) -> None:
-        """Load the model with the arguments of `ElmoEmbedder`; several layers are concatenated.
+        """Load the model with the arguments of `ElmoEmbedder`.
+
+        Several layers are concatenated.
 
         Raises:
             ElmoError: See `ElmoEmbedder`; or the model lacks a layer.
         """
-        self._layers, self._settings = layers, settings
+        self._layers = layers
+        self._settings = settings
         Selection(layers).for_model(self.embedder.options.n_layers)
 
     @cached_property
@@ -129,7 +132,10 @@ def _token_vector(token: Token) -> Array:
 
 
 def _mean_vector(part: Doc | Span) -> Array:
-    """Return the mean over the tokens except white space, shape (W,); zeros without tokens."""
+    """Return the mean over the tokens except white space, shape (W,).
+
+    Without tokens, it is zeros.
+    """
     rows = part.doc.tensor[[token.i for token in part if not token.is_space]]
     mean: Array = rows.sum(axis=0) / max(1, len(rows))
     return mean

@@ -28,7 +28,10 @@ def require_softmax(files: ModelFiles) -> ModelFiles:
         raise MissingModelError(
             Message(
                 "{name}: predicting words requires a softmax",
-                remedy="Add softmax.hdf5 next to {weights}, or give {--softmax-file}.",
+                remedy=(
+                    "Add softmax.hdf5 next to {weights}, or give {--softmax-file}.",
+                    "Add softmax.hdf5 next to {weights}.",
+                ),
                 name=files.name,
                 weights=files.weights,
             )
@@ -38,7 +41,10 @@ def require_softmax(files: ModelFiles) -> ModelFiles:
         raise MissingModelError(
             Message(
                 "{name}: the softmax requires its vocabulary",
-                remedy="Add vocab.txt next to {softmax}, or give {--vocabulary-file}.",
+                remedy=(
+                    "Add vocab.txt next to {softmax}, or give {--vocabulary-file}.",
+                    "Add vocab.txt next to {softmax}.",
+                ),
                 name=files.name,
                 softmax=files.softmax,
             )

@@ -1,8 +1,8 @@
 """The softmax and its loss, over all words or a sample of them.
 
 In training, a sample of words may replace the whole vocabulary (Jean et al., 2015). It
-trains the same softmax, but exp of its loss is not a perplexity: a few words are easier to
-distinguish than all words.
+trains the same softmax, but exp of its loss is not a perplexity: a few words are easier
+to distinguish than all words.
 """
 
 import math
@@ -27,16 +27,15 @@ class Samples(NamedTuple):
 
 
 def draw_words(n_words: int, n_samples: int, generator: torch.Generator) -> Samples:
-    """Draw distinct words from the log-uniform distribution, as TensorFlow's sampler does."""
+    """Draw distinct words from the log-uniform distribution, like TensorFlow's sampler."""
     draws = torch.empty(0, dtype=torch.int64)
     while True:
         uniform = torch.rand(2 * n_samples, generator=generator, dtype=torch.float64)
         # P(word) = log((word + 2) / (word + 1)) / log(n_words + 1)
-        drawn = ((uniform * math.log(n_words + 1)).exp().long() - 1).clamp(
-            0, n_words - 1
-        )
-        draws = torch.cat([draws, drawn])
-        first = torch.full((n_words,), len(draws))  # first draw of each word
+        drawn = (uniform * math.log(n_words + 1)).exp().long() - 1
+        draws = torch.cat([draws, drawn.clamp(0, n_words - 1)])
+        # first draw of each word
+        first = torch.full((n_words,), len(draws))
         first.scatter_reduce_(0, draws, torch.arange(len(draws)), "amin")
         words = (first < len(draws)).nonzero()[:, 0]
         if len(words) >= n_samples:
@@ -57,10 +56,13 @@ class Softmax(nn.Module):
     def forward(
         self, context: Tensor, targets: Tensor, samples: Samples | None = None
     ) -> Tensor:
-        """Return the negative log probability of each target, in nats: float, shape (N,).
+        """Return the negative log probability of each target, in nats, float, shape (N,).
 
-        The context is the top layer at each prediction, float, (N, P); the targets are int64, (N,).
-        Samples, on the same device, are distinguished from a target in place of all words.
+        Args:
+            context: Top layer at each prediction, float, shape (N, P).
+            targets: Word of each prediction, int64, shape (N,).
+            samples: Words, on the same device, that stand for all words. By default, all
+                words are computed.
         """
         if samples is not None:
             return self._sampled(context, targets, samples)
@@ -72,9 +74,8 @@ class Softmax(nn.Module):
         n_words = len(self.bias)
         # The bias corrects for words that are drawn more often than others.
         bias = self.bias[words] - _log_expected_count(words, n_draws, n_words)
-        target_bias = self.bias[targets] - _log_expected_count(
-            targets, n_draws, n_words
-        )
+        target_correction = _log_expected_count(targets, n_draws, n_words)
+        target_bias = self.bias[targets] - target_correction
         # A sample that equals the target must not count twice.
         sample_of_word = torch.full((n_words,), -1, device=words.device)
         sample_of_word[words] = torch.arange(len(words), device=words.device)
@@ -91,7 +92,10 @@ class Softmax(nn.Module):
 
 
 class _SampledSoftmax(Function):
-    """Negative log probability of targets among sampled words, without keeping their logits."""
+    """Negative log probability of targets among sampled words.
+
+    It keeps their probabilities in the memory of their logits.
+    """
 
     @staticmethod
     def forward(
@@ -106,7 +110,8 @@ class _SampledSoftmax(Function):
     ) -> Tensor:
         """Return the losses, float32, shape (N,)."""
         dtype = autocast_dtype(context)
-        rows, factors = weight[words].to(dtype), context.to(dtype)
+        rows = weight[words].to(dtype)
+        factors = context.to(dtype)
         logits = factors @ rows.t()  # (N, S)
         target_logits = ((context * weight[targets]).sum(dim=1) + target_bias).float()
         totals = _probabilities(logits, bias.float(), target_logits, excluded)
@@ -131,10 +136,16 @@ class _SampledSoftmax(Function):
 def _probabilities(
     logits: Tensor, bias: Tensor, others: Tensor, excluded: Tensor
 ) -> Tensor:
-    """Overwrite logits, (N, S), by their probabilities. Return log(sum(exp)) per row, float32.
+    """Overwrite logits by their probabilities, and return log(sum(exp)) of each row.
 
-    The bias, (S,), float32, is added to the logits first. `others`, (N,), float32, is one more
-    logit per row.
+    Args:
+        logits: Shape (N, S), without the bias.
+        bias: Bias of each column, float32, shape (S,), which is added first.
+        others: One more logit per row, float32, shape (N,).
+        excluded: Column of each row that does not count, or -1, int64, shape (N,).
+
+    Returns:
+        The logarithms, float32, shape (N,).
     """
     kernel = f"softmax_{logits.dtype}"
     if logits.device.type == "cpu" and has_kernel(kernel):
@@ -162,12 +173,10 @@ def _probabilities(
 
 def _log_expected_count(words: Tensor, n_draws: int, n_words: int) -> Tensor:
     """Return the log of the probability that a word is among the distinct samples."""
-    exact = words.cpu() if words.device.type == "mps" else words  # MPS has no float64.
+    # MPS has no float64.
+    exact = words.cpu() if words.device.type == "mps" else words
     rank = exact.double() + 1
     probability = torch.log1p(1 / rank) / math.log(n_words + 1)
-    return (
-        (-torch.expm1(n_draws * torch.log1p(-probability)))
-        .log()
-        .float()
-        .to(words.device)
-    )
+    log_absent = n_draws * torch.log1p(-probability)
+    present = -torch.expm1(log_absent)
+    return present.log().float().to(words.device)

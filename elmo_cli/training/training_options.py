@@ -5,12 +5,14 @@ bilm-tf options.json, else from the defaults, some of which depend on the optimi
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from elmo_cli.options.fields import option
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+from elmo_cli.training.presets import PRESETS
 from elmo_cli.training.published_options import read_published
 
 if TYPE_CHECKING:
@@ -21,13 +23,19 @@ if TYPE_CHECKING:
 class TextOptions:
     """The text to train on, and the text to measure perplexity on."""
 
-    files: tuple[str | Path, ...]  # paths or patterns (`*`, `?`, `[...]`, `**`)
+    files: tuple[str | Path, ...]
+    """Paths or patterns, which may have `*`, `?`, `[...]` and `**`."""
     settings: TextSettings = DEFAULT_SETTINGS
     tokenizer: Tokenizer = WHITESPACE
-    validation_file: str | Path | None = None  # text to measure perplexity on
-    validation_share: float = 0.0
-    """Share of the lines to measure perplexity on, in place of `validation_file`. The model
-    is not trained on these lines."""
+    validation_file: str | Path | None = option(
+        None, "Text whose perplexity is measured.", value="FILE"
+    )
+    validation_share: float = option(
+        0.0,
+        "Hold out this share of the lines for validation: 0.01 is one in a hundred.",
+        value="X",
+    )
+    """It is in place of `validation_file`. The model is not trained on these lines."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +45,34 @@ class StartOptions:
     One of `options_file`, `preset` and `init_from` is required.
     """
 
-    options_file: str | Path | None = None  # options.json with the architecture
-    preset: str | None = None  # name of an architecture in `PRESETS`
-    init_from: str | Path | None = None
-    """Model whose weights are the start: a name, a folder, a zip file, or a file of weights,
-    which requires `options_file`."""
-    vocabulary_file: str | Path | None = None  # words to predict
-    vocabulary_size: int | None = None
-    """Number of words to predict where neither a file nor a model names them."""
+    options_file: str | Path | None = option(
+        None,
+        "options.json with the architecture; it may also contain settings of bilm-tf.",
+        value="FILE",
+    )
+    preset: str | None = option(
+        None,
+        "Architecture of the bundled model or of one of AllenNLP's.",
+        choices=tuple(PRESETS),
+    )
+    init_from: str | Path | None = option(
+        None,
+        "Fine-tune this model. {--options-file} is required for a weights file.",
+        value="NAME|FOLDER",
+    )
+    """A name, a folder, a zip file or a file of weights."""
+    vocabulary_file: str | Path | None = option(
+        None,
+        "Words to predict: <S>, </S>, <UNK>, then the most frequent first.",
+        default_text="copied from {--init-from}, else counted",
+        value="FILE",
+    )
+    vocabulary_size: int | None = option(
+        None,
+        "Number of counted words to predict.",
+        default_text="25000",
+        value="N",
+    )
 
 
 @dataclass(frozen=True)
@@ -52,16 +80,14 @@ class RunOptions:
     """Options that do not change what is learned."""
 
     device: "Device" = "cpu"
-    checkpoint_seconds: float = 300.0
-    eval_steps: int = 1000  # steps between evaluations, each of which writes the model
-    tensorboard: bool = False
-    keep_checkpoint: bool = False
-    """Keep the checkpoint at the end of training, so that training can be made longer."""
-
-
-def _option(default: object, description: str, **metadata: object) -> Any:
-    """Return a field of `TrainingOptions`, with `choices` or the default with `adagrad`."""
-    return field(default=default, metadata={"description": description, **metadata})
+    checkpoint_seconds: float = option(300, "Seconds between checkpoints.", value="N")
+    eval_steps: int = option(
+        1000, "Evaluate and write the model every N steps.", value="N"
+    )
+    tensorboard: bool = option(False, "Also log to FOLDER/tensorboard.")
+    keep_checkpoint: bool = option(
+        False, "Keep the last checkpoint, so that you can train longer."
+    )
 
 
 @dataclass(frozen=True)
@@ -74,46 +100,63 @@ class TrainingOptions:
     the end of the block before it.
     """
 
-    steps: int | None = None  # Steps of the optimizer. None: train for `epochs`.
-    epochs: int = _option(10, "Passes over the text.")
-    state: str = _option(
+    steps: int | None = option(
+        None, "Number of optimizer steps, instead of {--epochs}.", value="N"
+    )
+    epochs: int = option(10, "Passes over the text.", value="N")
+    state: str = option(
         "zero",
         "Initial LSTM state: zero for each sentence, or carried over from block to block "
         "of text, as published.",
         choices=("zero", "carry"),
     )
-    batch_tokens: int = _option(2048, "Tokens in a batch, with --state zero.")
-    max_length: int = _option(
-        100, "Maximum length of a sentence, with --state zero; longer ones are cut."
+    batch_tokens: int = option(
+        2048, "Tokens in a batch, with {--state zero}.", value="N"
     )
-    batch_size: int = _option(128, "Streams of text, with --state carry.")
-    unroll: int = _option(20, "Tokens of a stream in a block, with --state carry.")
-    dropout: float = _option(0.1, "Dropout of the LSTMs' inputs and of their output.")
-    negative_samples: int = _option(
-        8192, "Words of the sampled softmax; 0 for the full softmax."
+    max_length: int = option(
+        100,
+        "Maximum length of a sentence, with {--state zero}; longer ones are cut.",
+        value="N",
     )
-    optimizer: str = _option(
+    batch_size: int = option(128, "Streams of text, with {--state carry}.", value="N")
+    unroll: int = option(
+        20, "Tokens of a stream in a block, with {--state carry}.", value="N"
+    )
+    dropout: float = option(
+        0.1, "Dropout of the LSTMs' inputs and of their output.", value="X"
+    )
+    negative_samples: int = option(
+        8192, "Words of the sampled softmax; 0 for the full softmax.", value="N"
+    )
+    optimizer: str = option(
         "adamw", "AdamW, or Adagrad as published.", choices=("adamw", "adagrad")
     )
-    learning_rate: float = _option(2e-3, "Maximum learning rate.", adagrad=0.2)
-    weight_decay: float = _option(0.0, "Weight decay of AdamW.")
-    warmup_steps: int = _option(
+    learning_rate: float = option(2e-3, "Maximum learning rate.", value="X")
+    weight_decay: float = option(0.0, "Weight decay of AdamW.", value="X")
+    warmup_steps: int = option(
         200,
         "Steps over which the learning rate rises, a tenth of the run at most.",
-        adagrad=0,
+        value="N",
     )
-    decay_share: float = _option(
+    decay_share: float = option(
         1 / 3,
         "Share of the run, at its end, over which the learning rate falls to 0.",
-        adagrad=0.0,
+        value="X",
     )
-    max_grad_norm: float = _option(1.0, "Maximum norm of the gradients.", adagrad=10.0)
-    precision: str = _option(
+    max_grad_norm: float = option(1.0, "Maximum norm of the gradients.", value="X")
+    precision: str = option(
         "float32", "Precision of the computation.", choices=("float32", "bfloat16")
     )
-    seed: int = _option(0, "Seed of all random numbers.")
+    seed: int = option(0, "Seed of all random numbers.", value="N")
 
 
+ADAGRAD_DEFAULTS: Final[dict[str, float]] = {
+    "learning_rate": 0.2,
+    "warmup_steps": 0,
+    "decay_share": 0.0,
+    "max_grad_norm": 10.0,
+}
+"""Defaults of `TrainingOptions` that are others with Adagrad."""
 LENGTH_OPTIONS: Final = ("steps", "epochs")
 """Options that may change when a run resumes, to make it longer or shorter."""
 
@@ -124,10 +167,9 @@ def complete_options(
     """Complete fields of `TrainingOptions`, where not None, by an options.json and defaults."""
     chosen = {name: value for name, value in given.items() if value is not None}
     optimizer = chosen.get("optimizer", TrainingOptions.optimizer)
-    values = {}
-    for each in fields(TrainingOptions):
-        if optimizer in each.metadata:
-            values[each.name] = each.metadata[optimizer]
+    values: dict[str, Any] = {}
+    if optimizer == "adagrad":
+        values.update(ADAGRAD_DEFAULTS)
     values.update(read_published(content, optimizer))
     values.update(chosen)
     return TrainingOptions(**values)

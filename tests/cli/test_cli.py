@@ -13,7 +13,7 @@ from unittest.mock import Mock, patch
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 import elmo_cli
 import elmo_cli.cli
@@ -34,40 +34,43 @@ from tests.support.commands import TINY, assert_misused, elmo
 def test_version_is_the_packages_version() -> None:
     for name in ("-V", "--version"):
         result = elmo(name)
-        assert (result.exit_code, result.output) == (
-            0,
-            f"elmo {elmo_cli.__version__}\n",
-        )
+        assert result.exit_code == 0
+        assert result.output == f"elmo {elmo_cli.__version__}\n"
 
 
 def test_help_names_every_command() -> None:
     result = elmo("--help")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == elmo("-h").stdout == elmo("help").stdout
-    assert elmo("help", "convert").stdout == elmo("convert", "--help").stdout
     _, groups = result.stdout.split("Vectors:\n")
     groups, _ = groups.split("  Examples:\n")
-    assert [
-        line.split()[0] for line in groups.splitlines() if line.startswith("  ")
-    ] == COMMANDS
+    lines = [line for line in groups.splitlines() if line.startswith("  ")]
+    assert [line.split()[0] for line in lines] == COMMANDS
     assert "..." not in groups
 
 
-def test_help_ends_with_the_documentation(
+def test_help_has_three_spellings() -> None:
+    assert elmo("-h").stdout == elmo("--help").stdout
+    assert elmo("help").stdout == elmo("--help").stdout
+    assert elmo("help", "convert").stdout == elmo("convert", "--help").stdout
+
+
+def test_help_ends_with_the_address_of_the_documentation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elmo_cli.cli.INSTALLED", tmp_path)
-    assert (
-        "Documentation: `elmo help COMMAND`, and"
-        in elmo("--help").stdout.splitlines()[-1]
-    )
+    last_line = elmo("--help").stdout.splitlines()[-1]
+    assert "Documentation: `elmo help COMMAND`, and" in last_line
     metadata = tmp_path / "elmo_cli-1.0.dist-info" / "METADATA"
     metadata.parent.mkdir()
-    names = ("Paper", "Documentation", "Repository")
-    urls = "".join(
-        f"Project-URL: {name}, https://{name.lower()}.org\n" for name in names
+    metadata.write_text(
+        "Name: elmo-cli\n"
+        "Project-URL: Paper, https://paper.org\n"
+        "Project-URL: Documentation, https://documentation.org\n"
+        "Project-URL: Repository, https://repository.org\n"
+        "\n"
+        "Text",
+        encoding="utf-8",
     )
-    metadata.write_text(f"Name: elmo-cli\n{urls}\nText", encoding="utf-8")
     assert elmo("--help").stdout.endswith("Documentation: https://documentation.org\n")
 
 
@@ -96,90 +99,135 @@ def command(**options: str) -> None:
 
 def test_options_are_under_their_heading_and_reach_the_command() -> None:
     blocks = CliRunner().invoke(command, ["--help"]).output.split("\n\n")
-    shown = [
-        [line.split()[0].strip(",") for line in block.splitlines()]
-        for block in blocks[2:]
-    ]
+    shown = []
+    for block in blocks[2:]:
+        shown.append([line.split()[0].strip(",") for line in block.splitlines()])
     assert shown == [
         ["Input:", "--format"],
         ["Model:", "--first", "--second", "--third"],
         ["Other", "-q", "--help"],
     ]
     result = CliRunner().invoke(command, ["a", "--old", "b", "--third", "c"])
-    assert (
-        result.output
-        == "['first', 'format', 'old', 'quiet', 'second', 'text', 'third']\n"
-    )
+    reached = "['first', 'format', 'old', 'quiet', 'second', 'text', 'third']\n"
+    assert result.output == reached
 
 
 # Options of all commands, and from the environment
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_conditions_name_options_of_the_command(name: str) -> None:
-    parameters = find_command(name).params
-    names = {name for parameter in parameters for name in parameter.opts}
-    for each in parameters:
-        if isinstance(each, Option):
-            for condition in (*each.requires, *each.excludes):
-                required = condition if isinstance(condition, str) else condition[0]
-                assert required in names
+@pytest.mark.parametrize("command_name", COMMANDS)
+def test_conditions_name_options_of_the_command(command_name: str) -> None:
+    parameters = find_command(command_name).params
+    known = {name for parameter in parameters for name in parameter.opts}
+    for parameter in parameters:
+        if not isinstance(parameter, Option):
+            continue
+        for condition in (*parameter.requires, *parameter.excludes):
+            # A condition is an option, or an option and its value.
+            named = condition if isinstance(condition, str) else condition[0]
+            assert named in known
 
 
 def test_every_option_has_an_environment_variable_of_its_own() -> None:
-    options = [option for name in COMMANDS for option in find_command(name).params]
-    names = [str(each.envvar) for each in options if isinstance(each, Option)]
+    names: list[str] = []
+    for command_name in COMMANDS:
+        for each in find_command(command_name).params:
+            if isinstance(each, Option):
+                names.append(str(each.envvar))
     assert len(set(names)) == len(names)
-    assert {"ELMO_EMBED_FORMAT", "ELMO_WORD_VECTORS_MODEL", "ELMO_TRAIN_DEVICE"} <= set(
-        names
-    )
-    assert not {"ELMO_MODEL", "ELMO_CACHE", "ELMO_ALLOW_HTTP", "ELMO_VERSION"} & set(
-        names
-    )
+    assert "ELMO_EMBED_FORMAT" in names
+    assert "ELMO_WORD_VECTORS_MODEL" in names
+    assert "ELMO_TRAIN_DEVICE" in names
+    # These have a meaning of their own.
+    for name in ("ELMO_MODEL", "ELMO_CACHE", "ELMO_ALLOW_HTTP", "ELMO_VERSION"):
+        assert name not in names
 
 
-def test_an_option_may_come_from_the_environment(
+def cosine(*options: str) -> Result:
+    """Return the result of `elmo cosine` for the word a in two sentences."""
+    return elmo("cosine", "a", "a b", "b a", "--model", TINY, *options)
+
+
+def test_an_option_can_be_set_in_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pair = ("cosine", "a", "a b", "b a", "--model", TINY, "-q")
-    expected, other = (elmo(*pair, "--layer", layer).stdout for layer in "12")
+    layer_1 = cosine("-q", "--layer", "1").stdout
+    layer_2 = cosine("-q", "--layer", "2").stdout
+    assert layer_1 != layer_2
     monkeypatch.setenv("ELMO_COSINE_LAYER", "1")
-    assert elmo(*pair).stdout == expected != other
-    assert elmo(*pair, "--layer", "2").stdout == other
-    monkeypatch.setenv("ELMO_COSINE_WORD2", "b")
-    message = "choose one of --pairs and --word2 (ELMO_COSINE_WORD2)"
-    assert_misused(elmo("cosine", "--pairs", "p.csv"), message)
-    monkeypatch.setenv("ELMO_COSINE_PRECISION", "foo")
-    message = (
-        "Invalid value for '--precision (ELMO_COSINE_PRECISION)': 'foo' is not one of "
-    )
-    assert message in elmo(*pair).stderr
-
-    monkeypatch.setenv("ELMO_EMBED_ALL", "0")
-    command = ("embed", "-", "-", "--format", "jsonl", "--model", TINY, "--top")
-    assert elmo(*command, stdin="a b\n").exit_code == 0
-    monkeypatch.setenv("ELMO_EMBED_GAMMA", "2")
-    message = "--gamma (ELMO_EMBED_GAMMA) requires --mix"
-    assert_misused(elmo(*command, stdin="a b\n"), message)
+    assert cosine("-q").stdout == layer_1
+    assert cosine("-q", "--layer", "2").stdout == layer_2
 
 
 # Messages
 
 
-def test_messages_may_be_fewer_or_more_before_the_command(tmp_path: Path) -> None:
-    pair = ("cosine", "a", "a", "a", "--model", TINY)
-    assert elmo(*pair).stderr
-    assert elmo("-q", *pair).stderr == ""
-    assert elmo("-v", "-q", *pair).stderr
-    assert elmo("-v", *pair, "-qq").stderr == ""
-    more = elmo("-v", *pair).stderr
-    assert re.match(
-        r"elmo [\d.]+\S*, Python [\d.]+\S*, torch [\d.]+\S*(, ELMO_\w+)*\n", more
+def test_an_error_names_the_variable_of_a_wrong_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ELMO_COSINE_WORD2", "b")
+    message = "choose one of --pairs and --word2 (ELMO_COSINE_WORD2)"
+    assert_misused(elmo("cosine", "--pairs", "p.csv"), message)
+    monkeypatch.setenv("ELMO_COSINE_PRECISION", "foo")
+    option = "--precision (ELMO_COSINE_PRECISION)"
+    message = f"Invalid value for '{option}': 'foo' is not one of "
+    assert message in cosine("-q").stderr
+
+
+def embed_to_lines(*options: str) -> Result:
+    """Return the result of `elmo embed` of a line to JSON lines."""
+    return elmo(
+        "embed",
+        "-",
+        "-",
+        "--format",
+        "jsonl",
+        "--model",
+        TINY,
+        *options,
+        stdin="a b\n",
     )
-    assert re.search(r"\nTime: \d+\.\d s\n$", more)
-    missing = ("embed", tmp_path / "nothing", tmp_path / "out", "--model", TINY)
-    assert elmo(*missing, "-v").stderr.splitlines()[-1].startswith("Error: ")
-    assert isinstance(elmo("-v", *missing, "-v").exception, elmo_cli.ElmoError)
+
+
+def test_a_flag_of_the_environment_gives_way_to_one_of_the_command_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ELMO_EMBED_ALL", "0")
+    assert embed_to_lines("--top").exit_code == 0
+
+
+def test_an_error_names_the_variable_of_an_option_that_requires_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ELMO_EMBED_GAMMA", "2")
+    message = "--gamma (ELMO_EMBED_GAMMA) requires --mix"
+    assert_misused(embed_to_lines("--top"), message)
+
+
+def test_quiet_and_verbose_may_stand_before_the_command() -> None:
+    def errors(*, before: list[str], after: list[str]) -> str:
+        command = ["cosine", "a", "a", "a", "--model", str(TINY)]
+        return elmo(*before, *command, *after).stderr
+
+    assert errors(before=[], after=[])
+    assert errors(before=["-q"], after=[]) == ""
+    assert errors(before=["-v", "-q"], after=[])
+    assert errors(before=["-v"], after=["-qq"]) == ""
+
+
+def test_verbose_shows_versions_and_the_time() -> None:
+    result = elmo("-v", "cosine", "a", "a", "a", "--model", TINY)
+    version = r"[\d.]+\S*"
+    first_line = rf"elmo {version}, Python {version}, torch {version}(, ELMO_\w+)*\n"
+    assert re.match(first_line, result.stderr)
+    assert re.search(r"\nTime: \d+\.\d s\n$", result.stderr)
+
+
+def test_very_verbose_shows_the_traceback(folder: Path) -> None:
+    once = elmo("embed", "nothing", "out", "--model", TINY, "-v")
+    assert once.stderr.splitlines()[-1].startswith("Error: ")
+    twice = elmo("-v", "embed", "nothing", "out", "--model", TINY, "-v")
+    assert isinstance(twice.exception, elmo_cli.ElmoError)
 
 
 @pytest.mark.parametrize(
@@ -290,17 +338,19 @@ def run_with_collector_restored() -> None:
         ({"OMP_WAIT_POLICY": "active"}, None),
     ],
 )
-def test_idle_threads_wait_shortly_by_default(
+def test_idle_threads_wait_only_shortly_by_default(
     environment: dict[str, str], spin_count: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spin_counts: list[str | None] = []
-    main = Mock(
-        side_effect=lambda **_: spin_counts.append(os.environ.get("GOMP_SPINCOUNT"))
-    )
+
+    def main(**settings: Any) -> None:
+        spin_counts.append(os.environ.get("GOMP_SPINCOUNT"))
+
     monkeypatch.setattr(elmo_cli.cli, "main", main)
-    with patch.dict(os.environ, environment):
-        for name in {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} - {*environment}:
-            os.environ.pop(name, None)
+    with patch.dict(os.environ):
+        os.environ.pop("GOMP_SPINCOUNT", None)
+        os.environ.pop("OMP_WAIT_POLICY", None)
+        os.environ.update(environment)
         run_with_collector_restored()
     assert spin_counts == [spin_count]
 

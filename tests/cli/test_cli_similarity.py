@@ -16,7 +16,6 @@ from elmo_cli import ElmoEmbedder, tokenize
 from tests.support.commands import LOADED, TINY, assert_misused, elmo
 from tests.support.table_files import NAMES, csv_rows, write_matrices, write_table
 
-MODEL = ("--model", str(TINY))
 RIVER = "I sat by the bank."
 MONEY = "The bank lent us money."
 COLUMNS = [f"cosine_{layer}" for layer in (0, 1, 2, "average")]
@@ -34,15 +33,16 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "targets.txt").write_text("bank,money\ncat\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for arguments in (
+        for command in (
             "embed text.txt v.hdf5",
             "embed more.txt more.hdf5",
             "embed text.txt packed.hdf5 --layout packed --layers 1,2",
             "embed text.txt average.hdf5 --layers average",
             "embed text.txt pooled.hdf5 --pooling mean",
-            *(f"usages text.txt u.{name} --words targets.txt" for name in FORMATS),
+            "usages text.txt u.hdf5 --words targets.txt",
+            "usages text.txt u.parquet --words targets.txt",
         ):
-            assert elmo(*arguments.split(), "--model", TINY, "-q").exit_code == 0
+            assert elmo(*command.split(), "--model", TINY, "-q").exit_code == 0
     return folder
 
 
@@ -62,48 +62,62 @@ def cosines(
     one: list[str], index: int, other: list[str], other_index: int
 ) -> list[float]:
     """Return the cosine of two tokens in each layer, and of their average."""
-    embed = ElmoEmbedder(model=TINY).embed_sentence
-    a = embed(one)[:, index].astype(float)
-    b = embed(other)[:, other_index].astype(float)
-    pairs = [*zip(a, b, strict=True), (a.mean(axis=0), b.mean(axis=0))]
-    return [float(x @ y / np.sqrt((x @ x) * (y @ y))) for x, y in pairs]
+    embedder = ElmoEmbedder(model=TINY)
+    a = embedder.embed_sentence(one)[:, index].astype(float)
+    b = embedder.embed_sentence(other)[:, other_index].astype(float)
+    pairs = list(zip(a, b, strict=True))
+    pairs.append((a.mean(axis=0), b.mean(axis=0)))
+    found: list[float] = []
+    for x, y in pairs:
+        lengths = np.linalg.norm(x) * np.linalg.norm(y)
+        found.append(float(x @ y / lengths))
+    return found
 
 
 EXPECTED = cosines(tokenize(RIVER), 4, tokenize(MONEY), 1)
 
 
-def test_a_table_shows_the_words_and_the_cosine_of_each_layer() -> None:
-    result = elmo("cosine", "bank", RIVER, MONEY, *MODEL)
+def cosine(*arguments: str, stdin: str | None = None) -> Result:
+    """Run `elmo cosine` with the tiny model."""
+    return elmo("cosine", *arguments, "--model", TINY, stdin=stdin)
+
+
+def test_the_words_and_the_cosine_of_each_layer_are_shown() -> None:
+    result = cosine("bank", RIVER, MONEY)
     assert (result.exit_code, result.stderr) == (0, LOADED)
-    split_again = elmo("cosine", "bank", RIVER, "The bank 's money .", *MODEL).stderr
-    assert (
-        '"bank \'s" looks tokenized already. Use --tokenizer whitespace.' in split_again
+    assert result.stdout == (
+        "I sat by the [bank] .\n"
+        "The [bank] lent us money .\n"
+        "\n"
+        f"layer 0  {EXPECTED[0]:8.4f}\n"
+        f"layer 1  {EXPECTED[1]:8.4f}\n"
+        f"layer 2  {EXPECTED[2]:8.4f}\n"
+        f"average  {EXPECTED[3]:8.4f}\n"
     )
-    names = ("layer 0", "layer 1", "layer 2", "average")
-    rows = [
-        f"{name}  {value:8.4f}\n" for name, value in zip(names, EXPECTED, strict=True)
-    ]
-    assert (
-        result.stdout
-        == "I sat by the [bank] .\nThe [bank] lent us money .\n\n" + "".join(rows)
-    )
-    for layer, value in (
-        ("0", EXPECTED[0]),
-        ("2", EXPECTED[2]),
-        ("average", EXPECTED[3]),
-    ):
-        result = elmo("cosine", "-q", "bank", RIVER, MONEY, "--layer", layer, *MODEL)
-        assert (result.stderr, len(result.stdout.splitlines())) == ("", 1)
-        assert float(result.stdout) == pytest.approx(value, abs=2e-6)
 
 
-def test_a_word_is_found_with_typographic_or_plain_marks() -> None:
-    sentences = ("It’s open.", "It's shut.")
-    plain, typed = (
-        elmo("cosine", word, *sentences, *MODEL).stdout for word in ("'s", "’s")
-    )
-    assert typed == plain
-    assert typed.startswith("It ['s] open .\nIt ['s] shut .\n")
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [("0", EXPECTED[0]), ("2", EXPECTED[2]), ("average", EXPECTED[3])],
+)
+def test_the_cosine_of_one_layer_is_a_number(layer: str, expected: float) -> None:
+    result = cosine("-q", "bank", RIVER, MONEY, "--layer", layer)
+    assert result.stderr == ""
+    assert len(result.stdout.splitlines()) == 1
+    assert float(result.stdout) == pytest.approx(expected, abs=2e-6)
+
+
+def test_a_sentence_that_is_tokenized_already_logs_a_warning() -> None:
+    result = cosine("bank", RIVER, "The bank 's money .")
+    warning = '"bank \'s" looks tokenized already. Use --tokenizer whitespace.'
+    assert warning in result.stderr
+
+
+def test_a_word_is_found_with_a_typographic_or_a_plain_apostrophe() -> None:
+    plain = cosine("'s", "It’s open.", "It's shut.").stdout
+    typographic = cosine("’s", "It’s open.", "It's shut.").stdout
+    assert typographic == plain
+    assert plain.startswith("It ['s] open .\nIt ['s] shut .\n")
 
 
 def cosines_in(row: dict[str, Any]) -> list[float]:
@@ -112,14 +126,21 @@ def cosines_in(row: dict[str, Any]) -> list[float]:
 
 
 def test_json_holds_everything() -> None:
-    result = elmo("cosine", "bank", RIVER, MONEY, "--json", *MODEL)
+    result = cosine("bank", RIVER, MONEY, "--json")
     answer = json.loads(result.stdout)
     assert_allclose(cosines_in(answer), EXPECTED, atol=2e-6)
-    first = {"word1": "bank", "occurrence1": 1, "sentence1": RIVER}
-    second = {"word2": "bank", "occurrence2": 1, "sentence2": MONEY}
-    assert answer.items() >= {"line": 1, **first, **second}.items()
+    expected = {
+        "line": 1,
+        "word1": "bank",
+        "occurrence1": 1,
+        "sentence1": RIVER,
+        "word2": "bank",
+        "occurrence2": 1,
+        "sentence2": MONEY,
+    }
+    assert answer.items() >= expected.items()
     Path("pair.jsonl").write_text(result.stdout)
-    again = elmo("cosine", "--pairs", "pair.jsonl", "--json", *MODEL)
+    again = cosine("--pairs", "pair.jsonl", "--json")
     assert cosines_in(json.loads(again.stdout)) == cosines_in(answer)
 
 
@@ -129,22 +150,25 @@ PAIRS = f"{RIVER}\t{MONEY}\n{MONEY}\t{MONEY}\nNaïve bank\tbank Zürich\n"
 ANSWERS = [EXPECTED, [1.0] * 4, cosines(["Naïve", "bank"], 1, ["bank", "Zürich"], 0)]
 
 
-def test_pairs_are_answered_with_a_line_each() -> None:
-    result = elmo("cosine", "bank", "-", *MODEL, stdin=PAIRS)
+def test_every_pair_is_answered_with_a_line() -> None:
+    result = cosine("bank", "-", stdin=PAIRS)
     assert (result.exit_code, result.stderr) == (0, LOADED)
-    rows = [
-        [float(value) for value in line.split("\t")]
-        for line in result.stdout.splitlines()
-    ]
-    assert_allclose(rows, ANSWERS, atol=2e-6)
-    result = elmo("cosine", "bank", "-", "--json", *MODEL, stdin=PAIRS)
-    answers = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [answer["line"] for answer in answers] == [1, 2, 3]
-    assert "bank Zürich" in result.stdout
-    assert_allclose([*map(cosines_in, answers)], ANSWERS, atol=2e-6)
+    lines = result.stdout.splitlines()
+    found = [[float(value) for value in line.split("\t")] for line in lines]
+    assert_allclose(found, ANSWERS, atol=2e-6)
 
 
 # Pairs from a table
+
+
+def test_every_pair_is_answered_with_an_object_of_json() -> None:
+    result = cosine("bank", "-", "--json", stdin=PAIRS)
+    answers = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [answer["line"] for answer in answers] == [1, 2, 3]
+    assert "bank Zürich" in result.stdout
+    found = [cosines_in(answer) for answer in answers]
+    assert_allclose(found, ANSWERS, atol=2e-6)
+
 
 WIC: list[dict[str, Any]] = [
     {"word": "bank", "sentence1": RIVER, "sentence2": MONEY, "label": "F"},
@@ -159,7 +183,7 @@ WIC: list[dict[str, Any]] = [
 
 def rows_of(*arguments: str, table: str = "wic.csv") -> list[dict[str, str]]:
     """Return the rows that the command prints for a table of pairs."""
-    result = elmo("cosine", "--pairs", table, "--format", "csv", *MODEL, *arguments)
+    result = cosine("--pairs", table, "--format", "csv", *arguments)
     assert result.exit_code == 0, result.stderr
     return csv_rows(result.stdout)
 
@@ -167,7 +191,7 @@ def rows_of(*arguments: str, table: str = "wic.csv") -> list[dict[str, str]]:
 @pytest.mark.parametrize("name", [f"wic.{name}" for name in NAMES])
 def test_a_table_of_pairs_keeps_all_columns(name: str) -> None:
     write_table(name, WIC)
-    result = elmo("cosine", "--pairs", name, *MODEL)
+    result = cosine("--pairs", name)
     warning = (
         "Warning: 1 row without cosines. The first is row 2: 'lend' is not a token of "
         "'The bank lent us money .'. Did you mean 'lent'?\n"
@@ -184,8 +208,15 @@ def test_a_table_of_pairs_keeps_all_columns(name: str) -> None:
 
 def test_words_occurrences_and_characters_choose_tokens() -> None:
     sentence = "A bank, a bank."
-    columns = {"word": "bank", "word2": "", "occurrence1": "", "start1": "", "end1": ""}
-    pair = columns | {"sentence1": sentence, "sentence2": RIVER}
+    pair = {
+        "word": "bank",
+        "word2": "",
+        "occurrence1": "",
+        "start1": "",
+        "end1": "",
+        "sentence1": sentence,
+        "sentence2": RIVER,
+    }
     chosen = [
         pair | {"word2": "bank", "occurrence1": "1"},
         pair | {"word2": "bank", "occurrence1": "2.0"},
@@ -196,8 +227,12 @@ def test_words_occurrences_and_characters_choose_tokens() -> None:
     found = [float(row["cosine"]) for row in rows_of("--layer", "2")]
     one = tokenize(sentence)
     other = tokenize(RIVER)
+    layer = 2
     expected = [
-        cosines(one, i, other, j)[2] for i, j in ((1, 4), (4, 4), (4, 1), (0, 1))
+        cosines(one, 1, other, 4)[layer],
+        cosines(one, 4, other, 4)[layer],
+        cosines(one, 4, other, 1)[layer],
+        cosines(one, 0, other, 1)[layer],
     ]
     assert found == pytest.approx(expected, abs=2e-6)
 
@@ -212,72 +247,91 @@ def test_more_pairs_than_fit_together_keep_their_numbers() -> None:
 def test_lists_of_tokens_are_not_tokenized() -> None:
     pair = {"word": "b", "text1": ["a", "b"], "text2": ["b", "c d"]}
     Path("p.jsonl").write_text(json.dumps(pair) + "\n")
-    options = ("--text-column", "text1,text2", "--json")
-    answer = json.loads(elmo("cosine", "--pairs", "p.jsonl", *options, *MODEL).stdout)
-    assert_allclose(
-        cosines_in(answer), cosines(["a", "b"], 1, ["b", "c d"], 0), atol=2e-6
-    )
+    result = cosine("--pairs", "p.jsonl", "--text-column", "text1,text2", "--json")
+    expected = cosines(["a", "b"], 1, ["b", "c d"], 0)
+    assert_allclose(cosines_in(json.loads(result.stdout)), expected, atol=2e-6)
 
 
 # Neighbours
 
 
-def rows(result: Result) -> list[list[str]]:
+def neighbours_in(result: Result) -> list[list[str]]:
     """Return the cosine, the line and the sentence of each neighbour."""
     assert result.exit_code == 0, result.stderr
-    return [
-        re.split(r" +|\t", line.strip(), maxsplit=2)
-        for line in result.stdout.splitlines()
-    ]
+    lines = result.stdout.splitlines()
+    return [re.split(r" +|\t", line.strip(), maxsplit=2) for line in lines]
 
 
 @pytest.mark.parametrize("name", ["v.hdf5", "packed.hdf5"])
 def test_uses_are_shown_by_line_with_the_word_marked(name: str) -> None:
     result = elmo("neighbours", "bank", NEW, name, "--top", "3")
-    neighbours = rows(result)
-    assert all(len(re.findall(r"\[[\w.]+\]", row[2])) == 1 for row in neighbours)
-    assert {row[1] for row in neighbours} <= {"1", "3", "4"}
-    cosines = [float(row[0]) for row in neighbours]
-    assert cosines == sorted(cosines, reverse=True)
-    lines = result.stderr.splitlines(keepends=True)
-    assert lines[0] == LOADED
+    neighbours = neighbours_in(result)
+    for _, line, sentence in neighbours:
+        assert line in ("1", "3", "4")
+        assert len(re.findall(r"\[[\w.]+\]", sentence)) == 1
+    found = [float(cosine) for cosine, _, _ in neighbours]
+    assert found == sorted(found, reverse=True)
+    loaded, baseline = result.stderr.splitlines(keepends=True)[:2]
+    assert loaded == LOADED
     assert re.fullmatch(
-        r"Cosine of two random tokens: -?0\.\d{3} on average\n", lines[1]
+        r"Cosine of two random tokens: -?0\.\d{3} on average\n", baseline
     )
-    assert elmo("neighbors", "bank", NEW, name, "--top", "3").stdout == result.stdout
+
+
+def test_neighbors_is_the_same_command() -> None:
+    british = elmo("neighbours", "bank", NEW, "v.hdf5", "--top", "3")
+    american = elmo("neighbors", "bank", NEW, "v.hdf5", "--top", "3")
+    assert american.stdout == british.stdout != ""
 
 
 @pytest.mark.parametrize("name", [f"u.{name}" for name in FORMATS])
 def test_target_words_of_every_format_are_searched(name: str) -> None:
-    choice = ("--model", TINY, "--layers", "top")
-    one, other = (
-        rows(elmo("neighbours", "bank", NEW, u, *choice)) for u in ("u.hdf5", name)
-    )
-    assert [row[0] for row in one] == [row[0] for row in other]
     # They record their model.
-    neighbours = rows(elmo("neighbours", "bank", NEW, name))
-    lines = {(row[1], re.findall(r"\[(\w+)\]", row[2])[0]) for row in neighbours}
-    assert lines == {("1", "bank"), ("1", "money"), ("3", "bank"), ("4", "cat")}
-    others = rows(elmo("neighbours", "bank", NEW, name, "--other-words"))
+    neighbours = neighbours_in(elmo("neighbours", "bank", NEW, name))
+    found = set()
+    for _, line, sentence in neighbours:
+        found.add((line, re.findall(r"\[(\w+)\]", sentence)[0]))
+    assert found == {("1", "bank"), ("1", "money"), ("3", "bank"), ("4", "cat")}
+    others = neighbours_in(elmo("neighbours", "bank", NEW, name, "--other-words"))
     assert [row[1:] for row in others] == [["4", "The [cat] sat ."]]
+
+
+def test_target_words_of_all_formats_have_the_same_cosines() -> None:
+    def found(name: str) -> list[str]:
+        """Return the cosines of the top layer."""
+        result = elmo(
+            "neighbours", "bank", NEW, name, "--model", TINY, "--layers", "top"
+        )
+        return [cosine for cosine, _, _ in neighbours_in(result)]
+
+    assert found("u.parquet") == found("u.hdf5")
 
 
 def test_vectors_of_another_program_need_a_model_and_a_layer() -> None:
     matrix = ElmoEmbedder(model=TINY).embed_sentence(["bank", "cat"])[2]
     name = write_matrices("m.parquet", {"bank": matrix[:1], "cat": matrix[1:]})
-    command = ("neighbours", "bank", NEW, name)
-    unknown = f"Error: {name}: unknown"
-    assert f"{unknown} model. Name it with --model." in elmo(*command).stderr
-    result = elmo(*command, *MODEL)
-    assert f"{unknown} layer. Name it with --mean-layers." in result.stderr
-    found = rows(elmo(*command, *MODEL, "--mean-layers", "top"))
-    assert {row[2] for row in found} == {"[bank]", "[cat]"}
+    result = elmo("neighbours", "bank", NEW, name)
+    assert f"Error: {name}: unknown model. Name it with --model." in result.stderr
+    result = elmo("neighbours", "bank", NEW, name, "--model", TINY)
+    message = f"Error: {name}: unknown layer. Name it with --mean-layers."
+    assert message in result.stderr
+    result = elmo(
+        "neighbours", "bank", NEW, name, "--model", TINY, "--mean-layers", "top"
+    )
+    sentences = {sentence for _, _, sentence in neighbours_in(result)}
+    assert sentences == {"[bank]", "[cat]"}
 
 
 def test_several_files_are_searched_as_one() -> None:
     result = elmo("neighbours", "bank", NEW, "v.hdf5", "more.hdf5", "--top", "50")
-    places = {f"{name}.hdf5:{line}" for name in ("v", "more") for line in (1, 3, 4)}
-    assert {row[1] for row in rows(result)} == places
+    assert {line for _, line, _ in neighbours_in(result)} == {
+        "v.hdf5:1",
+        "v.hdf5:3",
+        "v.hdf5:4",
+        "more.hdf5:1",
+        "more.hdf5:3",
+        "more.hdf5:4",
+    }
     pattern = elmo("neighbours", "bank", NEW, "[v]*.hdf5", "more.hdf5", "--top", "50")
     assert pattern.stdout == result.stdout
 
@@ -287,6 +341,7 @@ def test_queries_come_from_standard_input() -> None:
     table = elmo("neighbours", "-", "v.hdf5", "--top", "2", stdin=queries)
     answers = elmo("neighbours", "-", "v.hdf5", "--top", "2", "--json", stdin=queries)
     hits = [json.loads(line) for line in answers.stdout.splitlines()]
+    shown = csv_rows(table.stdout, "\t")
     header = [
         "query_number",
         "rank",
@@ -296,22 +351,24 @@ def test_queries_come_from_standard_input() -> None:
         "id",
         "position",
         "token",
+        "sentence",
     ]
-    shown = csv_rows(table.stdout, "\t")
-    assert [*shown[0]] == [*hits[0]] == [*header, "sentence"]
-    assert [(hit["query_number"], hit["rank"]) for hit in hits] == [
-        (1, 1),
-        (1, 2),
-        (2, 1),
-        (2, 2),
-    ]
+    assert list(hits[0]) == header
+    assert list(shown[0]) == header
+    numbers = [(hit["query_number"], hit["rank"]) for hit in hits]
+    assert numbers == [(1, 1), (1, 2), (2, 1), (2, 2)]
     for hit, row in zip(hits, shown, strict=True):
         assert float(row.pop("cosine")) == pytest.approx(hit.pop("cosine"), abs=1e-6)
-        assert row == {
-            name: "" if value is None else str(value) for name, value in hit.items()
-        }
-    one = rows(elmo("neighbours", "bank", NEW, "v.hdf5", "--top", "2"))
-    for hit, (_, line, sentence) in zip(hits[:2], one, strict=True):
+        for name, value in hit.items():
+            assert row[name] == ("" if value is None else str(value))
+
+
+def test_a_query_from_standard_input_is_answered_like_one_of_the_command_line() -> None:
+    query = f"bank\t{NEW}\n"
+    answers = elmo("neighbours", "-", "v.hdf5", "--top", "2", "--json", stdin=query)
+    hits = [json.loads(line) for line in answers.stdout.splitlines()]
+    neighbours = neighbours_in(elmo("neighbours", "bank", NEW, "v.hdf5", "--top", "2"))
+    for hit, (_, line, sentence) in zip(hits, neighbours, strict=True):
         assert (hit["file"], str(hit["line"]), hit["id"]) == ("v.hdf5", line, None)
         words = hit["sentence"].split()
         words[hit["position"]] = f"[{hit['token']}]"
@@ -320,70 +377,82 @@ def test_queries_come_from_standard_input() -> None:
 
 @pytest.mark.parametrize("name", [*(f"q.{name}" for name in NAMES), "-"])
 def test_queries_come_from_a_table(name: str) -> None:
-    words = [("bank", NEW), ("cat", "The cat , she said .")]
-    queries = [{"word": word, "said": sentence} for word, sentence in words]
-    table = write_table("q.csv" if name == "-" else name, queries)
-    stdin = Path(table).read_text() if name == "-" else ""
+    queries = [
+        {"word": "bank", "said": NEW},
+        {"word": "cat", "said": "The cat , she said ."},
+    ]
     options = ["--text-column", "said", "--json", "--top", "2"]
-    options += ["--input-format", "csv"] if name == "-" else []
+    stdin = ""
+    if name == "-":
+        stdin = Path(write_table("q.csv", queries)).read_text()
+        options += ["--input-format", "csv"]
+    else:
+        write_table(name, queries)
     result = elmo("neighbours", "--queries", name, "v.hdf5", *options, stdin=stdin)
-    hits = iter(result.stdout.splitlines())
-    for number, (word, sentence) in enumerate(words, 1):
-        one = elmo("neighbours", word, sentence, "v.hdf5", "--json", "--top", "2")
-        for expected in map(json.loads, one.stdout.splitlines()):
-            cosine = pytest.approx(expected["cosine"], abs=1e-6)
-            assert json.loads(next(hits)) == {
-                **expected,
-                "query_number": number,
-                "cosine": cosine,
-            }
-    assert next(hits, None) is None
+    expected = []
+    for number, query in enumerate(queries, start=1):
+        one = elmo(
+            "neighbours",
+            query["word"],
+            query["said"],
+            "v.hdf5",
+            "--json",
+            "--top",
+            "2",
+        )
+        for line in one.stdout.splitlines():
+            hit = json.loads(line)
+            hit["query_number"] = number
+            hit["cosine"] = pytest.approx(hit["cosine"], abs=1e-6)
+            expected.append(hit)
+    assert [json.loads(line) for line in result.stdout.splitlines()] == expected
 
 
-def test_sentences_are_found_in_files_of_pooled_tokens() -> None:
-    neighbours = rows(
-        elmo("neighbours", "--sentence", "The cat sat down .", "pooled.hdf5")
-    )
-    assert neighbours[0][1:] == ["4", "The cat sat ."]
+def test_similar_sentences_are_found_in_files_of_sentence_vectors() -> None:
+    result = elmo("neighbours", "--sentence", "The cat sat down .", "pooled.hdf5")
+    _, line, sentence = neighbours_in(result)[0]
+    assert (line, sentence) == ("4", "The cat sat .")
     table = elmo(
         "neighbours", "--sentence", NEW, "pooled.hdf5", "--format", "csv", "--top", "1"
     )
-    assert table.stdout.startswith(
-        "query_number,rank,cosine,file,line,id,sentence\n1,1,0."
-    )
+    header, first = table.stdout.splitlines()
+    assert header == "query_number,rank,cosine,file,line,id,sentence"
+    assert first.startswith("1,1,0.")
     answer = elmo("neighbours", "--sentence", NEW, "pooled.hdf5", "--json")
-    assert [*json.loads(answer.stdout.splitlines()[0])][-1] == "sentence"
+    assert list(json.loads(answer.stdout.splitlines()[0]))[-1] == "sentence"
     Path("q.jsonl").write_text(json.dumps({"text": NEW}) + "\n")
     queries = elmo("neighbours", "--queries", "q.jsonl", "pooled.hdf5", "--json")
     assert queries.stdout == answer.stdout
 
 
 def test_layer_0_logs_a_warning() -> None:
+    def errors(name: str, *options: str) -> str:
+        return elmo("neighbours", "bank", NEW, name, *options).stderr
+
     warning = "Warning: these vectors contain layer 0, which finds similar spelling.\n"
-    assert warning in elmo("neighbours", "bank", NEW, "average.hdf5").stderr
-    assert (
-        warning
-        in elmo("neighbours", "bank", NEW, "v.hdf5", "--mean-layers", "0").stderr
-    )
-    assert warning not in elmo("neighbours", "bank", NEW, "packed.hdf5").stderr
+    assert warning in errors("average.hdf5")
+    assert warning in errors("v.hdf5", "--mean-layers", "0")
+    assert warning not in errors("packed.hdf5")
+
+
+def test_a_layer_that_the_file_lacks_is_an_error() -> None:
+    result = elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0")
     message = "--mean-layers '0': packed.hdf5 has only layers 1 and 2."
-    assert_misused(
-        elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0"), message
-    )
+    assert_misused(result, message)
 
 
-def test_the_old_name_of_mean_layers_still_counts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    command = ("neighbours", "bank", NEW, "v.hdf5")
-    answer = elmo(*command, "--mean-layers", "1").stdout
-    assert answer not in ("", elmo(*command).stdout)
-    assert elmo(*command, "--layers", "1").stdout == answer
-    monkeypatch.setenv("ELMO_NEIGHBOURS_LAYERS", "1")
-    assert elmo(*command).stdout == answer
+def test_mean_layers_may_have_its_old_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(*options: str) -> str:
+        return elmo("neighbours", "bank", NEW, "v.hdf5", *options).stdout
+
+    layer_1 = answer("--mean-layers", "1")
+    assert layer_1 not in ("", answer())
+    assert answer("--layers", "1") == layer_1
+    monkeypatch.setenv("ELMO_NEIGHBOURS_MEAN_LAYERS", "1")
+    assert answer() == layer_1
 
 
-def test_a_query_is_cut_as_its_corpus_was() -> None:
+def test_a_query_is_tokenized_as_its_corpus_was() -> None:
     elmo(
         "embed",
         "text.txt",
@@ -398,13 +467,14 @@ def test_a_query_is_cut_as_its_corpus_was() -> None:
     def tokens_of(sentence: str, *options: str) -> str:
         """Return the tokens of a query, which the error for a missing word shows."""
         error = elmo("neighbours", "x", sentence, "moses.hdf5", *options).stderr
-        return error.partition("'x' is not a token of ")[2].strip()[1:].rstrip("'\".")
+        _, _, shown = error.partition("'x' is not a token of ")
+        return shown.strip()[1:].rstrip("'\".")
 
     assert tokens_of("L'homme de la banque.") == "L' homme de la banque "
     assert tokens_of("L’homme de la banque…!") == "L' homme de la banque ... !"
+    english = tokens_of("L'homme a la banque!", "--language=en")
+    assert english == "L 'homme a la banque !"
     with h5py.File("moses.hdf5", "r+") as file:
-        del file.attrs["normalization"]  # as older versions wrote it
+        # as older versions wrote it
+        del file.attrs["normalization"]
     assert tokens_of("L’homme de la banque…!") == "L ’ homme de la banque … !"
-    assert (
-        tokens_of("L'homme a la banque!", "--language=en") == "L 'homme a la banque !"
-    )

@@ -140,8 +140,14 @@ def test_wrong_value_has_status_2(options: str, message: str) -> None:
             "--input-format fasta --paragraphs",
             "--paragraphs requires|no effect with|FASTA has",
         ),
-        ("--layout packed --format parquet", "--layout requires HDF5"),
-        ("--compression gzip --format parquet", "--compression requires HDF5"),
+        (
+            "--layout packed --format parquet",
+            "--layout requires HDF5, found the output format parquet",
+        ),
+        (
+            "--compression gzip --format parquet",
+            "--compression requires HDF5, found the output format parquet",
+        ),
         ("--rows tokens", "--rows tokens requires Parquet or JSON lines"),
         ("--use-sentence-keys --layout packed", "--use-sentence-keys requires HDF5"),
         ("--format csv --json", "choose one of --format|requires --p"),

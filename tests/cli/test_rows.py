@@ -7,14 +7,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import h5py
 import pytest
+from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.cli.rows import LIKE_MISSING, RowWriter, cell
+from elmo_cli.cli.rows import LIKE_MISSING, RowPrinter, cell
 from tests.support.commands import TINY, elmo, run_r
 from tests.support.table_files import csv_rows, read_rows, write_table
 
@@ -81,8 +81,9 @@ def text_and_model(word_model: None) -> None:
 
 
 def table(tokens: Sequence[object], row_format: str = "csv") -> str:
+    """Return a table with a row per token, in the columns id, token, surprisal and kept."""
     written: list[str] = []
-    writer = RowWriter(written.append, row_format, ["id", "token", "surprisal"])
+    writer = RowPrinter(written.append, row_format, ["id", "token", "surprisal"])
     for number, token in enumerate(tokens):
         writer.write([(f"s{number}", token, 0.5)], {"kept": 0.1 + 0.2})
     return "".join(written)
@@ -91,48 +92,65 @@ def table(tokens: Sequence[object], row_format: str = "csv") -> str:
 @given(st.lists(texts, min_size=1), formats)
 def test_python_reads_back_every_text(tokens: list[str], row_format: str) -> None:
     text = io.StringIO(table(tokens, row_format), newline="")
-    _, found, _, kept = zip(
-        *csv.reader(text, delimiter=DELIMITERS[row_format]), strict=True
+    header, *rows = csv.reader(text, delimiter=DELIMITERS[row_format])
+    assert header == ["id", "token", "surprisal", "kept"]
+    assert [row[1] for row in rows] == tokens
+    assert {row[3] for row in rows} == {"0.30000000000000004"}
+
+
+@given(st.lists(texts, min_size=1))
+def test_json_lines_hold_every_text(tokens: list[str]) -> None:
+    *lines, last = table(tokens, "jsonl").split("\n")
+    assert last == ""
+    assert [json.loads(line)["token"] for line in lines] == tokens
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (None, ""),
+        ("", '""'),
+        (True, "1"),
+        (3, "3"),
+        (2.0, "2.000000"),
+        (1.5e-7, "1.5e-07"),
+        (-0.0123456789, "-0.012346"),
+        (0.0, "0.000000"),
+    ],
+)
+def test_a_value_is_written_as_a_cell(value: Any, written: str) -> None:
+    assert cell(value) == written
+
+
+def read_with_r(path: Path) -> list[tuple[str, str, object]]:
+    """Return the ids, tokens and surprisals of a table that R reads."""
+    read = "read.csv" if path.suffix == ".csv" else "read.delim"
+    code = (
+        f"rows <- {read}('{path}'); stopifnot(is.numeric(rows$surprisal))\n"
+        "for (n in 1:nrow(rows)) cat(rows$id[n], utf8ToInt(rows$token[n]), '\\n')"
     )
-    assert (found, {*kept}) == (("token", *tokens), {"kept", "0.30000000000000004"})
-    assert [
-        json.loads(line)["token"] for line in table(tokens, "jsonl").split("\n")[:-1]
-    ] == tokens
-
-
-def test_missing_values_and_numbers_are_cells() -> None:
-    values: list[Any] = [None, "", True, 3, 2.0, 1.5e-7, -0.0123456789, 0.0]
-    assert [cell(value) for value in values] == [
-        "",
-        '""',
-        "1",
-        "3",
-        "2.000000",
-        "1.5e-07",
-        "-0.012346",
-        "0.000000",
-    ]
+    rows: list[tuple[str, str, object]] = []
+    for line in run_r(code).splitlines():
+        name, *codes = line.split()
+        token = "".join(chr(int(code)) for code in codes)
+        rows.append((name, token, 0.5))
+    return rows
 
 
 def read_with(package: str, path: Path) -> list[tuple[str, str, object]]:
-    """Return the ids, tokens and surprisals of a table."""
+    """Return the ids, tokens and surprisals of a table that a package reads."""
     if package == "R":
-        read = "read.csv" if path.suffix == ".csv" else "read.delim"
-        code = (
-            f"rows <- {read}('{path}'); stopifnot(is.numeric(rows$surprisal))\n"
-            "for (n in 1:nrow(rows)) cat(rows$id[n], utf8ToInt(rows$token[n]), '\\n')"
-        )
-        lines = [line.split() for line in run_r(code).splitlines()]
-        return [
-            (name, "".join(map(chr, map(int, codes))), 0.5) for name, *codes in lines
-        ]
+        return read_with_r(path)
     module = pytest.importorskip(package)
     if package == "duckdb":
         query = f"SELECT id, token, surprisal FROM '{path}'"
         found: list[tuple[str, str, object]] = module.sql(query).fetchall()
         return found
-    option = "sep" if package == "pandas" else "separator"
-    frame = module.read_csv(path, **{option: DELIMITERS[path.suffix[1:]]})
+    delimiter = DELIMITERS[path.suffix[1:]]
+    if package == "pandas":
+        frame = module.read_csv(path, sep=delimiter)
+    else:
+        frame = module.read_csv(path, separator=delimiter)
     return list(zip(frame["id"], frame["token"], frame["surprisal"], strict=True))
 
 
@@ -142,12 +160,11 @@ def test_readers_give_every_row_and_token(
     row_format: str, package: str, tmp_path: Path
 ) -> None:
     path = tmp_path / f"rows.{row_format}"
-    path.write_text(table(["the", *HARD], row_format), encoding="utf-8", newline="")
-    # R reads every line end in a text as a line feed.
-    tokens = [
-        re.sub("\r\n?", "\n", each) if package == "R" else each
-        for each in ["the", *HARD]
-    ]
+    tokens = ["the", *HARD]
+    path.write_text(table(tokens, row_format), encoding="utf-8", newline="")
+    if package == "R":
+        # R reads every line end in a text as a line feed.
+        tokens = [re.sub("\r\n?", "\n", token) for token in tokens]
     expected = [(f"s{number}", token, 0.5) for number, token in enumerate(tokens)]
     assert read_with(package, path) == expected
 
@@ -165,139 +182,178 @@ def test_pandas_reads_back_every_text(tokens: list[str], row_format: str) -> Non
 
 # Ids that repeat, are missing, or are not read
 
-MODEL = ("--model", "model")
-SENTENCES = ("the cat sat", "the dog", "the cat")
 REPEATED = "1 record has the id of an earlier record. See their line or index."
 
 
-def write(*ids: object, name: str = "in.csv") -> str:
-    rows = [{"id": i, "text": text} for i, text in zip(ids, SENTENCES, strict=False)]
+def write_texts(name: str, *, ids: Sequence[object]) -> str:
+    """Write a table of up to three texts with these ids, and return its name."""
+    sentences = ("the cat sat", "the dog", "the cat")
+    rows = []
+    for number, key in enumerate(ids):
+        rows.append({"id": key, "text": sentences[number]})
     return write_table(name, rows)
 
 
-@pytest.mark.parametrize(
-    "name", ["in.csv", "in.json", "in.jsonl", "in.conllu", "in.parquet"]
-)
-def test_rows_of_repeated_ids_have_the_line_too(
-    name: str, caplog: pytest.LogCaptureFixture
+def assert_rows_have_lines(
+    command: str, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = write("a", "b", "a", name=name)
-    for command in (
-        ["surprisal", path, "--json"],
-        ["perplexity", path, "--per-sentence", "--json"],
-        ["predict", "--file", path, "--top", "2", "--json"],
-        ["surprisal", path, "--words-by", "space", "--json"],
-    ):
-        if name != "in.conllu" or not {"predict", "--words-by"} & set(command):
-            rows = map(json.loads, elmo(*command, *MODEL).stdout.splitlines())
-            assert {(row["id"], row["line"]) for row in rows} == {
-                ("a", 1),
-                ("b", 2),
-                ("a", 3),
-            }
-            assert caplog.messages == [f"Warning: {path}: {REPEATED}"]
-            caplog.clear()
+    """Assert that the rows of a command tell records of the ids a, b and a apart."""
+    result = elmo(*command.format(path).split(), "--json", "--model", "model")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert {(row["id"], row["line"]) for row in rows} == {("a", 1), ("b", 2), ("a", 3)}
+    assert caplog.messages == [f"Warning: {path}: {REPEATED}"]
 
 
-def test_texts_of_parquet_are_not_read_to_compare_ids(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    "command",
+    [
+        "surprisal {}",
+        "perplexity {} --per-sentence",
+        "predict --file {} --top 2",
+        "surprisal {} --words-by space",
+    ],
+)
+@pytest.mark.parametrize("name", ["in.csv", "in.json", "in.jsonl", "in.parquet"])
+def test_rows_of_repeated_ids_have_the_line_too(
+    name: str, command: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_texts(name, ids=["a", "b", "a"])
+    assert_rows_have_lines(command, path, caplog)
+
+
+@pytest.mark.parametrize("command", ["surprisal {}", "perplexity {} --per-sentence"])
+def test_rows_of_repeated_ids_of_conllu_have_the_line_too(
+    command: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_texts("in.conllu", ids=["a", "b", "a"])
+    assert_rows_have_lines(command, path, caplog)
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--word-column", "text", "--id-column", "id"]]
+)
+def test_ids_of_parquet_are_compared_without_reading_the_texts(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    path = write("a", "b", "a", name="in.parquet")
+    path = write_texts("in.parquet", ids=["a", "b", "a"])
     read = parquet.ParquetFile.iter_batches
-    noted = Mock(side_effect=read)
-    monkeypatch.setattr(
-        parquet.ParquetFile, "iter_batches", lambda *a, **s: noted(*a, **s)
-    )
-    for options in ([], ["--word-column", "text", "--id-column", "id"]):
-        assert elmo("surprisal", path, "--json", *options, *MODEL).exit_code == 0
-        assert [call.kwargs["columns"] for call in noted.mock_calls] == [
-            ["id"],
-            ["text", "id"],
-        ]
-        noted.reset_mock()
+    columns: list[list[str]] = []
+
+    def noted(file: Any, *arguments: Any, **settings: Any) -> Any:
+        columns.append(settings["columns"])
+        return read(file, *arguments, **settings)
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", noted)
+    result = elmo("surprisal", path, "--json", *options, "--model", "model")
+    assert result.exit_code == 0
+    assert columns == [["id"], ["text", "id"]]
 
 
-@pytest.mark.parametrize(
-    ("output", "command"),
-    [
-        ("out.jsonl", "embed"),
-        ("out.jsonl", "embed --rows tokens"),
-        ("out.parquet", "embed"),
-        ("out.parquet", "embed --rows tokens"),
-        ("out.parquet", "usages --words words.txt"),
-    ],
-)
+@pytest.mark.parametrize("options", [[], ["--rows", "tokens"]])
+@pytest.mark.parametrize("output", ["out.jsonl", "out.parquet"])
 def test_vectors_of_repeated_ids_have_an_index_or_line(
-    output: str, command: str, caplog: pytest.LogCaptureFixture
+    output: str, options: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    Path("words.txt").write_text("the\n")
-    path = write("a", "b", "a")
-    (name, *options) = command.split()
-    elmo(name, path, output, *options, "--model", TINY)
-    assert (
-        name == "usages" or caplog.messages.count(f"Warning: {path}: {REPEATED}") == 1
-    )
+    path = write_texts("in.csv", ids=["a", "b", "a"])
+    elmo("embed", path, output, *options, "--model", TINY)
+    assert caplog.messages.count(f"Warning: {path}: {REPEATED}") == 1
     found = read_rows(output)
-    number, first = ("index", 0) if "index" in found[0] else ("line", 1)
-    assert {(row["id"], row[number] - first) for row in found} == {
-        ("a", 0),
-        ("b", 1),
-        ("a", 2),
-    }
+    if "index" in found[0]:
+        places = {(row["id"], row["index"]) for row in found}
+    else:
+        places = {(row["id"], row["line"] - 1) for row in found}
+    assert places == {("a", 0), ("b", 1), ("a", 2)}
 
 
-def test_records_without_ids_are_numbered() -> None:
-    for name, output in (
-        ("in.csv", "out.h5"),
-        ("in.csv", "out.npz"),
-        ("in.conllu", "c.h5"),
-    ):
-        command = ("embed", write("a", "b", "a", name=name), output, "--id-column", "")
-        assert elmo(*command, "--model", TINY).exit_code == 0
-    with h5py.File("out.h5") as file:
-        assert set(file) == {"0", "1", "2", "sentence_to_index"}
+def test_usages_of_repeated_ids_have_the_line() -> None:
+    Path("words.txt").write_text("the\n")
+    path = write_texts("in.csv", ids=["a", "b", "a"])
+    elmo("usages", path, "out.parquet", "--words", "words.txt", "--model", TINY)
+    places = {(row["id"], row["line"]) for row in read_rows("out.parquet")}
+    assert places == {("a", 1), ("b", 2), ("a", 3)}
 
 
-@pytest.mark.parametrize("rows", ["sentences", "tokens"])
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("in.csv", "--layers all"),
-        ("in.json", "--mix 1,2,3 --dtype float16"),
-        ("in.parquet", "--layers top"),
-        ("in.conllu", "--layers top"),
-        ("in.csv", "--mix 1,2,3"),
-        ("text", "--split-sentences"),
-        ("text", "--split-sentences --pooling mean"),
-    ],
+    ("name", "output"),
+    [("in.csv", "out.h5"), ("in.csv", "out.npz"), ("in.conllu", "c.h5")],
 )
-def test_a_shard_without_rows_has_the_columns_of_the_others(
-    name: str, options: str, rows: str
-) -> None:
+def test_records_without_ids_are_numbered(name: str, output: str) -> None:
+    path = write_texts(name, ids=["a", "b", "a"])
+    result = elmo("embed", path, output, "--id-column", "", "--model", TINY)
+    assert result.exit_code == 0
+    if output == "out.h5":
+        with h5py.File(output) as file:
+            assert set(file) == {"0", "1", "2", "sentence_to_index"}
+
+
+def assert_shards_have_the_same_columns(name: str, options: str) -> None:
+    """Assert that the last of 3 shards of two texts is empty, with the columns of the first."""
     parquet = pytest.importorskip("pyarrow.parquet")
     if name == "text":
         Path(name).write_text("One. Two.\n")
     else:
-        write(1, 2, name=name)
-    options += "" if "pooling" in options else f" --rows {rows}"
-    options += " --keep-columns all" if name not in ("in.conllu", "text") else ""
-    for number in (1, 3):
-        shard = ["--shard", f"{number}/3", *options.split(), "--model", str(TINY)]
-        assert elmo("embed", name, f"{number}.parquet", *shard).exit_code == 0
-    first, last = (parquet.read_table(f"{number}.parquet") for number in (1, 3))
+        write_texts(name, ids=[1, 2])
+    for shard in ("1/3", "3/3"):
+        output = f"{shard[0]}.parquet"
+        result = elmo(
+            "embed",
+            name,
+            output,
+            "--shard",
+            shard,
+            "--model",
+            TINY,
+            *options.split(),
+        )
+        assert result.exit_code == 0
+    first = parquet.read_table("1.parquet")
+    last = parquet.read_table("3.parquet")
     assert last.num_rows == 0 < first.num_rows
     assert last.schema.remove_metadata() == first.schema.remove_metadata()
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("in.csv", "--layers all --keep-columns all"),
+        ("in.json", "--mix 1,2,3 --dtype float16 --keep-columns all"),
+        ("in.parquet", "--layers top --keep-columns all"),
+        ("in.conllu", "--layers top"),
+        ("in.csv", "--mix 1,2,3 --keep-columns all"),
+        ("text", "--split-sentences"),
+    ],
+)
+@pytest.mark.parametrize("rows", ["sentences", "tokens"])
+def test_a_shard_without_rows_has_the_columns_of_the_others(
+    name: str, options: str, rows: str
+) -> None:
+    assert_shards_have_the_same_columns(name, f"{options} --rows {rows}")
+
+
+def test_an_empty_shard_of_sentence_vectors_has_the_columns_of_the_others() -> None:
+    options = "--split-sentences --pooling mean"
+    assert_shards_have_the_same_columns("text", options)
+
+
 @pytest.mark.parametrize("rows", ["sentences", "tokens"])
 def test_json_vectors_have_null_in_place_of_nan(rows: str) -> None:
-    Path("in.jsonl").write_text(
-        '{"id": "NaN", "text": "the", "x": NaN, "y": [Infinity, "NaN"]}'
+    line = '{"id": "NaN", "text": "the", "x": NaN, "y": [Infinity, "NaN"]}'
+    Path("in.jsonl").write_text(line)
+    result = elmo(
+        "embed",
+        "in.jsonl",
+        "-",
+        "--format",
+        "jsonl",
+        "--keep-columns",
+        "all",
+        "--rows",
+        rows,
+        "--model",
+        TINY,
     )
-    options = ("--format", "jsonl", "--keep-columns", "all", "--rows", rows)
-    text = elmo("embed", "in.jsonl", "-", *options, "--model", TINY).stdout
-    row = json.loads(text, parse_constant=pytest.fail)
+    row = json.loads(result.stdout, parse_constant=pytest.fail)
     assert (row["id"], row["x"], row["y"]) == ("NaN", None, [None, "NaN"])
 
 
@@ -306,81 +362,131 @@ def test_json_vectors_have_null_in_place_of_nan(rows: str) -> None:
 
 @pytest.mark.parametrize("direction", ["forward", "both"])
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.csv", "-"])
-def test_rows_of_surprisal_are_a_text_again(name: str, direction: str) -> None:
-    row_format = "csv" if name.endswith("csv") else "jsonl"
+def test_rows_of_surprisal_can_be_read_as_a_text(name: str, direction: str) -> None:
+    row_format = "csv" if name == "rows.csv" else "jsonl"
     rows = elmo(
-        "surprisal", "text.txt", *MODEL, "-f", row_format, "--direction", direction
+        "surprisal",
+        "text.txt",
+        "--model",
+        "model",
+        "--format",
+        row_format,
+        "--direction",
+        direction,
     ).stdout
     Path(name).write_text(rows)
-    columns = ("--word-column", "token", "--id-column", "line")
-    words = (*columns, "--tokenizer", "whitespace")
-    found, expected = (
-        elmo(
-            "perplexity", *source, *MODEL, "-q", "--per-sentence", stdin=rows
-        ).stdout.splitlines()
-        for source in ([name, *words], ["text.txt"])
-    )
-    del expected[2]  # A blank line has no row.
-    assert [line.split("\t")[-7:] for line in found] == [
-        row.split("\t")[-7:] for row in expected
-    ]
+    found = elmo(
+        "perplexity",
+        name,
+        "--word-column",
+        "token",
+        "--id-column",
+        "line",
+        "--tokenizer",
+        "whitespace",
+        "--model",
+        "model",
+        "-q",
+        "--per-sentence",
+        stdin=rows,
+    ).stdout.splitlines()
+    expected = elmo(
+        "perplexity", "text.txt", "--model", "model", "-q", "--per-sentence"
+    ).stdout.splitlines()
+    # A blank line has no row.
+    del expected[2]
+    found_numbers = [line.split("\t")[-7:] for line in found]
+    assert found_numbers == [line.split("\t")[-7:] for line in expected]
 
 
 def test_a_softmax_and_vocabulary_may_be_elsewhere() -> None:
-    expected = elmo("perplexity", "text.txt", *MODEL, "--json")
-    for name in ("softmax.hdf5", "vocab.txt"):
-        Path("model", name).rename(name)
-    softmax = ("--softmax-file", "softmax.hdf5", "--json")
-    files = (
+    expected = elmo("perplexity", "text.txt", "--model", "model", "--json")
+    Path("model/softmax.hdf5").rename("softmax.hdf5")
+    Path("model/vocab.txt").rename("vocab.txt")
+    # The vocabulary beside the softmax is found.
+    by_folder = elmo(
+        "perplexity",
+        "text.txt",
+        "--model",
+        "model",
+        "--softmax-file",
+        "softmax.hdf5",
+        "--json",
+    )
+    assert by_folder.stdout == expected.stdout
+    by_files = elmo(
+        "perplexity",
+        "text.txt",
         "--options-file",
         "model/options.json",
         "--weight-file",
         "model/weights.hdf5",
+        "--softmax-file",
+        "softmax.hdf5",
+        "--vocabulary-file",
+        "vocab.txt",
+        "--json",
     )
-    for more in (MODEL, (*files, "--vocabulary-file", "vocab.txt")):
-        assert elmo("perplexity", "text.txt", *softmax, *more).stdout == expected.stdout
+    assert by_files.stdout == expected.stdout
 
 
-def test_samples_continue_the_text_and_follow_the_seed() -> None:
-    arguments = (
+def sample(*options: str) -> Result:
+    """Sample 4 continuations of the cat."""
+    return elmo(
         "predict",
         "the cat",
-        *MODEL,
+        "--model",
+        "model",
         "--sample",
         "4",
         "--max-words",
         "5",
         "-q",
+        *options,
     )
-    result = elmo(*arguments)
+
+
+def test_samples_continue_the_text() -> None:
+    result = sample()
+    assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
-    assert (result.exit_code, result.stderr, len(lines)) == (0, "", 4)
-    assert all(line.startswith("the cat") and len(line.split()) <= 7 for line in lines)
-    assert (
-        elmo(*arguments).stdout
-        == result.stdout
-        != elmo(*arguments, "--seed", "1").stdout
-    )
-    answers = [
-        json.loads(line) for line in elmo(*arguments, "--json").stdout.splitlines()
-    ]
-    assert [each["text"] for each in answers] == lines
-    rows = csv_rows(elmo(*arguments, "--format", "csv").stdout)
-    assert [(row["line"], row["sample_number"]) for row in rows] == [
-        ("1", n) for n in "1234"
-    ]
-    cold = elmo(*arguments, "--temperature", "0.01").stdout
+    assert len(lines) == 4
+    for line in lines:
+        assert line.startswith("the cat")
+        assert len(line.split()) <= 7
+    answers = [json.loads(line) for line in sample("--json").stdout.splitlines()]
+    assert [answer["text"] for answer in answers] == lines
+    rows = csv_rows(sample("--format", "csv").stdout)
+    assert [row["line"] for row in rows] == ["1", "1", "1", "1"]
+    assert [row["sample_number"] for row in rows] == ["1", "2", "3", "4"]
+
+
+def test_samples_follow_the_seed() -> None:
+    samples = sample().stdout
+    assert sample().stdout == samples
+    assert sample("--seed", "1").stdout != samples
+
+
+def test_cold_samples_are_of_likely_words() -> None:
+    cold = sample("--temperature", "0.01").stdout
     assert set(cold.split()) <= {"the", "cat"}
-    behind = elmo(*arguments, "--backward").stdout.splitlines()
-    assert all(line.endswith("the cat") for line in behind)
+
+
+def test_samples_of_the_backward_model_end_in_the_text() -> None:
+    for line in sample("--backward").stdout.splitlines():
+        assert line.endswith("the cat")
 
 
 def test_lines_before_a_wrong_one_are_answered() -> None:
-    result = elmo("predict", "-", *MODEL, "--top", "1", stdin="The\ncat\n___ and ___\n")
-    rows = "line\trank\tword\tprobability\n1\t1\t</S>\t0.250000\n2\t1\t</S>\t0.250000\n"
-    assert (result.exit_code, result.stdout) == (1, rows)
+    texts = "The\ncat\n___ and ___\n"
+    result = elmo("predict", "-", "--model", "model", "--top", "1", stdin=texts)
+    assert result.exit_code == 1
+    assert result.stdout == (
+        "line\trank\tword\tprobability\n1\t1\t</S>\t0.250000\n2\t1\t</S>\t0.250000\n"
+    )
     assert result.stderr.endswith(
-        "Error: standard input, line 3: ___ and ___: 2 gaps (___). Fill all but one of them.\n"
+        "Error: standard input, line 3: ___ and ___: 2 gaps (___). "
+        "Fill all but one of them.\n"
     )
 
 
@@ -388,21 +494,34 @@ def test_the_accuracy_of_every_group_is_printed() -> None:
     pairs = [f"the cat,cat the,g{number}" for number in range(150)]
     Path("pairs.csv").write_text("\n".join(["good,bad,group", *pairs]))
     result = elmo(
-        "surprisal", "pairs.csv", "--pairs", "good,bad", "--group-by", "group", *MODEL
+        "surprisal",
+        "pairs.csv",
+        "--pairs",
+        "good,bad",
+        "--group-by",
+        "group",
+        "--model",
+        "model",
     )
-    assert sum(line.startswith("group g") for line in result.stderr.splitlines()) == 150
+    lines = result.stderr.splitlines()
+    assert len([line for line in lines if line.startswith("group g")]) == 150
 
 
 def test_a_plot_is_drawn() -> None:
     pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
     Path("items.csv").write_text('id,text\na,"The cat, sat."\nb,the cat sat\n')
     result = elmo(
-        "surprisal", "items.csv", *MODEL, "--words-by", "space", "--plot", "s.html"
+        "surprisal",
+        "items.csv",
+        "--model",
+        "model",
+        "--words-by",
+        "space",
+        "--plot",
+        "s.html",
     )
-    assert (
-        result.stderr
-        == "Model: model\n8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n"
+    assert result.stderr == (
+        "Model: model\n8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n"
     )
-    assert "cat,: 6.00 bits forward, unknown" in Path("s.html").read_text(
-        encoding="utf-8"
-    )
+    page = Path("s.html").read_text(encoding="utf-8")
+    assert "cat,: 6.00 bits forward, unknown" in page

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from elmo_cli import open_activations
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import ignore, never
 from elmo_cli.distributed.inputs import Part, find_inputs, read_part, split_inputs
 from elmo_cli.errors.exceptions import InputError, OtherInputError
 from elmo_cli.files.folder import Folder
@@ -91,7 +91,7 @@ def records_of_embed(path: Path) -> list[Record]:
     """Return the records of `elmo embed`, which also checks ids."""
     text = open_input(path, TextSettings(skip_errors=True))
     with text.source:
-        records, _ = text.format.read(text, ignore, ignore)
+        records, _ = text.format.read(text, ignore, never)
         return [with_shown_error(record) for record in check_records(records, text)]
 
 

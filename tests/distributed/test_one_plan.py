@@ -14,7 +14,7 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from elmo_cli import open_activations
 from elmo_cli.distributed.inputs import Part
-from elmo_cli.distributed.part import PartResult, embed_part, key_of
+from elmo_cli.distributed.part import PartResult, embed_part, summarize
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts
 from elmo_cli.errors.exceptions import (
@@ -167,7 +167,7 @@ def test_a_run_that_completes_first_does_not_stop_its_twin(
 
     plan = open_plan(Folder("out"), ("text.txt",), ZERO, part_mb=0.002)
     monkeypatch.setattr(Folder, "publish", publish_late)
-    assert embed_part("out", key_of(plan), ZERO, plan.parts[3]).error is None
+    assert embed_part("out", summarize(plan), ZERO, plan.parts[3]).error is None
     assert_equal_to_embed()
 
 
@@ -183,12 +183,14 @@ def test_a_folder_that_is_moved_during_the_run_is_said() -> None:
 
 def test_another_model_is_refused_by_a_worker() -> None:
     plan = open_plan(Folder("out"), ("text.txt",), ZERO)
-    key = key_of(plan)
-    key = key._replace(attributes={**key.attributes, "model_sha256": "0" * 64})
+    summary = summarize(plan)
+    summary = summary._replace(
+        attributes={**summary.attributes, "model_sha256": "0" * 64}
+    )
     with pytest.raises(
         WeightsError, match=r"not the weights of the plan \(SHA-256 00+\.\.\."
     ):
-        embed_part("out", key, ZERO, plan.parts[0])
+        embed_part("out", summary, ZERO, plan.parts[0])
 
 
 def test_a_complete_folder_is_read_with_nothing_but_its_parts() -> None:

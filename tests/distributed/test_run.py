@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
 from elmo_cli import ActivationsDataset, open_activations
-from elmo_cli.cli import messages as runs
+from elmo_cli.cli import progress
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import open_plan
 from elmo_cli.distributed.ray_engine import EmbedBatch
@@ -330,7 +330,7 @@ def test_ray_that_is_missing_or_too_old_is_said(
 def test_progress_is_lines_where_there_is_no_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(runs, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     lines = [line for line in elmo(*RUN).stderr.splitlines() if "failed" in line]
     assert len(lines) > 10  # within parts too
     assert re.fullmatch(

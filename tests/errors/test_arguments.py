@@ -8,7 +8,6 @@ import pytest
 
 import elmo_cli
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, LanguageModel, open_activations
-from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.errors.optional_imports import install_command
 from tests.errors.small_models import SmallModels
 
@@ -111,22 +110,3 @@ def test_two_arguments_are_the_files_of_a_model(models: SmallModels) -> None:
 def test_install_command_names_the_extra() -> None:
     command = 'pip install "elmo-cli[plot]", or in a checkout pip install ".[plot]"'
     assert install_command("plot") == command
-
-
-@pytest.mark.usefixtures("messages_name_arguments")
-@pytest.mark.parametrize(
-    ("written", "shown"),
-    [
-        ("Use --layout packed or Parquet.", "Use layout='packed' or Parquet."),
-        ("Use --paragraphs to join them", "Use paragraphs=True to join them"),
-        ("Choose one with --text-column.", "Choose one with text_column."),
-        (
-            "`elmo embed --pooling mean` writes it",
-            "`elmo embed --pooling mean` writes it",
-        ),
-        ("a word -- or --- two", "a word -- or --- two"),
-        ("Use --tokenizer spacy:ja.", "Use tokenizer='spacy:ja'."),
-    ],
-)
-def test_options_in_messages_become_arguments(written: str, shown: str) -> None:
-    assert str(OutputError(written)) == shown

@@ -490,7 +490,6 @@ WRONG_IDS = [
 ]
 
 
-@pytest.mark.usefixtures("messages_name_arguments")
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [*MISSING_FILES, *WRONG_OPTIONS, *WRONG_INPUTS, *WRONG_IDS],

@@ -87,8 +87,7 @@ def test_embed_warns_of_values_that_float16_cannot_hold() -> None:
     command = "embed text.txt out.hdf5 --mix 0,0,0 --gamma 1e6 --overwrite"
     assert warnings_of(command, TINY) == []
     (warning,) = warnings_of(f"{command} --dtype float16", TINY)
-    # Tests have no handler of the log whose formatter names options.
-    remedy = "Use dtype='float32', and check the weights of the model."
+    remedy = "Use --dtype float32, and check the weights of the model."
     assert warning.endswith(f"the first in line 2. {remedy}")
 
 

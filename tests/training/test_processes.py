@@ -120,7 +120,7 @@ def test_each_process_has_its_gpu_and_a_long_timeout(
     start.assert_called_once_with(backend, timeout=timedelta(days=1))
     assert chosen.mock_calls == [call(torch.device(own))] * (own == "cuda:1")
     if own == "cuda:1":
-        message = "--device 'cuda:1': torch finds 1 GPU, and numbers start at 0. Use a lower number"
+        message = "device 'cuda:1': torch finds 1 GPU, and numbers start at 0. Use a lower number"
         with pytest.raises(DeviceError, match=message), join_processes(device):
             pass
 

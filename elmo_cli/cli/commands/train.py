@@ -1,52 +1,54 @@
 """`elmo train`: text to a model."""
 
 import os
-from dataclasses import fields
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.completion import complete_models
-from elmo_cli.cli.options import choice, count, flag, option
-from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number
+from elmo_cli.cli.options import field_option, option
+from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.files.json_form import json_text
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.fields import option_fields, options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.training.presets import PRESETS
 from elmo_cli.training.training_options import (
+    ADAGRAD_DEFAULTS,
     RunOptions,
     StartOptions,
     TextOptions,
     TrainingOptions,
 )
 
-_SHARE = Number(0, 1)
-_BELOW_ONE = Number(0, 1, max_open=True)
-_WITH_CARRY = ("--state", "carry")
-_WITH_ADAGRAD = ("--optimizer", "adagrad")
-_file = partial(option, type=click.Path(path_type=Path))
+_SHARE: Final = Number(0, 1)
+_BELOW_ONE: Final = Number(0, 1, max_open=True)
+_FROM_ZERO: Final = WholeNumber(0)
+_PATH: Final = click.Path(path_type=Path)
+_WITH_CARRY: Final = ("--state", "carry")
+_WITH_ADAGRAD: Final = ("--optimizer", "adagrad")
 
 
 def _training(name: str, **settings: Any) -> Decorator:
-    """Add the option for a field of `TrainingOptions`."""
-    [field] = [each for each in fields(TrainingOptions) if each.name == name]
-    is_float = isinstance(field.default, float)
-    default = f"{field.default:.3g}" if is_float else str(field.default)
-    if "adagrad" in field.metadata:
-        default += f"; Adagrad: {field.metadata['adagrad']:g}"
-    settings["help"] = f"{field.metadata['description']} [default: {default}]"
-    long_name = f"--{name.replace('_', '-')}"
-    if "choices" in field.metadata:
-        return choice(long_name, field.metadata["choices"], **settings)
-    if isinstance(field.default, int):
-        return count(long_name, **settings)
-    return option(f"{long_name} X", **settings)
+    """Add the option of a field of `TrainingOptions`, which is None unless it is given.
+
+    Its default may depend on the optimizer, so that `complete_options` sets it.
+    """
+    default = getattr(TrainingOptions, name)
+    if isinstance(default, float):
+        default_text = f"{default:.3g}"
+    else:
+        default_text = str(default)
+    if name in ADAGRAD_DEFAULTS:
+        default_text += f"; Adagrad: {ADAGRAD_DEFAULTS[name]:g}"
+    if isinstance(default, int):
+        settings.setdefault("type", WholeNumber(1))
+    return field_option(
+        TrainingOptions, name, default=None, default_text=default_text, **settings
+    )
 
 
 @command()
@@ -61,31 +63,15 @@ def _training(name: str, **settings: Any) -> Decorator:
         type=click.Path(file_okay=False, path_type=Path),
         help="Folder for the model. A run that was stopped there is resumed.",
     ),
-    choice(
-        "--preset",
-        tuple(PRESETS),
-        excludes=["--options-file", "--init-from"],
-        help="Architecture of the bundled model or of one of AllenNLP's.",
-    ),
-    _file(
-        "--options-file FILE",
-        help="options.json with the architecture; it may also contain settings of bilm-tf.",
-    ),
-    option(
-        "--init-from NAME|FOLDER",
-        shell_complete=complete_models,
-        help="Fine-tune this model. --options-file is required for a weights file.",
-    ),
-    _file(
-        "--vocabulary-file FILE",
-        help="Words to predict: <S>, </S>, <UNK>, then the most frequent first. [default: copied "
-        "from --init-from, else counted]",
-    ),
-    count(
-        "--vocabulary-size",
-        least=4,
+    field_option(StartOptions, "preset", excludes=["--options-file", "--init-from"]),
+    field_option(StartOptions, "options_file", type=_PATH),
+    field_option(StartOptions, "init_from", shell_complete=complete_models),
+    field_option(StartOptions, "vocabulary_file", type=_PATH),
+    field_option(
+        StartOptions,
+        "vocabulary_size",
+        type=WholeNumber(4),
         excludes=["--vocabulary-file"],
-        help="Number of counted words to predict. [default: 25000]",
     ),
 )
 @option_group("Text", options.input_format_option(), options.text_column_option())
@@ -93,23 +79,20 @@ def _training(name: str, **settings: Any) -> Decorator:
 @options.splitting_options(options.BY_FORMAT)
 @option_group(
     "Validation",
-    _file("--validation-file FILE", help="Text whose perplexity is measured."),
-    option(
-        "--validation-share X",
+    field_option(TextOptions, "validation_file", type=_PATH),
+    field_option(
+        TextOptions,
+        "validation_share",
         type=_BELOW_ONE,
-        default=0.0,
         show_default=False,
         excludes=["--validation-file"],
-        help="Hold out this share of the lines for validation: 0.01 is one in a hundred.",
     ),
-    count(
-        "--eval-steps", default=1000, help="Evaluate and write the model every N steps."
-    ),
+    field_option(RunOptions, "eval_steps", type=WholeNumber(1)),
 )
 @option_group(
     "Length and batches",
     _training("epochs", excludes=["--steps"]),
-    count("--steps", help="Number of optimizer steps, instead of --epochs."),
+    field_option(TrainingOptions, "steps", type=WholeNumber(1)),
     _training("state"),
     _training("batch_tokens", excludes=[_WITH_CARRY]),
     _training("max_length", excludes=[_WITH_CARRY]),
@@ -120,30 +103,22 @@ def _training(name: str, **settings: Any) -> Decorator:
 @option_group(
     "Optimization",
     _training("dropout", type=_BELOW_ONE),
-    _training("negative_samples", least=0),
+    _training("negative_samples", type=_FROM_ZERO),
     _training("optimizer"),
     _training("learning_rate", type=POSITIVE),
     _training("weight_decay", type=_SHARE, excludes=[_WITH_ADAGRAD]),
-    _training("warmup_steps", least=0),
+    _training("warmup_steps", type=_FROM_ZERO),
     _training("decay_share", type=_SHARE),
     _training("max_grad_norm", type=POSITIVE),
     _training("precision"),
-    _training("seed", least=0),
+    _training("seed", type=_FROM_ZERO),
 )
 @option_group(
     "Run",
     options.device_option(),
-    option(
-        "--checkpoint-seconds N",
-        type=Number(0),
-        default=300,
-        help="Seconds between checkpoints.",
-    ),
-    flag("--tensorboard", help="Also log to FOLDER/tensorboard."),
-    flag(
-        "--keep-checkpoint",
-        help="Keep the last checkpoint, so that you can train longer.",
-    ),
+    field_option(RunOptions, "checkpoint_seconds", type=Number(0)),
+    field_option(RunOptions, "tensorboard"),
+    field_option(RunOptions, "keep_checkpoint"),
 )
 def train(
     texts: tuple[str, ...],
@@ -185,10 +160,7 @@ def train(
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
-    training_names = {field.name for field in fields(TrainingOptions)}
-    training_options = {
-        name: value for name, value in values.items() if name in training_names
-    }
+    training_options = {name: values[name] for name in option_fields(TrainingOptions)}
     with stop_on_signal() as should_stop:
         perplexity = train_model(
             TextOptions(

@@ -77,18 +77,16 @@ def write_log(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def read_log(path: Path) -> Checkpoint:
-    """Read a log, which belongs to this program if its hash is right."""
+    """Read a log. It belongs to this program if its hash is right."""
     # Opening a named pipe would wait for its writer.
     written = path.read_bytes() if path.is_file() else b""
     sha256, _, content = written.partition(b"\n")
     if hashlib.sha256(content).hexdigest().encode() != sha256:
-        problem = (
-            "{path}: not a log of an unfinished `elmo embed` output. Move it away, or "
-            "choose another output."
-        )
-        raise OutputError(Message(problem, remedy=START_OVER, path=path))
+        raise _not_a_log(path)
     line, _, body = content.partition(b"\n")
     header = json.loads(line)
+    if "checksum" not in header:  # Versions before the first release wrote none.
+        raise _not_a_log(path)
     starts = range(0, len(body), PAGE_BYTES)
     pages = [bytearray(body[start : start + PAGE_BYTES]) for start in starts]
     return Checkpoint(
@@ -97,6 +95,14 @@ def read_log(path: Path) -> Checkpoint:
         pages=dict(zip(header["pages"], pages, strict=True)),
         checksum=header["checksum"],
     )
+
+
+def _not_a_log(path: Path) -> OutputError:
+    problem = (
+        "{path}: not a log of an unfinished `elmo embed` output. Move it away, or "
+        "choose another output."
+    )
+    return OutputError(Message(problem, remedy=START_OVER, path=path))
 
 
 def remove_log(final: Path) -> None:
