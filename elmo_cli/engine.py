@@ -1,6 +1,6 @@
 """A loaded model, which turns windows of sentences into activations or other results.
 
-`Engine.run` is the one loop over windows. Equal sentences are computed once. A batch
+`Engine.run` is the loop over windows. Equal sentences are computed once. A batch
 that does not fit into memory is computed in halves, in the end on the CPU. An engine
 can be pickled and copied.
 """

@@ -209,10 +209,13 @@ def _print_units(
         text, model, may_have_regions=True, region_column=choices.regions
     ) as opened:
         columns = [*opened.columns, *table.columns]
-        kept = opened.read.example.columns
+        kept = opened.records.example.columns
         with print_rows(choices.row_format, columns, kept) as rows:
             for scored in table.measure(
-                model, opened.read.records, choices.batch_size, opened.read.is_ready
+                model,
+                opened.records.records,
+                choices.batch_size,
+                opened.records.is_ready,
             ):
                 _write_units(rows, table, scored)
                 if scored.result and len(drawn) < MAX_SENTENCES:
@@ -283,16 +286,16 @@ def _print_pairs(
         columns = [*opened.columns, *pair_columns(choices.direction)]
         kept = {
             name: value
-            for name, value in opened.read.example.columns.items()
+            for name, value in opened.records.example.columns.items()
             if name not in table.columns
         }
         with print_rows(choices.row_format, columns, kept) as rows:
             for scored in table.measure(
                 model,
-                opened.read.records,
+                opened.records.records,
                 text.tokenizer,
                 choices.batch_size,
-                opened.read.is_ready,
+                opened.records.is_ready,
                 direction=choices.direction,
             ):
                 rows.write([scored.result.row], scored.record.columns, scored.names)
