@@ -96,14 +96,24 @@ def test_the_nearest_tokens_have_the_largest_cosines(
             assert hit.token == f"w{hit.record}.{hit.index}"
 
 
-@given(lengths=st.lists(st.integers(0, 5), max_size=12), seed=st.integers(1, 9))
+@given(
+    lengths=st.lists(st.integers(0, 5), max_size=12),
+    layout=st.sampled_from(LAYOUTS),
+    block=st.integers(1, 9),
+    seed=st.integers(1, 9),
+)
 def test_the_mean_cosine_is_of_all_pairs(
-    tmp_path_factory: pytest.TempPathFactory, lengths: list[int], seed: int
+    tmp_path_factory: pytest.TempPathFactory,
+    lengths: list[int],
+    layout: str,
+    block: int,
+    seed: int,
 ) -> None:
     path = tmp_path_factory.mktemp("search") / "v.hdf5"
     there = corpus(lengths, seed=seed)
-    write(there, path)
-    with open_activations(path) as activations:
+    write(there, path, layout)
+    with pytest.MonkeyPatch.context() as patch, open_activations(path) as activations:
+        patch.setattr(module, "BLOCK_TOKENS", block)
         mean_cosine = neighbours(activations, np.ones((1, 4))).mean_cosine
     vectors = np.concatenate([np.empty((0, 4)), *there.values])
     if len(vectors) > 1:
