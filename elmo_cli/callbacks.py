@@ -1,9 +1,7 @@
 """Functions for callers who pass no function of their own."""
 
-from typing import Any
 
-
-def ignore(*_: object) -> Any:
+def ignore(*_: object) -> None:
     """Do nothing, in place of a function that is called back."""
 
 

@@ -1,21 +1,20 @@
 """A text file to an output file: read, embed, write, checkpoint.
 
-See docs/architecture.md.
+docs/architecture.md explains checkpoints.
 """
 
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import ignore, never
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import (
@@ -61,8 +60,8 @@ _PASSED_RECORDS: Final = 1 << 14
 class Summary:
     """Summary of a run, so far or in total."""
 
-    n_sentences: int = 0
-    """Number of sentences that it has embedded."""
+    n_records: int = 0
+    """Number of records, such as sentences, that it has embedded."""
     n_tokens: int = 0
     """Number of their tokens."""
     n_bytes: int = 0
@@ -70,9 +69,27 @@ class Summary:
     seconds: float = 0.0
     """Time since the input was opened."""
     resumed_from: int = 0
-    """Number of sentences that an earlier run had read, or 0."""
+    """Number of records that an earlier run had read, or 0."""
     was_complete: bool = False
     """True if the output was complete already, and has been left unchanged."""
+
+    @property
+    def n_sentences(self) -> int:
+        """Number of records, by an older name."""
+        return self.n_records
+
+
+class RunState(TypedDict):
+    """State of a run at a checkpoint, from which the same command resumes."""
+
+    place: Progress
+    """Progress in the input, which is a list when it is read from JSON."""
+    states: dict[str, str]
+    """State of the encoder."""
+    skipped: dict[str, str]
+    """Reason for each skipped record, by its id or number."""
+    n_empty: int
+    """Number of records without tokens, apart from skipped ones."""
 
 
 def embed_file(
@@ -82,17 +99,20 @@ def embed_file(
     on_progress: Callable[[Summary], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Summary:
-    """Embed a file, or resume an interrupted run; see `ElmoEmbedder.embed_file`."""
+    """Embed a file, or the rest of it if a run was interrupted.
 
-    def embed(file_run: FileRun) -> None:
-        progress = file_run.embed()
+    `on_progress` and `should_stop` are called after each window.
+    """
+
+    def embed_and_finish(file_run: FileRun) -> None:
+        progress = file_run.embed_rest_of_input()
         if progress is not None:
             file_run.finish(progress, warns_about_empty=True)
 
     return run_over_file(
         engine,
         plan,
-        embed,
+        embed_and_finish,
         batch_size=batch_size,
         on_progress=on_progress,
         should_stop=should_stop,
@@ -102,7 +122,7 @@ def embed_file(
 def run_over_file(
     engine: Engine,
     plan: FilePlan,
-    embed: Callable[["FileRun"], object],
+    act_on: Callable[["FileRun"], object],
     *,
     batch_size: int = DEFAULT_BATCH_SIZE,
     attributes: Mapping[str, str] = MappingProxyType({}),
@@ -110,14 +130,14 @@ def run_over_file(
     on_progress: Callable[[Summary], object] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> Summary:
-    """Open the output and the input of a plan, and call `embed` with the run.
+    """Open the output and the input of a plan, and act on the run over them.
 
     Args:
         engine: Model.
         plan: Plan of the run.
-        embed: Function that calls `FileRun.embed` and `FileRun.finish`. It is called
-            once more if a run starts over, because the unfinished output is of another
-            input.
+        act_on: Function that calls `FileRun.embed_rest_of_input` and `FileRun.finish`.
+            It is called once more if the run starts over, because the unfinished output
+            is of another input.
         batch_size: Sentences per batch, of a carried state.
         attributes: Further attributes of the output. A run resumes only if they are
             equal.
@@ -125,9 +145,10 @@ def run_over_file(
         on_progress: Called after each window.
         should_stop: Called after each window.
     """
-    check_not_read(plan.output, engine.files.paths)
+    settings = plan.output_settings
+    check_not_read(plan.output_path, engine.files.paths)
     on_progress = on_progress or ignore
-    should_stop = should_stop or ignore
+    should_stop = should_stop or never
     for name, function in (("on_progress", on_progress), ("should_stop", should_stop)):
         check_type(name, function, Callable, "a function")  # type: ignore[arg-type]
     selection = plan.selection.for_model(engine.options.n_layers)
@@ -156,23 +177,45 @@ def run_over_file(
         all_attributes["shard"] = str(plan.shard)
 
     with ActivationsWriter(
-        plan.output,
-        plan.output_format,
+        plan.output_path,
+        settings,
         all_attributes,
         overwrite=plan.overwrite,
         rows_type=rows_type,
         should_stop=should_stop,
     ) as writer:
 
-        def embed_input() -> Summary:
-            with _open_input(
-                plan, embedder, writer, on_progress, should_stop
-            ) as file_run:
-                embed(file_run)
+        def pass_over_input() -> Summary:
+            started = time.monotonic()
+            summary = Summary()
+
+            def count_bytes(n_bytes: int) -> None:
+                summary.n_bytes += n_bytes
+
+            with open_records(
+                plan.text,
+                expected_input(engine.files.name, engine.options.token_limit),
+                id_checker=IdChecker(name_datasets=names_datasets_by_id(settings)),
+                numbers_repeated=shows_repeated_ids(settings),
+                finds_integers=settings.format.has_rows,
+                on_bytes=count_bytes,
+                should_stop=should_stop,
+            ) as records:
+                file_run = FileRun(
+                    plan=plan,
+                    embedder=embedder,
+                    writer=writer,
+                    records=records,
+                    on_progress=on_progress,
+                    should_stop=should_stop,
+                    started=started,
+                    summary=summary,
+                )
+                act_on(file_run)
             return file_run.timed_summary()
 
         try:
-            return embed_input()
+            return pass_over_input()
         except OtherInputError:
             if not plan.overwrite:
                 raise
@@ -180,14 +223,14 @@ def run_over_file(
             # The beginning of a stream cannot be reread.
             if plan.text.source.size is None:
                 raise
-            return embed_input()
+            return pass_over_input()
 
 
 def checkpoint_tokens(options: ModelOptions) -> int:
     """Return the number of tokens between two checkpoints.
 
-    That is about 10 seconds' work on two cores. It is a multiple of the windows on a
-    CPU and of the batches on a GPU. It depends on the model alone, because checkpoints
+    They take about 10 seconds on two cores. It is a multiple of the windows on a CPU
+    and of the batches on a GPU. It depends on the model alone, because checkpoints
     change the bytes of a file, and all machines write equal bytes.
     """
     return 2**27 // max(options.lstm.dim, 1024)
@@ -207,25 +250,32 @@ class FileRun:
     plan: FilePlan
     embedder: RecordEmbedder
     writer: ActivationsWriter
-    read: Records
+    records: Records
     on_progress: Callable[[Summary], object]
     should_stop: Callable[[], bool]
 
     started: float
+    """Time when the input was opened."""
     summary: Summary
-    n_done: int = 0  # number of the last record of the input that was written
+    """Summary so far, whose `seconds` are set by `timed_summary`."""
+    n_done: int = 0
+    """Number of the last record of the input that was written."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Reason for each skipped record, by its id or number."""
-    n_empty: int = 0  # number of records without tokens, apart from skipped ones
+    n_empty: int = 0
+    """Number of records without tokens, apart from skipped ones."""
     n_values: int = 0
-    has_progress: bool = False  # True after the first window
+    has_progress: bool = False
+    """True after the first window."""
     finite: FiniteCheck = field(init=False)
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self.finite = FiniteCheck(plan.output, plan.unit, plan.output_format.dtype)
+        self.finite = FiniteCheck(
+            plan.output_path, plan.unit, plan.output_settings.dtype
+        )
 
-    def embed(
+    def embed_rest_of_input(
         self,
         keep: Callable[[Record], Record] = lambda record: record,
         select: Callable[[EmbeddedRecord], EmbeddedRecord] | None = None,
@@ -235,20 +285,20 @@ class FileRun:
         Args:
             keep: Function that gives what is embedded of each record.
             select: Function that gives what is written of each embedded record. By
-                default, all.
+                default, that is all of it.
 
         Returns:
             The progress at the end of the input. None if the output was complete
             already.
         """
         plan = self.plan
-        records = ShardReader(self.read.records, plan.shard or WHOLE, keep)
-        self._resume(records)
+        reader = ShardReader(self.records.records, plan.shard or WHOLE, keep)
+        self._resume(reader)
         if self.summary.was_complete:
-            logger.info("%s is complete already", plan.output)
+            logger.info("%s is complete already", plan.output_path)
             return None
         try:
-            self._embed_rest(records, select)
+            self._embed_and_write(reader, select)
         except StoppedError:
             stopped = f"Stopped after {self._last_record()}{self._outlook()}"
             raise StoppedError(stopped) from None
@@ -262,30 +312,30 @@ class FileRun:
                 f"the computation failed after {self._last_record()}: {reason}"
                 f"{self._outlook()}"
             ) from error
-        return records.progress
+        return reader.progress
 
     def finish(self, progress: Progress, *, warns_about_empty: bool) -> None:
         """Complete the output, after the whole input."""
         plan = self.plan
-        written = plan.output_format
+        settings = plan.output_settings
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
             logger.warning("Skipped %s in all", counted(n_skipped, plan.unit))
-        if warns_about_empty and (written.pooled or written.format.has_rows):
-            log_empty(self.n_empty, plan.unit, pooled=written.pooled)
+        if warns_about_empty and (settings.pooled or settings.format.has_rows):
+            log_empty(self.n_empty, plan.unit, pooled=settings.pooled)
 
         # A file without rows has the columns and types of an example with one token.
         selection = self.embedder.selection
         values = self.embedder.engine.empty_activations(selection)
         if selection.pooling is None:
             values = np.zeros((*values.shape[:-2], 1, values.shape[-1]), np.float32)
-        self.writer.describe(self.read.example._replace(tokens=[""]), values)
+        self.writer.describe(self.records.example._replace(tokens=[""]), values)
         self.writer.finish(
             end_attributes(
                 self.writer.n_records,
                 progress,
                 self.skipped,
-                has_keys=self.read.has_ids and not plan.text.format.has_ids,
+                has_keys=self.records.has_ids and not plan.text.format.has_ids,
             )
         )
 
@@ -305,42 +355,42 @@ class FileRun:
             self._note_skipped(record, embedded.number, record.error)
         # The packed layout keeps the row of a record without an id; elsewhere it has
         # none.
-        is_packed = self.plan.output_format.is_packed
-        if record.id is not None or not self.read.has_ids or is_packed:
+        is_packed = self.plan.output_settings.is_packed
+        if record.id is not None or not self.records.has_ids or is_packed:
             self.writer.write(record, activations)
         self.n_done = embedded.number
-        self.summary.n_sentences += 1
+        self.summary.n_records += 1
         self.summary.n_tokens += len(record.tokens)
         self.n_values += activations.size
 
     def checkpoint(self, progress: Progress) -> None:
         """Make a checkpoint, from which the same command resumes."""
-        self.writer.checkpoint(
-            {
-                "place": progress,
-                "states": self.embedder.engine.encoder.save(),
-                "skipped": self.skipped,
-                "n_empty": self.n_empty,
-            }
+        state = RunState(
+            place=progress,
+            states=self.embedder.engine.encoder.save(),
+            skipped=self.skipped,
+            n_empty=self.n_empty,
         )
+        self.writer.checkpoint(state)
 
-    def _resume(self, records: ShardReader) -> None:
+    def _resume(self, reader: ShardReader) -> None:
         """Read the records and the counts of an earlier run, if there was one."""
         writer = self.writer
         unit = self.plan.unit
         if not writer.run_state:
             return
-        progress = Progress(*writer.run_state["place"])
-        for number, read in enumerate(records.read(progress.n_records)):
+        state = cast(RunState, writer.run_state)
+        progress = Progress(*state["place"])
+        for number, read in enumerate(reader.read(progress.n_records)):
             if not writer.is_complete:
                 writer.skip(number, read.record)
             if number % _PASSED_RECORDS == _PASSED_RECORDS - 1 and self.should_stop():
                 raise StoppedError(
                     f"Stopped after {unit} {number + 1:,}, which is embedded already."
                 )
-        if records.error is not None:
-            raise records.error
-        if records.progress != progress:
+        if reader.error is not None:
+            raise reader.error
+        if reader.progress != progress:
             problem = (
                 "{path} was written for a different input: its first {n} {unit}s differ"
             )
@@ -354,20 +404,20 @@ class FileRun:
                 )
             )
         if writer.is_complete:
-            self._check_complete(records, progress)
+            self._check_complete(reader, progress)
             self.summary.was_complete = True
             return
-        self.embedder.engine.encoder.restore(writer.run_state["states"])
-        self.skipped = dict(writer.run_state["skipped"])
-        self.n_empty = writer.run_state["n_empty"]
+        self.embedder.engine.encoder.restore(state["states"])
+        self.skipped = dict(state["skipped"])
+        self.n_empty = state["n_empty"]
         self.n_done = progress.n_records
         self.summary.resumed_from = progress.n_records
         logger.info("Resumed after %s", self._last_record())
 
-    def _check_complete(self, records: ShardReader, progress: Progress) -> None:
+    def _check_complete(self, reader: ShardReader, progress: Progress) -> None:
         """Raise an error if the input goes on after the end of a complete output."""
-        following = next(records.read(), None)
-        if following is not None or records.progress != progress:
+        following = next(reader.read(), None)
+        if following is not None or reader.progress != progress:
             contents = "has no vectors"
             if progress.n_records:
                 first = counted(progress.n_records, self.plan.unit)
@@ -380,29 +430,29 @@ class FileRun:
                     contents=contents,
                 )
             )
-        if records.error is not None:
-            raise records.error
+        if reader.error is not None:
+            raise reader.error
 
-    def _embed_rest(
+    def _embed_and_write(
         self,
-        records: ShardReader,
+        reader: ShardReader,
         select: Callable[[EmbeddedRecord], EmbeddedRecord] | None,
     ) -> None:
         """Embed and write the rest of the records, up to one that cannot be read."""
         engine = self.embedder.engine
         # A checkpoint within a batch would split it where the state is carried over.
         is_carried = engine.state == "carry"
-        rest = records.read(
+        rest = reader.read(
             checkpoint_tokens=checkpoint_tokens(engine.options),
             checkpoint_records=self.embedder.batch_size if is_carried else 1,
         )
         # Nobody waits for the lines of a file. Without `is_ready`, its windows and its
         # last bits are those of every run.
-        is_printed = str(self.plan.output) == STANDARD_OUTPUT
+        is_printed = str(self.plan.output_path) == STANDARD_OUTPUT
         embedded = self.embedder.embed(
             rest,
             self.finite,
-            is_ready=self.read.is_ready if is_printed else None,
+            is_ready=self.records.is_ready if is_printed else None,
             on_unfinished=self._report_unfinished,
         )
         if select is not None:
@@ -413,8 +463,8 @@ class FileRun:
             on_window=self._report_progress,
             should_stop=self.should_stop,
         )
-        if records.error is not None:
-            raise records.error
+        if reader.error is not None:
+            raise reader.error
 
     def _report_progress(self) -> None:
         if not self.has_progress and not self.summary.resumed_from:
@@ -430,7 +480,7 @@ class FileRun:
 
     def _outlook(self) -> str:
         """Return what the same command will do after a stop or an error."""
-        if not self.plan.output_format.can_resume:
+        if not self.plan.output_settings.can_resume:
             return ""
         if not self.writer.run_state:
             return ". The same command starts over."
@@ -444,7 +494,9 @@ class FileRun:
         name = record.id
         if not name:
             name = (
-                f"{self.plan.unit} {number}" if self.read.has_ids else str(number - 1)
+                f"{self.plan.unit} {number}"
+                if self.records.has_ids
+                else str(number - 1)
             )
         self.skipped[name] = spelled_as_options(reason)
         if len(self.skipped) <= _MAX_SHOWN_ERRORS:
@@ -455,16 +507,16 @@ class FileRun:
         plan = self.plan
         done = self.summary
         n_input = plan.text.source.size
-        if not n_input or not done.n_bytes or str(plan.output) == STANDARD_OUTPUT:
+        if not n_input or not done.n_bytes or str(plan.output_path) == STANDARD_OUTPUT:
             return
-        text_bytes = plan.output_format.format.text_bytes
+        text_bytes = plan.output_settings.format.text_bytes
         if text_bytes is not None:
             value_bytes = text_bytes
-        elif plan.output_format.dtype == "float32":
+        elif plan.output_settings.dtype == "float32":
             value_bytes = 4
         else:
             value_bytes = 2
-        n_written = value_bytes * self.n_values + _RECORD_BYTES * done.n_sentences
+        n_written = value_bytes * self.n_values + _RECORD_BYTES * done.n_records
         n_bytes = n_written / done.n_bytes * n_input
         free = shutil.disk_usage(self.writer.path.parent).free
         sizes = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
@@ -478,40 +530,3 @@ class FileRun:
                 "{path}: {sizes}", remedy=remedy, path=self.writer.path, sizes=sizes
             )
             logger.warning("Warning: %s", warning)
-
-
-@contextmanager
-def _open_input(
-    plan: FilePlan,
-    embedder: RecordEmbedder,
-    writer: ActivationsWriter,
-    on_progress: Callable[[Summary], object],
-    should_stop: Callable[[], bool],
-) -> Iterator[FileRun]:
-    """Open the input of a plan, for a pass over it."""
-    started = time.monotonic()
-    summary = Summary()
-
-    def count_bytes(n_bytes: int) -> None:
-        summary.n_bytes += n_bytes
-
-    engine = embedder.engine
-    with open_records(
-        plan.text,
-        expected_input(engine.files.name, engine.options.token_limit),
-        id_checker=IdChecker(name_datasets=names_datasets_by_id(plan.output_format)),
-        numbers_repeated=shows_repeated_ids(plan.output_format),
-        finds_integers=plan.output_format.format.has_rows,
-        on_bytes=count_bytes,
-        should_stop=should_stop,
-    ) as read:
-        yield FileRun(
-            plan=plan,
-            embedder=embedder,
-            writer=writer,
-            read=read,
-            on_progress=on_progress,
-            should_stop=should_stop,
-            started=started,
-            summary=summary,
-        )

@@ -1,6 +1,6 @@
 """A loaded model, which turns windows of sentences into activations or other results.
 
-`Engine.run` is the one loop over windows. Equal sentences are computed once. A batch
+`Engine.run` is the loop over windows. Equal sentences are computed once. A batch
 that does not fit into memory is computed in halves, in the end on the CPU. An engine
 can be pickled and copied.
 """
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.checks import Sentence, check_at_least
 from elmo_cli.errors.exceptions import ComputationError
 from elmo_cli.errors.wording import utf8_name
@@ -127,7 +127,7 @@ class Engine:
         *,
         sentence_of: Callable[[_Item], Sentence],
         batch_size: int = DEFAULT_BATCH_SIZE,
-        ends_window: Callable[[_Item], bool] = ignore,
+        ends_window: Callable[[_Item], bool] = never,
     ) -> Iterator[tuple[list[_Item], Iterable[_Result]]]:
         """Split a stream into windows of `WINDOW_BATCHES` batches, and compute each.
 
@@ -149,7 +149,7 @@ class Engine:
         if self.state == "carry":
             max_tokens = sys.maxsize
             max_sentences = batch_size
-            ends_window = ignore
+            ends_window = never
         windows = split_by_size(
             items,
             max_tokens,

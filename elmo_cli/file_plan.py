@@ -20,10 +20,12 @@ class FilePlan:
     """Plan of a run over a file: what it reads, computes and writes."""
 
     text: TextInput
-    output: str | Path
+    output_path: str | Path
     shard: Shard | None
-    selection: Selection  # selection that is not checked for a model yet
-    output_format: OutputSettings  # settings with the name of a format
+    selection: Selection
+    """Selection that is not checked for a model yet."""
+    output_settings: OutputSettings
+    """Settings with the name of a format."""
     overwrite: bool
 
     @property
@@ -34,38 +36,48 @@ class FilePlan:
 
 def plan_file(
     text: TextInput,
-    output: str | Path,
+    output_path: str | Path,
     selection: Selection,
-    written: OutputSettings,
+    output_settings: OutputSettings,
     *,
     state: InitialState | None = None,
 ) -> FilePlan:
-    """Plan a run over a file, before a model is loaded; `state` is None if it is not known."""
-    check_type("output_file_path", output, (str, Path), "a path")
+    """Plan a run over a file, before a model is loaded.
+
+    `state` is the initial state, or None if it is not known yet.
+    """
+    check_type("output_file_path", output_path, (str, Path), "a path")
     if text.settings.shard is not None and state == "carry":
         problem = (
-            "{--shard} requires {--state zero} or warm: carried states need all lines in "
-            "their order"
+            "{--shard} requires {--state zero} or warm: carried states need all lines "
+            "in their order"
         )
         raise SettingsError(Message(problem, remedy="Remove {--shard}."))
-    if written.use_sentence_keys and not text.format.is_plain:
+    if output_settings.use_sentence_keys and not text.format.is_plain:
         problem = "{--use-sentence-keys} has no effect with {input_name}, which has ids"
         raise SettingsError(Message(problem, input_name=text.format.name))
     # Sequences are much longer than sentences.
-    forget_sentences = written.forget_sentences or text.format.has_sequences
-    output_format = replace(written, forget_sentences=forget_sentences).for_path(
-        output, pooled=selection.pooling is not None
+    if text.format.has_sequences:
+        output_settings = replace(output_settings, forget_sentences=True)
+    output_settings = output_settings.for_path(
+        output_path, pooled=selection.pooling is not None
     )
-    load_packages(output_format)
+    load_packages(output_settings)
     text.settings.check_whole_records()
     if text.settings.keep_columns:
-        if not output_format.format.has_rows:
+        if not output_settings.format.has_rows:
             problem = "{--keep-columns} requires Parquet or JSON lines, found {name}"
-            raise SettingsError(Message(problem, name=output_format.format.title))
-        if output_format.format.has_fixed_columns:
+            raise SettingsError(Message(problem, name=output_settings.format.title))
+        if output_settings.format.has_fixed_columns:
             column_types = text.format.column_types(text.source)
-            output_format = replace(output_format, column_types=column_types)
-    if str(output) != STANDARD_OUTPUT:
-        check_output(output, text.source.path, overwrite=True)
-    shard = text.settings.parse_shard()
-    return FilePlan(text, output, shard, selection, output_format, written.overwrite)
+            output_settings = replace(output_settings, column_types=column_types)
+    if str(output_path) != STANDARD_OUTPUT:
+        check_output(output_path, text.source.path, overwrite=True)
+    return FilePlan(
+        text=text,
+        output_path=output_path,
+        shard=text.settings.parse_shard(),
+        selection=selection,
+        output_settings=output_settings,
+        overwrite=output_settings.overwrite,
+    )

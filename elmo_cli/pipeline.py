@@ -1,4 +1,4 @@
-"""The one loop of a run: records -> sentences -> windows -> activations -> a sink.
+"""From records to a sink: split into sentences, embed, join, write.
 
 `per_item` computes the parts of many items as one stream. `RecordEmbedder` embeds
 records with it, and `run` writes them to a sink.
@@ -62,7 +62,8 @@ def per_item(
         item, n_parts = waiting.popleft()
         return item, [first, *islice(results, n_parts - 1)]
 
-    # A loop would hold the last results while the next ones are computed.
+    # `map` takes the first result of an item, and `with_item` the others. A loop would
+    # hold the last results while the next ones are computed.
     return map(with_item, results)
 
 
@@ -78,14 +79,14 @@ class EmbeddedRecord(NamedTuple):
     activations: Array
     """(L, T, W), or without the axes that the selection removes."""
     ends_window: bool
-    """True if no later record was computed together with its last sentence."""
+    """True if a window ended with one of its sentences."""
     checkpoint: Progress | None
     """Progress in the input, if a checkpoint follows the record. It ends a window."""
 
 
 class _Sentence(NamedTuple):
     tokens: Sentence
-    ends: ReadRecord | None
+    completes: ReadRecord | None
     """The record, if this is its last sentence."""
 
 
@@ -149,9 +150,9 @@ class RecordEmbedder:
         on_unfinished: Callable[[], object],
     ) -> Iterator[_Computed]:
         def ends_window(sentence: _Sentence) -> bool:
-            if sentence.ends is None:
+            if sentence.completes is None:
                 return False
-            if sentence.ends.checkpoint is not None:
+            if sentence.completes.checkpoint is not None:
                 return True
             return is_ready is not None and not is_ready()
 
@@ -170,7 +171,7 @@ class RecordEmbedder:
         ):
             are_last = [False] * (len(window) - 1) + [True]
             yield from map(_Computed, results, are_last)
-            if window[-1].ends is None:
+            if window[-1].completes is None:
                 on_unfinished()
 
     def _join(self, read: ReadRecord, computed: list[_Computed]) -> EmbeddedRecord:
@@ -211,8 +212,8 @@ class RecordEmbedder:
 def _sentences_of(read: ReadRecord) -> Iterator[_Sentence]:
     *others, last = read.record.split()
     for tokens in others:
-        yield _Sentence(tokens, ends=None)
-    yield _Sentence(last, ends=read)
+        yield _Sentence(tokens, completes=None)
+    yield _Sentence(last, completes=read)
 
 
 class Sink(Protocol):
@@ -234,9 +235,9 @@ def run(
 ) -> None:
     """Write records to a sink, as they are computed.
 
-    `on_window` is called after each window that ends a record, and so is `should_stop`:
-    a `StoppedError` is raised if it returns True. `RecordEmbedder.embed` reports the
-    windows within a record.
+    `on_window` is called after each record with one of whose sentences a window ended,
+    and so is `should_stop`: a `StoppedError` is raised if it returns True.
+    `RecordEmbedder.embed` reports a window before its record is complete.
     """
     for embedded in records:
         sink.write(embedded)

@@ -24,6 +24,13 @@ CHECKS: Final = (
 )
 ALWAYS: Final = ("test_imports.py",)
 """Tests of the code as a whole, which take some seconds."""
+TESTED_IN: Final = {
+    "compiled": ("compiled", "inference"),
+    "files": ("outputs", "errors"),
+    "options": ("cli", "errors"),
+    "records": ("records", "text"),
+}
+"""Folders of tests for folders of the package that others test as well."""
 
 
 def main() -> int:
@@ -80,8 +87,11 @@ def tests_of(changed: list[str]) -> list[Path]:
         first, *rest = Path(name).parts
         if first == "tests" and rest[-1].startswith("test_"):
             tests.add(ROOT / name)
-        elif first == "elmo_cli" and (TESTS / rest[0]).is_dir():
+        elif first == "tests" and len(rest) > 1:  # transcripts and such
             tests.add(TESTS / rest[0])
+        elif first == "elmo_cli" and len(rest) > 1:
+            folders = TESTED_IN.get(rest[0], (rest[0],))
+            tests.update(TESTS / folder for folder in folders)
         elif first == "elmo_cli":
             tests.update(TESTS.glob(f"test_{Path(rest[-1]).stem}*.py"))
         elif first == "docs" or name.endswith(".md"):

@@ -13,7 +13,7 @@ from torch import Tensor
 from elmo_cli.analysis.occurrences import Occurrence
 from elmo_cli.analysis.vector_files import VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import Location, Vectors
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.exact_products import exact_products
@@ -110,7 +110,7 @@ def neighbours(
             "expected vectors of the shape (Q, W) and top 1 or more, found the shape "
             f"{tuple(queries.shape)} and top {top}"
         )
-    excludes = is_excluded or ignore
+    excludes = is_excluded or never
     queries = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)  # (Q, W)
     width = queries.shape[1]
     nearest: list[list[Neighbour]] = [[] for _ in queries]

@@ -123,9 +123,11 @@ def embed_usages(
     """
     counts = Counter[str]()
 
-    def embed(file_run: FileRun) -> None:
+    def embed_targets(file_run: FileRun) -> None:
         search = _Search(words, match=match, ignore_case=ignore_case)
-        progress = file_run.embed(keep=search.keep_targets, select=select_targets)
+        progress = file_run.embed_rest_of_input(
+            keep=search.keep_targets, select=select_targets
+        )
         counts.clear()
         counts.update(search.counts)
         if progress is None:
@@ -152,7 +154,7 @@ def embed_usages(
     summary = run_over_file(
         engine,
         plan,
-        embed,
+        embed_targets,
         attributes=attributes,
         rows_type=UsageRows,
         on_progress=on_progress,
@@ -205,11 +207,11 @@ def select_targets(embedded: EmbeddedRecord) -> EmbeddedRecord:
 class UsageRows(TokenRows):
     """One row per occurrence of a target word."""
 
-    def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
+    def __init__(self, settings: OutputSettings, attributes: Attributes) -> None:
         others = {
             name: value for name, value in attributes.items() if name != targets.WORDS
         }
-        super().__init__(output_format, others)
+        super().__init__(settings, others)
         self._words: dict[str, str] = json.loads(attributes[targets.WORDS])
 
     def positions(self, record: Record) -> Sequence[int]:

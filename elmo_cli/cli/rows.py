@@ -3,7 +3,7 @@
 A cell with a quote, a tab, a comma or a line end is quoted, so that pandas (`read_csv`) and
 R (`read.csv`, `read.delim`) find every row. A missing value is an empty cell, and an empty
 text is `""`. Quoting does not help for `NA`, `null` and `None`, which pandas reads as
-missing: `RowWriter.like_missing` counts them.
+missing: `RowPrinter.like_missing` counts them.
 """
 
 import re
@@ -31,7 +31,7 @@ LIKE_MISSING: Final = frozenset(
     [*_MISSING_WORDS.split(), *_MISSING_MARKS.split(), "#N/A N/A"]
 )
 """Texts that pandas reads as missing, quoted or not. R reads only `NA` as missing."""
-_QUOTED: Final = re.compile(r"""[",\t\r\n]|^$|^\s|\s$""")
+_NEEDS_QUOTES: Final = re.compile(r"""[",\t\r\n]|^$|^\s|\s$""")
 _NO_COLUMNS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
@@ -40,13 +40,13 @@ def print_rows(
     row_format: str | None,
     columns: Sequence[str],
     input_columns: Mapping[str, object] = _NO_COLUMNS,
-) -> Iterator["RowWriter"]:
-    """Open a writer of rows to standard output, by the option --format; TSV by default.
+) -> Iterator["RowPrinter"]:
+    """Open a printer of rows to standard output, by the option --format; TSV by default.
 
     The header has `input_columns` if there are no rows. At the end, warn about texts that
     pandas or R would read as missing.
     """
-    rows = RowWriter(partial(click.echo, nl=False), row_format or "tsv", columns)
+    rows = RowPrinter(partial(click.echo, nl=False), row_format or "tsv", columns)
     yield rows
     if rows.input_names is None:  # There were no rows.
         rows.write([], input_columns)
@@ -61,8 +61,8 @@ def print_rows(
         )
 
 
-class RowWriter:
-    """Writer of rows with the same columns."""
+class RowPrinter:
+    """Printer of rows with the same columns."""
 
     def __init__(
         self, write: Callable[[str], object], row_format: str, columns: Sequence[str]
@@ -155,7 +155,7 @@ def _exact_cell(value: object) -> str:
 
 def _quoted(text: str) -> str:
     """Return a text as a cell of CSV and TSV, in quotes if it needs them."""
-    if _QUOTED.search(text) is None:
+    if _NEEDS_QUOTES.search(text) is None:
         return text
     doubled = text.replace('"', '""')
     return f'"{doubled}"'

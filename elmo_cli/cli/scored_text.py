@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class OpenText(NamedTuple):
     """Open text, whose records are scored."""
 
-    read: Records
+    records: Records
     columns: Sequence[str]
     """Names of the columns that name a record."""
     show_rate: Callable[[int], None]
@@ -25,7 +25,7 @@ class OpenText(NamedTuple):
 
 
 @contextmanager
-def open_text(
+def open_scored_text(
     text: TextInput,
     model: "LanguageModel",
     *,
@@ -57,11 +57,11 @@ def open_text(
             reads_ids=reads_ids,
             numbers_repeated=True,
             on_bytes=bar.update,
-        ) as read,
+        ) as records,
     ):
         yield OpenText(
-            read=read,
-            columns=name_columns(read, is_split=text.splits_lines),
+            records=records,
+            columns=name_columns(records, is_split=text.splits_lines),
             show_rate=partial(progress.show_rate, bar),
         )
 

@@ -143,7 +143,7 @@ def _type_of_ids(id_type: Any) -> Any:
 
     if pyarrow.types.is_dictionary(id_type):
         id_type = id_type.value_type
-    # Ids that are floats are integers: see `normal_row`.
+    # Float ids become integers: see `records.rows`.
     if not (pyarrow.types.is_integer(id_type) or pyarrow.types.is_floating(id_type)):
         return pyarrow.string()
     return id_type if pyarrow.types.is_uint64(id_type) else pyarrow.int64()
@@ -444,4 +444,4 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
     except (ArrowInvalid, OSError) as error:
         raise InputError(
             f"{path}: cannot read the input: {first_line(error)}"
-        ) from None
+        ) from error

@@ -8,8 +8,8 @@ import socket
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import IO, Final, NamedTuple
+from functools import lru_cache, partial
+from typing import IO, Any, Final, NamedTuple
 
 from elmo_cli.distributed.inputs import Part, changed_error, read_part
 from elmo_cli.distributed.plan import (
@@ -42,7 +42,7 @@ from elmo_cli.records.progress import Progress, ShardReader
 MAX_SHOWN_SKIPPED: Final = 20
 
 
-class PlanKey(NamedTuple):
+class PlanSummary(NamedTuple):
     """All that a worker needs of a plan in addition to its part."""
 
     sha256: str
@@ -68,9 +68,9 @@ class PartResult(NamedTuple):
     """Number of records without text, apart from skipped ones."""
 
 
-def key_of(plan: Plan) -> PlanKey:
-    """Return the key of a plan."""
-    return PlanKey(
+def summarize(plan: Plan) -> PlanSummary:
+    """Return what a worker needs of a plan in addition to its part."""
+    return PlanSummary(
         sha256=plan.sha256, n_parts=len(plan.parts), attributes=plan.settings
     )
 
@@ -86,7 +86,7 @@ def worker_name() -> str:
 
 def embed_part(
     folder: str,
-    key: PlanKey,
+    plan: PlanSummary,
     settings: CorpusSettings,
     part: Part,
     device: Device = "cpu",
@@ -94,74 +94,92 @@ def embed_part(
 ) -> PartResult:
     """Embed a part to its file, unless the file is complete.
 
-    An error of the part's own records is in the result; one that all parts would have is
-    raised. `on_tokens` is called after each window with the number of tokens written so
-    far.
+    An error of the part's own records is in the result; one that all parts would have
+    is raised. `on_tokens` is called after each window with the number of tokens written
+    so far.
     """
     parts = Folder(folder)
-    there = PartResult(number=part.number, worker=worker_name())
-    if _is_there(parts, key, part):
-        return there
+    already_done = PartResult(number=part.number, worker=worker_name())
+    if _is_complete(parts, plan, part):
+        return already_done
     engine = load_for_worker(replace(settings.model, device=str(device)))
     try:
-        column_types = read_column_types(parts, key.sha256)
-        _check_weights(engine, key, there.worker)
-        selection = settings.selection.for_model(engine.options.n_layers)
-        attributes = {
-            **key.attributes,
-            **engine.attributes(selection, DEFAULT_BATCH_SIZE),
-            PLAN_SHA256: key.sha256,
-            PARTS: str(key.n_parts),
-            PART: str(part.number),
-        }
-        embedder = RecordEmbedder(
+        column_types = read_column_types(parts, plan.sha256)
+        _check_weights(engine, plan, already_done.worker)
+        write = partial(
+            _write_part,
             engine=engine,
-            selection=selection,
-            unit=f"{part.path}, record",
-            skip_errors=settings.text.skip_errors,
-            splits_records=settings.text.split_sentences,
+            plan=plan,
+            settings=settings,
+            part=part,
+            column_types=column_types,
+            on_tokens=on_tokens,
         )
-        has_ids = "id" in column_types
-
-        def write(file: IO[bytes]) -> PartResult:
-            records = ShardReader(read_part(part, settings.text, has_ids=has_ids))
-            writer = open_writer(file, settings, part.path, column_types, attributes)
-            with closing(writer):
-                sink = _PartSink(writer=writer, part=part, dtype=settings.dtype)
-
-                def report() -> None:
-                    on_tokens(sink.n_tokens)
-
-                embedded = embedder.embed(
-                    records.read(), sink.finite, on_unfinished=report
-                )
-                run(embedded, sink, on_window=report)
-                if records.error is not None:
-                    raise records.error
-                if records.progress.n_records != part.n_records:
-                    raise changed_error(part.path)
-                return sink.finish(records.progress, has_ids=has_ids)
-
         return parts.publish(part_name(part.number), write)
     except OtherInputError:
+        # The input has changed, so all parts would fail.
         raise
     except (InputError, ComputationError) as error:
         reason = Message("part {number}: {error}", number=part.number, error=error)
-        return there._replace(error=reason)
+        return already_done._replace(error=reason)
     except OutputError:
         # An equal run may have completed the folder meanwhile.
-        if _is_there(parts, key, part):
-            return there
+        if _is_complete(parts, plan, part):
+            return already_done
         raise
 
 
-def _is_there(folder: Folder, key: PlanKey, part: Part) -> bool:
+def _write_part(
+    file: IO[bytes],
+    *,
+    engine: Engine,
+    plan: PlanSummary,
+    settings: CorpusSettings,
+    part: Part,
+    column_types: dict[str, Any],
+    on_tokens: Callable[[int], object],
+) -> PartResult:
+    """Embed the records of a part, and write them to its open file."""
+    selection = settings.selection.for_model(engine.options.n_layers)
+    embedder = RecordEmbedder(
+        engine=engine,
+        selection=selection,
+        unit=f"{part.path}, record",
+        skip_errors=settings.text.skip_errors,
+        splits_records=settings.text.split_sentences,
+    )
+    attributes = {
+        **plan.attributes,
+        **engine.attributes(selection, DEFAULT_BATCH_SIZE),
+        PLAN_SHA256: plan.sha256,
+        PARTS: str(plan.n_parts),
+        PART: str(part.number),
+    }
+    has_ids = "id" in column_types
+    records = ShardReader(read_part(part, settings.text, has_ids=has_ids))
+    writer = open_writer(file, settings, part.path, column_types, attributes)
+    with closing(writer):
+        sink = _PartSink(writer=writer, part=part, dtype=settings.dtype)
+
+        def report() -> None:
+            on_tokens(sink.n_tokens)
+
+        embedded = embedder.embed(records.read(), sink.finite, on_unfinished=report)
+        run(embedded, sink, on_window=report)
+        if records.error is not None:
+            raise records.error
+        if records.progress.n_records != part.n_records:
+            raise changed_error(part.path)
+        return sink.finish(records.progress, has_ids=has_ids)
+
+
+def _is_complete(folder: Folder, plan: PlanSummary, part: Part) -> bool:
     footer = read_footer(folder, part.number)
-    return footer is not None and footer.is_of(key.sha256, part.number)
+    return footer is not None and footer.is_of(plan.sha256, part.number)
 
 
-def _check_weights(engine: Engine, key: PlanKey, worker: str) -> None:
-    expected = key.attributes["model_sha256"]
+def _check_weights(engine: Engine, plan: PlanSummary, worker: str) -> None:
+    expected = plan.attributes["model_sha256"]
     if engine.content_sha256 != expected:
         raise WeightsError(
             f"{engine.files.weights} on {worker}: not the weights of the plan (SHA-256 "

@@ -14,7 +14,7 @@ from elmo_cli.distributed.part import (
     MAX_SHOWN_SKIPPED,
     PartResult,
     embed_part,
-    key_of,
+    summarize,
     worker_name,
 )
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
@@ -143,7 +143,7 @@ def run_parts(
     own = [part for part in plan.parts if shard.has(part.number)]
     parts = [part for part in own if part.number not in done]
     counts = RunCounts(n_parts=len(plan.parts), n_done=len(done), n_assigned=len(parts))
-    embed = partial(embed_part, folder.location, key_of(plan), settings)
+    embed = partial(embed_part, folder.location, summarize(plan), settings)
 
     def report() -> None:
         on_progress(counts)

@@ -20,7 +20,7 @@ from elmo_cli.files.atomic import sync
 from elmo_cli.files.output_checks import output_error
 
 WORK: Final = "_elmo/work"
-"""Name of the folder in it for unfinished files."""
+"""Folder for unfinished files, below each `Folder`."""
 _METADATA_BYTES: Final = (1 << 31) - 1
 """Maximum size of metadata that is read; pyarrow's own limit is smaller."""
 _NO_LINKS: Final = (
@@ -53,7 +53,7 @@ def find_file_system(location: str) -> tuple[Any, str]:
     try:
         file_system, path = FileSystem.from_uri(location)
     except (ValueError, OSError, ImportError) as error:
-        raise InputError(f"{location}: cannot open it: {error}") from None
+        raise InputError(f"{location}: cannot open it: {error}") from error
     return file_system, path.rstrip("/")
 
 
@@ -80,7 +80,7 @@ class Folder:
         open_file = self._file_system.open_input_stream
         with (
             suppress(FileNotFoundError),
-            self._naming_folder(),
+            self._as_output_errors(),
             open_file(self._path(name)) as file,
         ):
             return bytes(file.read())
@@ -113,9 +113,8 @@ class Folder:
     ) -> _Result:
         """Write a file under a temporary name, then give it its own name.
 
-        Unless it `replaces`, a file of that name is kept. The answer is that of
-        `write`. After an error, the file may be there, written by a run that has
-        removed temporary files.
+        Unless it `replaces`, a file of that name is kept. Return what `write` returns.
+        If this raises, another run may still have written the file.
         """
         source = self._path(f"{WORK}/{uuid.uuid4().hex}")
         target = self._path(name)
@@ -137,14 +136,14 @@ class Folder:
             sync(Path(target).parent)
             return result
         except OSError as error:
-            raise output_error(Path(target), error) from None
+            raise output_error(Path(target), error) from error
         finally:
             with suppress(OSError):
                 self._file_system.delete_file(source)
 
     def has(self, name: str) -> bool:
         """Return whether there is a regular file of that name."""
-        with self._naming_folder():
+        with self._as_output_errors():
             return bool(self._file_system.get_file_info(self._path(name)).is_file)
 
     def holds(self, location: str) -> bool:
@@ -163,7 +162,7 @@ class Folder:
         from pyarrow.fs import FileSelector
 
         selector = FileSelector(self._root, allow_not_found=True)
-        with self._naming_folder():
+        with self._as_output_errors():
             infos = self._file_system.get_file_info(selector)
         return sorted(
             info.base_name for info in infos if info.is_file or not only_files
@@ -178,7 +177,7 @@ class Folder:
                 self._file_system.delete_dir(self._path(name))
 
     @contextmanager
-    def _naming_folder(self) -> Iterator[None]:
+    def _as_output_errors(self) -> Iterator[None]:
         """Turn errors of the file system into an `OutputError`, but no missing file."""
         try:
             yield
@@ -188,7 +187,7 @@ class Folder:
             reason = system_reason(error)
             raise OutputError(
                 f"{self.location}: cannot use the folder: {reason}."
-            ) from None
+            ) from error
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"

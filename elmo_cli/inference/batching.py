@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import torch
 
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import ComputationError
 from elmo_cli.errors.wording import first_line
 from elmo_cli.inference.memory import is_out_of_memory
@@ -31,7 +31,7 @@ def split_by_size(
     max_sentences: int,
     *,
     length: Callable[[Any], int] = len,
-    ends_window: Callable[[Any], bool] = ignore,
+    ends_window: Callable[[Any], bool] = never,
 ) -> Iterator[list[_Item]]:
     """Split a stream into lists.
 

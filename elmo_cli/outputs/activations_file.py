@@ -105,15 +105,15 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
     except OSError as error:
         if "signature" in str(error):
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
-            raise InputError(f"{path}: {_EXPECTED}. {remedy}") from None
-        raise InputError(f"{path}: cannot be read: {system_reason(error)}.") from None
+            raise InputError(f"{path}: {_EXPECTED}. {remedy}") from error
+        raise InputError(f"{path}: cannot be read: {system_reason(error)}.") from error
 
 
 def _read_attributes(file: h5py.File, path: Path | str) -> dict[str, Any]:
     try:
         attributes = dict(file.attrs)
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise DamagedError(f"its attributes: {first_line(error)}") from None
+        raise DamagedError(f"its attributes: {first_line(error)}") from error
     check_attributes(attributes, path)
     return with_types(attributes)
 
@@ -162,4 +162,4 @@ def _naming_damage(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path}: the file is damaged: {first_line(error)}") from None
+        raise InputError(f"{path}: the file is damaged: {first_line(error)}") from error

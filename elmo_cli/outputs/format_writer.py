@@ -19,10 +19,10 @@ class FormatWriter:
     """
 
     def __init__(
-        self, file: Any, output_format: OutputSettings, attributes: Attributes
+        self, file: Any, settings: OutputSettings, attributes: Attributes
     ) -> None:
         self._file = file
-        self._format = output_format
+        self._settings = settings
         self._attributes = attributes
 
     def skip(self, number: int, record: Record) -> None:

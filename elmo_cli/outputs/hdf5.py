@@ -110,7 +110,7 @@ def checked_dataset(
         dataset = group[name]
     except (KeyError, RuntimeError) as error:
         # The name is missing, or its link is broken.
-        raise DamagedError(f"{name}: {first_line(error)}") from None
+        raise DamagedError(f"{name}: {first_line(error)}") from error
     is_expected = (
         isinstance(dataset, h5py.Dataset)
         and dataset.dtype.str[1:].startswith(kind)

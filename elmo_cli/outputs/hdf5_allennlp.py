@@ -51,8 +51,8 @@ class AllenNlpWriter(Hdf5Writer):
     """Writer that adds one dataset per record to an open file."""
 
     def _begin(self, file: h5py.File) -> None:
-        by_text = self._format.use_sentence_keys
-        self._has_index = not (self._format.forget_sentences or by_text)
+        by_text = self._settings.use_sentence_keys
+        self._has_index = not (self._settings.forget_sentences or by_text)
         self._index: dict[str, str] = {}
         """Name of the last dataset of each sentence."""
         if not by_text:  # Blank lines have no dataset there.
@@ -77,7 +77,7 @@ class AllenNlpWriter(Hdf5Writer):
             logger.warning("Warning: %s", message)
         if record.id:
             name = record.id
-        elif self._format.use_sentence_keys:
+        elif self._settings.use_sentence_keys:
             name = record.text
         else:
             name = str(number)
@@ -105,7 +105,7 @@ class AllenNlpWriter(Hdf5Writer):
         try:
             self._create(name, values)
         except (TypeError, ValueError):
-            if not self._format.use_sentence_keys:
+            if not self._settings.use_sentence_keys:
                 raise
             # h5py raises it if a part of the name is a dataset already.
             raise InputError(

@@ -61,17 +61,17 @@ class PackedWriter(Hdf5Writer):
         self._held: dict[str, list[Array]] = {}
         """Rows of each dataset that are not written yet."""
         self._n_bytes = 0
-        if not self._format.forget_sentences:
+        if not self._settings.forget_sentences:
             self._begin_dataset("sentences", np.empty(0, np.uint8))
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the rows and the texts of a record."""
-        if self._format.pooled:
+        if self._settings.pooled:
             rows = values[np.newaxis]  # (1, ..., W)
         else:
             rows = np.swapaxes(values, 0, -2)  # (T, ..., W)
         self._add("activations", rows.copy())
-        if not self._format.forget_sentences:
+        if not self._settings.forget_sentences:
             self._add_text("sentences", record.text)
         self._add_text("keys", record.id or "")
         attributes = stored_attributes(record)

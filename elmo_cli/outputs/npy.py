@@ -22,9 +22,9 @@ class NpyWriter(FormatWriter):
     """Writer of one array. The file next to it has the id of each row, one per line."""
 
     def __init__(
-        self, file: Any, output_format: OutputSettings, attributes: Attributes
+        self, file: Any, settings: OutputSettings, attributes: Attributes
     ) -> None:
-        super().__init__(file, output_format, attributes)
+        super().__init__(file, settings, attributes)
         self._n_rows = 0
         self._row_shape: tuple[int, ...] = ()
         self._ids: list[str] = []
@@ -46,7 +46,7 @@ class NpyWriter(FormatWriter):
     def finish(self, attributes: Attributes) -> None:
         """Write the header."""
         header = {
-            "descr": np.lib.format.dtype_to_descr(np.dtype(self._format.dtype)),
+            "descr": np.lib.format.dtype_to_descr(np.dtype(self._settings.dtype)),
             "fortran_order": False,
             "shape": (self._n_rows, *self._row_shape),
         }

@@ -21,11 +21,11 @@ class NpzWriter(FormatWriter):
     """Writer of one array per record, named by its id or number."""
 
     def __init__(
-        self, file: Any, output_format: OutputSettings, attributes: Attributes
+        self, file: Any, settings: OutputSettings, attributes: Attributes
     ) -> None:
-        super().__init__(file, output_format, attributes)
+        super().__init__(file, settings, attributes)
         self._archive = zipfile.ZipFile(file, "w")
-        self._rows = SentenceRows(output_format, attributes)
+        self._rows = SentenceRows(settings, attributes)
         self._records: list[str] = []
 
     def write(self, number: int, record: Record, values: NDArray[Any]) -> None:

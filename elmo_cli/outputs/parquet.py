@@ -26,13 +26,13 @@ class ParquetWriter(RowWriter):
     def __init__(
         self,
         file: Any,
-        output_format: OutputSettings,
+        settings: OutputSettings,
         attributes: Attributes,
         rows_type: type[SentenceRows] | None = None,
     ) -> None:
-        super().__init__(file, output_format, attributes, rows_type)
+        super().__init__(file, settings, attributes, rows_type)
         self._parquet: Any = None
-        self._types = _kept_types(output_format.column_types)
+        self._types = _kept_types(settings.column_types)
         # Rows that are not written yet. Without any record, sentences still have a
         # column.
         self._own: Columns = {} if isinstance(self.rows, TokenRows) else {"index": []}

@@ -123,4 +123,4 @@ def naming_damaged_part(folder: Folder, number: int) -> Iterator[None]:
     except (pyarrow.ArrowException, OSError) as error:
         path = f"{folder.location}/{part_name(number)}"
         reason = f"the part is damaged: {first_line(error).rstrip('.')}"
-        raise InputError(f"{path}: {reason}. Remove it. {AGAIN}.") from None
+        raise InputError(f"{path}: {reason}. Remove it. {AGAIN}.") from error

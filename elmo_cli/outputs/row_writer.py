@@ -15,12 +15,12 @@ class RowWriter(FormatWriter):
     def __init__(
         self,
         file: Any,
-        output_format: OutputSettings,
+        settings: OutputSettings,
         attributes: Attributes,
         rows_type: type[SentenceRows] | None = None,
     ) -> None:
         """Write to an open file; `rows_type` replaces the rows of the options."""
-        super().__init__(file, output_format, attributes)
+        super().__init__(file, settings, attributes)
         if rows_type is None:
-            rows_type = TokenRows if output_format.rows == "tokens" else SentenceRows
-        self.rows = rows_type(output_format, attributes)
+            rows_type = TokenRows if settings.rows == "tokens" else SentenceRows
+        self.rows = rows_type(settings, attributes)

@@ -23,9 +23,9 @@ _OWN_COLUMNS: Final = (*_PARQUET_COLUMNS, ORIGINAL_ID, ACTIVATIONS)
 class SentenceRows:
     """One row per record: its index or id, its sentence and its activations."""
 
-    def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
-        self._format = output_format
-        self.keeps_tokens = keeps_tokens(output_format, attributes)
+    def __init__(self, settings: OutputSettings, attributes: Attributes) -> None:
+        self._settings = settings
+        self.keeps_tokens = keeps_tokens(settings, attributes)
 
     def fields(self, number: int, record: Record) -> dict[str, Any]:
         """Return the fields of a record, by its number from 0, without kept columns."""
@@ -35,7 +35,7 @@ class SentenceRows:
         fields.update(stored_attributes(record))
         if record.line is not None:
             fields[LINE] = record.line  # It counts from 1 here.
-        if not self._format.forget_sentences:
+        if not self._settings.forget_sentences:
             fields["sentence"] = record.text
         if self.keeps_tokens:
             fields["tokens"] = record.tokens
@@ -44,7 +44,7 @@ class SentenceRows:
     def of(self, number: int, record: Record, values: Array) -> Rows:
         """Return the rows of a record, by its number from 0, with its activations."""
         fields = self.fields(number, record)
-        if self._format.format.has_fixed_columns:
+        if self._settings.format.has_fixed_columns:
             fields["index"] = number
             fields = {name: fields[name] for name in _PARQUET_COLUMNS if name in fields}
         new_names = kept_names(record.columns.keys())
@@ -59,26 +59,26 @@ class SentenceRows:
     def nested(self, vectors: Sequence[Any]) -> Any:
         """Return the vectors of several `Rows` as a column of Arrow."""
         arrays = [values for (values,) in vectors]
-        return chunked_nested_array(arrays, pooled=self._format.pooled)
+        return chunked_nested_array(arrays, pooled=self._settings.pooled)
 
     def parquet_settings(self, columns: list[str], vectors: Columns) -> dict[str, Any]:
-        """Return settings of `pyarrow.parquet.ParquetWriter`.
+        """Return arguments of `pyarrow.parquet.ParquetWriter`.
 
         `columns` are all columns without vectors.
         """
         # Activations get no statistics: minimum and maximum of float16 take as long as
         # compression.
-        settings: dict[str, Any] = {"write_statistics": columns}
-        if self._format.compression is not None and vectors:
+        arguments: dict[str, Any] = {"write_statistics": columns}
+        if self._settings.compression is not None and vectors:
             (first,) = vectors[ACTIVATIONS][0]
-            settings["compression"] = self._format.compression
-            settings["use_dictionary"] = columns
+            arguments["compression"] = self._settings.compression
+            arguments["use_dictionary"] = columns
             # DuckDB cannot read float16 that is split into streams of bytes.
-            settings["use_byte_stream_split"] = False
-            if self._format.dtype == "float32":
+            arguments["use_byte_stream_split"] = False
+            if self._settings.dtype == "float32":
                 leaf = ACTIVATIONS + ".list.element" * first.ndim
-                settings["use_byte_stream_split"] = [leaf]
-        return settings
+                arguments["use_byte_stream_split"] = [leaf]
+        return arguments
 
 
 def kept_names(names: Collection[str]) -> dict[str, str]:

@@ -22,8 +22,8 @@ class TokenRows(SentenceRows):
     A record without tokens has no rows.
     """
 
-    def __init__(self, output_format: OutputSettings, attributes: Attributes) -> None:
-        super().__init__(output_format, attributes)
+    def __init__(self, settings: OutputSettings, attributes: Attributes) -> None:
+        super().__init__(settings, attributes)
         # The sentences of a table are no records of their own.
         self._is_split = (
             "split_sentences" in attributes and attributes.get("format") == "text"

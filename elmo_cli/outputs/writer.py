@@ -54,7 +54,7 @@ class ActivationsWriter:
     def __init__(
         self,
         path: str | Path,
-        output_format: OutputSettings,
+        settings: OutputSettings,
         attributes: Attributes,
         *,
         overwrite: bool = False,
@@ -67,14 +67,14 @@ class ActivationsWriter:
         has other attributes. Resuming reads the unfinished file, until `should_stop`
         returns True.
         """
-        self.output_format = output_format
-        self.settings: dict[str, str] = {**attributes, **output_format.to_attributes()}
+        self.settings = settings
+        self._attributes: dict[str, str] = {**attributes, **settings.to_attributes()}
         """Attributes of the file. A run resumes only if they are equal."""
         self.is_complete = False
         """True if the file is finished already. It is not changed then."""
         self.n_records = 0
         """Number of records written, by an earlier run too."""
-        self.run_state: dict[str, Any] = {}
+        self.run_state: Mapping[str, Any] = {}
         """State of the run at the last checkpoint."""
         self._rows_type = rows_type
         self._shard = shard_of(attributes)
@@ -84,7 +84,7 @@ class ActivationsWriter:
         if str(path) == STANDARD_OUTPUT:
             return
         check_output(self.path, overwrite=True)
-        if output_format.format.has_ids_beside:
+        if settings.format.has_ids_beside:
             replaces_ids = overwrite or self.path.exists()
             check_output(ids_path(self.path), overwrite=replaces_ids)
         if overwrite or not os.path.exists(self.path):
@@ -105,7 +105,7 @@ class ActivationsWriter:
         if self._writer is not None:
             self._writer.close()
         if self._file is not None:
-            with self._naming_output():
+            with self._as_output_errors():
                 self._file.start_over()
         self._writer = None
         self.n_records = 0
@@ -113,7 +113,7 @@ class ActivationsWriter:
 
     def skip(self, number: int, record: Record) -> None:
         """Pass over a record that an earlier run has written, by its number from 0."""
-        with self._naming_output():
+        with self._as_output_errors():
             self._format_writer().skip(self._shard.number_in_input(number), record)
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
@@ -121,28 +121,28 @@ class ActivationsWriter:
 
         Pooled ones have no axis T.
         """
-        values = as_dtype(values, self.output_format.dtype)
+        values = as_dtype(values, self.settings.dtype)
         number = self._shard.number_in_input(self.n_records)
-        with self._naming_output():
+        with self._as_output_errors():
             self._format_writer().write(number, record, values)
         self.n_records += 1
 
     def describe(self, example: Record, values: NDArray[Any]) -> None:
         """Give an output without rows the columns and types of an example."""
-        values = as_dtype(values, self.output_format.dtype)
-        with self._naming_output():
+        values = as_dtype(values, self.settings.dtype)
+        with self._as_output_errors():
             self._format_writer().describe(example, values)
 
-    def checkpoint(self, run_state: dict[str, Any]) -> None:
+    def checkpoint(self, run_state: Mapping[str, Any]) -> None:
         """Make a checkpoint with JSON values, if the format can resume."""
-        if self._file is None or not self.output_format.can_resume:
+        if self._file is None or not self.settings.can_resume:
             return
         state = {
-            "settings": self.settings,
+            "settings": self._attributes,
             "n_records": self.n_records,
             "run": run_state,
         }
-        with self._naming_output():
+        with self._as_output_errors():
             self._format_writer().flush()
             self._format_writer().close()  # The next record reopens it.
             self._file.commit(state)
@@ -150,7 +150,7 @@ class ActivationsWriter:
 
     def finish(self, attributes: Attributes) -> None:
         """Complete the file with attributes that are known only now, and rename it."""
-        with self._naming_output():
+        with self._as_output_errors():
             self._format_writer().finish(attributes)
             if self._file is not None:
                 self._format_writer().publish(self.path, self._file.finish)
@@ -180,7 +180,7 @@ class ActivationsWriter:
             message = f"{self.path}: another process is writing it. Wait, or stop it."
             raise OutputError(message) from None
         except OSError as error:
-            raise output_error(self.path, error) from None
+            raise output_error(self.path, error) from error
         return file
 
     def _resume_file(
@@ -197,8 +197,9 @@ class ActivationsWriter:
 
     def _resume(self, state: dict[str, Any], what: str) -> None:
         """Resume from a state; raise an error that begins with `what` if it differs."""
+        # Only HDF5 stores a state.
         there = {**state["settings"], "output format": "hdf5"}
-        here = {**self.settings, "output format": self.output_format.name}
+        here = {**self._attributes, "output format": self.settings.name}
         differing = differences(there, here)
         if differing:
             raise OutputError(
@@ -219,17 +220,17 @@ class ActivationsWriter:
         return self._writer
 
     def _make_writer(self) -> FormatWriter:
-        chosen = self.output_format
+        settings = self.settings
         file: Any = sys.stdout.buffer if self._file is None else self._file.file
-        if chosen.format is HDF5:
-            hdf5_type = PackedWriter if chosen.is_packed else AllenNlpWriter
-            return hdf5_type(file, chosen, self.settings, self.n_records)
-        if chosen.format is PARQUET:
-            return ParquetWriter(file, chosen, self.settings, self._rows_type)
-        return _WRITERS[chosen.name](file, chosen, self.settings)
+        if settings.format is HDF5:
+            hdf5_type = PackedWriter if settings.is_packed else AllenNlpWriter
+            return hdf5_type(file, settings, self._attributes, self.n_records)
+        if settings.format is PARQUET:
+            return ParquetWriter(file, settings, self._attributes, self._rows_type)
+        return _WRITERS[settings.name](file, settings, self._attributes)
 
     @contextmanager
-    def _naming_output(self) -> Iterator[None]:
+    def _as_output_errors(self) -> Iterator[None]:
         """Turn errors of the disk and of HDF5 into ours. Other errors propagate."""
         error: BaseException | None = None
         try:
@@ -240,7 +241,7 @@ class ActivationsWriter:
             # HDF5 does not see the error that the file has stored.
             error = self._file.file.error or error
             if isinstance(error, OSError):
-                raise output_error(self.path, error) from None
+                raise output_error(self.path, error) from error
         if error is not None:
             raise error
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import OutputNameError, WeightsError
+from elmo_cli.errors.wording import listed
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.model.tensor_files import (
     BILM,
@@ -42,7 +43,7 @@ def convert_weights(
     source = Path(source)
     target = Path(target)
     if target.suffix not in WEIGHTS_SUFFIXES:
-        known = " or ".join(WEIGHTS_SUFFIXES)
+        known = listed(WEIGHTS_SUFFIXES, "or")
         problem = f"unknown suffix {target.suffix!r}"
         raise OutputNameError(f"{target}: {problem}. Choose {known}.")
     check_output(target, source, overwrite=overwrite)

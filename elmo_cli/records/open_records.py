@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, NO_ID
@@ -43,7 +43,7 @@ def open_records(
     finds_integers: bool = False,
     is_quiet: bool = False,
     on_bytes: Callable[[int], object] = ignore,
-    should_stop: Callable[[], bool] = ignore,
+    should_stop: Callable[[], bool] = never,
 ) -> Iterator[Records]:
     """Open the records of an input, and close it at the end.
 

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.missing_files import not_read
 from elmo_cli.errors.wording import kind_of
@@ -110,7 +110,7 @@ class Source:
         file.seek(start)
         return line
 
-    def open(self, should_stop: Callable[[], bool] = ignore) -> BinaryIO:
+    def open(self, should_stop: Callable[[], bool] = never) -> BinaryIO:
         """Return the open file; a pipe that waits for input calls `should_stop`."""
         if self._file is None:
             if self.path == STANDARD_INPUT:
@@ -175,7 +175,7 @@ class Source:
         on_bytes: Callable[[int], object] = ignore,
         *,
         skip_errors: bool = False,
-        should_stop: Callable[[], bool] = ignore,
+        should_stop: Callable[[], bool] = never,
         splits_at_cr: bool = False,
         keep_ends: bool = False,
     ) -> tuple[Iterator[str], Callable[[], bool]]:

@@ -14,7 +14,7 @@ from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.cli.rows import LIKE_MISSING, RowWriter, cell
+from elmo_cli.cli.rows import LIKE_MISSING, RowPrinter, cell
 from tests.support.commands import TINY, elmo, run_r
 from tests.support.table_files import csv_rows, read_rows, write_table
 
@@ -83,7 +83,7 @@ def text_and_model(word_model: None) -> None:
 def table(tokens: Sequence[object], row_format: str = "csv") -> str:
     """Return a table with a row per token, in the columns id, token, surprisal and kept."""
     written: list[str] = []
-    writer = RowWriter(written.append, row_format, ["id", "token", "surprisal"])
+    writer = RowPrinter(written.append, row_format, ["id", "token", "surprisal"])
     for number, token in enumerate(tokens):
         writer.write([(f"s{number}", token, 0.5)], {"kept": 0.1 + 0.2})
     return "".join(written)

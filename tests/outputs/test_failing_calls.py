@@ -57,7 +57,7 @@ def used(disk: Disk) -> Iterator[list[int]]:
 
     def note(writer: ActivationsWriter, state: dict[str, Any]) -> None:
         checkpoint(writer, state)
-        kept.append(state["place"][0] if writer.output_format.can_resume else 0)
+        kept.append(state["place"][0] if writer.settings.can_resume else 0)
 
     with pytest.MonkeyPatch.context() as monkeypatch, disk.used():
         monkeypatch.setattr(ActivationsWriter, "checkpoint", note)

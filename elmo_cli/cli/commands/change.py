@@ -71,9 +71,9 @@ def change(
 ) -> None:
     """Measure how much words changed from OLD to NEW, the most changed word first.
 
-    OLD and NEW are `elmo usages` files for two corpora, or patterns of such
-    names. With --words, they can also be HDF5 files with all tokens. The output is a table
-    with one row per word: the word, its change, and how often it occurs in OLD and in NEW.
+    OLD and NEW are `elmo usages` files for two corpora, or patterns of such names. With
+    --words, they can also be HDF5 files with all tokens. The output is a table with one row
+    per word: the word, its change, and how often it occurs in OLD and in NEW.
     --permutations adds p: the occurrences are divided at random into two groups of the same
     sizes, and p is the share of divisions with at least this much change. Because some of
     many words have a small p by chance, --correction adds an adjusted p. Words with fewer
@@ -135,9 +135,9 @@ def _print(changes: "list[Change]", measure: str, row_format: str | None) -> Non
     measured = [change for change in changes if change.change is not None]
     names = change_columns(measured)
     rows = [[getattr(change, name) for name in names] for change in measured]
-    constants = {"measure": measure} if row_format == "jsonl" else {}
+    extra_columns = {"measure": measure} if row_format == "jsonl" else {}
     with print_rows(row_format, names) as writer:
-        writer.write(rows, constants)
+        writer.write(rows, extra_columns)
     for change in changes:
         if change.change is None:
             n_old = counted(change.n_old, "occurrence")

@@ -9,7 +9,7 @@ from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command
 from elmo_cli.cli.completion import complete_values
 from elmo_cli.cli.queries import read_pair_table, read_queries
-from elmo_cli.cli.rows import RowWriter, cell, print_rows
+from elmo_cli.cli.rows import RowPrinter, cell, print_rows
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import options_from
@@ -157,7 +157,7 @@ def _write_pairs(
     embedder: "ElmoEmbedder",
     chunks: "Iterable[list[PairRow]]",
     layer: str | None,
-    rows: RowWriter,
+    rows: RowPrinter,
 ) -> None:
     """Write a row per pair of a table. The cosines are empty where a word was not found."""
     from elmo_cli.analysis.similarity import similarities

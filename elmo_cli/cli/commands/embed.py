@@ -110,7 +110,7 @@ def embed(
         text, output_file, selection, output_settings, state=model_settings.state
     )
     text.source.check()  # Loading the model can take a while.
-    is_hdf5 = plan.output_format.format is HDF5
+    is_hdf5 = plan.output_settings.format is HDF5
     if is_hdf5 and not has_format and not is_hdf5_name(output_file):
         messages.say(
             f"Warning: {output_file} will be HDF5. Choose another format with --format."
@@ -136,7 +136,7 @@ def embed(
         )
     if not done.was_complete:  # embed_file logs it.
         unit = "sentence" if text.format.is_plain else plan.unit
-        n_sentences = counted(done.n_sentences, unit)
+        n_sentences = counted(done.n_records, unit)
         n_tokens = counted(done.n_tokens, "token")
         speed = done.n_tokens / max(done.seconds, 1e-9)
         messages.say(

@@ -12,7 +12,7 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.options import flag
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.rows import print_rows
-from elmo_cli.cli.scored_text import open_text, score_options
+from elmo_cli.cli.scored_text import open_scored_text, score_options
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import options_from
@@ -75,11 +75,11 @@ def perplexity(
     from elmo_cli.language_model.scored_records import score_records
 
     def score(sentences: "Iterable[Sentence]") -> "Iterator[SentenceScore]":
-        return model.score(sentences, batch_size, is_ready=opened.read.is_ready)
+        return model.score(sentences, batch_size, is_ready=opened.records.is_ready)
 
     def scores() -> "Iterator[SentenceScore]":
         n_tokens = 0
-        for scored in score_records(opened.read.records, score):
+        for scored in score_records(opened.records.records, score):
             if rows is not None:
                 row = sentence_row(scored.result)
                 rows.write([row], scored.record.columns, scored.names)
@@ -87,9 +87,9 @@ def perplexity(
             n_tokens += len(scored.record.tokens)
             opened.show_rate(n_tokens)
 
-    with open_text(opened_text, model, reads_ids=per_sentence) as opened:
+    with open_scored_text(opened_text, model, reads_ids=per_sentence) as opened:
         columns = [*opened.columns, *SENTENCE_COLUMNS]
-        printer = print_rows(row_format, columns, opened.read.example.columns)
+        printer = print_rows(row_format, columns, opened.records.example.columns)
         with printer if per_sentence else nullcontext() as rows:
             result = perplexity_of_scores(scores(), source.name)
     if per_sentence:

@@ -10,8 +10,8 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.completion import complete_columns
 from elmo_cli.cli.options import choice, flag, option, path_option
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
-from elmo_cli.cli.rows import RowWriter, print_rows
-from elmo_cli.cli.scored_text import open_text, score_options
+from elmo_cli.cli.rows import RowPrinter, print_rows
+from elmo_cli.cli.scored_text import open_scored_text, score_options
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import (
@@ -205,14 +205,17 @@ def _print_units(
     model = loading.load_language_model(model_settings)
     drawn: list[Measured] = []
     tally = _Tally()
-    with open_text(
+    with open_scored_text(
         text, model, may_have_regions=True, region_column=choices.regions
     ) as opened:
         columns = [*opened.columns, *table.columns]
-        kept = opened.read.example.columns
+        kept = opened.records.example.columns
         with print_rows(choices.row_format, columns, kept) as rows:
             for scored in table.measure(
-                model, opened.read.records, choices.batch_size, opened.read.is_ready
+                model,
+                opened.records.records,
+                choices.batch_size,
+                opened.records.is_ready,
             ):
                 _write_units(rows, table, scored)
                 if scored.result and len(drawn) < MAX_SENTENCES:
@@ -235,7 +238,7 @@ def _print_units(
         messages.say(f"Wrote {choices.plot}: {counted(n_drawn, 'sentence')}")
 
 
-def _write_units(rows: RowWriter, table: "SurprisalTable", scored: "Measured") -> None:
+def _write_units(rows: RowPrinter, table: "SurprisalTable", scored: "Measured") -> None:
     """Write the rows of a record. A word that is a row of the input keeps its columns."""
     units = scored.result
     word_columns = scored.record.word_columns
@@ -279,20 +282,20 @@ def _print_pairs(
     model = loading.load_language_model(model_settings)
     accuracy = Accuracy(choices.direction, choices.group_by)
     pairs = replace(text, settings=table.reading, column_option="--pairs")
-    with open_text(pairs, model, may_have_regions=True) as opened:
+    with open_scored_text(pairs, model, may_have_regions=True) as opened:
         columns = [*opened.columns, *pair_columns(choices.direction)]
         kept = {
             name: value
-            for name, value in opened.read.example.columns.items()
+            for name, value in opened.records.example.columns.items()
             if name not in table.columns
         }
         with print_rows(choices.row_format, columns, kept) as rows:
             for scored in table.measure(
                 model,
-                opened.read.records,
+                opened.records.records,
                 text.tokenizer,
                 choices.batch_size,
-                opened.read.is_ready,
+                opened.records.is_ready,
                 direction=choices.direction,
             ):
                 rows.write([scored.result.row], scored.record.columns, scored.names)

@@ -105,7 +105,7 @@ def usages(
     _say_counts(counts)
     if not summary.was_complete:  # embed_file logs it.
         found = counted(sum(counts.values()), "occurrence")
-        read = counted(summary.n_sentences, plan.unit)
+        read = counted(summary.n_records, plan.unit)
         messages.say(f"Wrote {shown_output(output_file)}: {found} in {read}")
 
 
