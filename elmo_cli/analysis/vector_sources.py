@@ -115,7 +115,7 @@ class VectorSource:
     stored_records: Callable[[], Iterator[StoredRecord]]
     """Function that reads the file from its start."""
     origin: Callable[[int], tuple[Path | str, int]]
-    """Function from the number of a record to its file and its number in the input."""
+    """Function from a record's number to its file and its number there, from 0."""
     close: Callable[[], object] = ignore
     """Function that closes the file."""
 

@@ -172,7 +172,7 @@ class HashingReader:
         start: int = 0,
         number: int = 1,
     ) -> None:
-        """Read from the line `number`, which starts at the byte `start`."""
+        """Read from the line `number`, at the byte `start` after decompression."""
         self.lines = LineReader(
             path, file, first=number, splits_at_cr=input_format.splits_at_cr
         )

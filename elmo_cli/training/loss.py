@@ -56,7 +56,7 @@ class Softmax(nn.Module):
     def forward(
         self, context: Tensor, targets: Tensor, samples: Samples | None = None
     ) -> Tensor:
-        """Return the negative log probability of each target, in nats, shape (N,).
+        """Return the negative log probability of each target in nats: float, (N,).
 
         Args:
             context: Top layer at each prediction, float, shape (N, P).
