@@ -54,9 +54,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     if "repository" in found:
         config.repo_url = found["repository"]
         config.repo_name = "/".join(found["repository"].split("/")[-2:])
-    if (
-        "documentation" in found and not config.site_url
-    ):  # `mkdocs serve` has set its own.
+    # `mkdocs serve` has set its own.
+    if "documentation" in found and not config.site_url:
         config.site_url = found["documentation"] + "/"
     return config
 
@@ -120,12 +119,10 @@ def inlined(description: str, name: str) -> str:
     for pattern, replacement in COLOURS.items():
         svg = re.sub(pattern, replacement, svg, flags=re.S)
     width = re.findall(r'viewBox="0 0 ([\d.]+)', svg)[0]
-    size = re.findall(r'font-size="(\d+)"', svg[: svg.index(">")]) or [
-        9
-    ]  # 9 is matplotlib's.
-    least = (
-        8 * float(width) / float(size[0])
-    )  # Text of 8 pixels can be read on a phone.
+    # 9 is matplotlib's.
+    size = re.findall(r'font-size="(\d+)"', svg[: svg.index(">")]) or [9]
+    # Text of 8 pixels can be read on a phone.
+    least = 8 * float(width) / float(size[0])
     label = f'role="img" aria-label="{description}"'
     opening, rest = svg.split(">", 1)
     opening = re.sub(r' (width|height|role|aria-label)="[^"]*"', "", opening)

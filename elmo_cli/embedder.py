@@ -394,8 +394,8 @@ class ElmoEmbedder:
         self._warn_about_tokenizer(chosen, self.files.tokenizer)
         if layers is None:
             layers = "average" if mix is None else "all"
-        listed = [texts] if isinstance(texts, str) else texts
-        sentences = list(tokenize_texts(listed, chosen.tokenize))
+        batch = [texts] if isinstance(texts, str) else texts
+        sentences = list(tokenize_texts(batch, chosen.tokenize))
         embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))
         embedded = embedder.embed_sentences(
             sentences or [[]],  # One empty sentence has the shape of the result.

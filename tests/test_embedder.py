@@ -48,8 +48,8 @@ def load(files: ModelFiles, **settings: Any) -> ElmoEmbedder:
 
 
 def assert_close(actual: Array, expected: Array) -> None:
-    # Relative too: one sentence of tanh-clip is 40 times the same word, and grows until the
-    # golden figures themselves, in float32, are 1.4e-5 from figures in float64.
+    # Relative too: one sentence of tanh-clip is 40 times the same word, and grows until
+    # the golden figures themselves, in float32, are 1.4e-5 from figures in float64.
     assert_allclose(actual, expected, atol=TOLERANCE, rtol=TOLERANCE)
 
 
@@ -63,20 +63,23 @@ def test_sentences_from_the_zero_state_get_allennlps_activations(
     for i, activations in enumerate(embedder.embed_batch(golden.sentences)):
         assert_close(activations, golden.expected[f"stateless/{i}"][()])
     embeddings, mask = embedder.batch_to_embeddings(golden.sentences[:2])
-    assert embeddings.device.type == mask.device.type == device
-    assert_close(
-        embeddings[0, :, : mask[0].sum()].cpu().numpy(),
-        golden.expected["stateless/0"][()],
-    )
+    assert embeddings.device.type == device
+    assert mask.device.type == device
+    n_tokens = mask[0].sum()
+    first = embeddings[0, :, :n_tokens].cpu().numpy()
+    assert_close(first, golden.expected["stateless/0"][()])
 
 
 def carrying(golden: Golden, device: str) -> list[ElmoEmbedder]:
-    """Return embedders, on the CPU, which is fast, also with batches that split the golden ones."""
+    """Return embedders; on the CPU, which is fast, also some with small batches."""
     sizes = [None, 9, 1] if device == "cpu" else [None]
-    return [
-        load(golden.files, state="carry", batch_tokens=size, device=device)
-        for size in sizes
-    ]
+    embedders = []
+    for batch_tokens in sizes:
+        embedder = load(
+            golden.files, state="carry", batch_tokens=batch_tokens, device=device
+        )
+        embedders.append(embedder)
+    return embedders
 
 
 def test_carried_state_gives_allennlps_activations(golden: Golden, device: str) -> None:
@@ -99,9 +102,8 @@ def test_carried_state_of_empty_sentences_is_allennlps(
                 if not batch[slot]:
                     assert activations.shape[1] == 0
                 else:
-                    assert_close(
-                        activations, golden.with_empty[f"stateful/{number}/{slot}"][()]
-                    )
+                    expected = golden.with_empty[f"stateful/{number}/{slot}"][()]
+                    assert_close(activations, expected)
 
 
 def test_carried_state_of_blank_lines_is_allennlps(
@@ -113,10 +115,13 @@ def test_carried_state_of_blank_lines_is_allennlps(
     by_file = load(golden.files, state="carry")
     by_batch = load(golden.files, state="carry")
     by_file.embed_file(io.StringIO(text), tmp_path / "out", batch_size=3)
-    assert content(tmp_path / "out")[2]["4"].shape[1] == 0
+    _, _, datasets = content(tmp_path / "out")
+    assert datasets["4"].shape[1] == 0
     by_batch.embed_batch(batch[:3])
     by_batch.embed_batch(batch[3:])
-    assert np.array_equal(by_file.embed_batch(last)[1], by_batch.embed_batch(last)[1])
+    _, actual = by_file.embed_batch(last)
+    _, expected = by_batch.embed_batch(last)
+    assert_array_equal(actual, expected)
 
 
 # What a result does not depend on
@@ -136,15 +141,11 @@ def test_batch_window_cache_and_order_do_not_change_a_sentence(
     order = data.draw(st.permutations(range(len(batch))), "order")
     with pytest.MonkeyPatch.context() as patch:
         cached = data.draw(st.integers(1, 12), "tokens cached")
+        window = data.draw(st.integers(1, 3), "window")
+        batch_tokens = data.draw(st.integers(1, 20), "tokens")
         patch.setattr(sentence_states, "CACHED_TOKENS", cached)
-        patch.setattr(
-            "elmo_cli.engine.WINDOW_BATCHES", data.draw(st.integers(1, 3), "window")
-        )
-        other = load(
-            model.files,
-            state=state,
-            batch_tokens=data.draw(st.integers(1, 20), "tokens"),
-        )
+        patch.setattr("elmo_cli.engine.WINDOW_BATCHES", window)
+        other = load(model.files, state=state, batch_tokens=batch_tokens)
         again = other.embed_sentences([batch[i] for i in order])
         for i, activations in zip(order, again, strict=True):
             assert_close(activations, together[i])
@@ -157,8 +158,10 @@ def test_equal_sentences_of_a_window_are_computed_once(
 ) -> None:
     run = Mock(wraps=tiny.engine.encoder.run)
     monkeypatch.setattr(tiny.engine.encoder, "run", run)
-    activations = tiny.embed_batch([["a", "b"], ["c"], ["a", "b"], ["c"]])
-    computed = [sentence for call in run.call_args_list for sentence in call.args[0]]
+    activations = tiny.embed_batch([["a", "b"], ["c"]] * 2)
+    computed = []
+    for call in run.call_args_list:
+        computed += call.args[0]
     assert sorted(computed) == [["a", "b"], ["c"]]
     activations[0][:] = 0  # an array is its sentence's own
     assert activations[2].all()
@@ -170,16 +173,14 @@ def test_equal_sentences_of_a_window_are_computed_once(
 def test_a_batch_becomes_one_padded_tensor_and_its_mask(tiny: ElmoEmbedder) -> None:
     batch = [["a", "b", "c"], [], ["d"]]
     activations, mask = tiny.batch_to_embeddings(batch)
-    assert (activations.shape, activations.dtype) == ((3, 3, 3, 32), torch.float32)
-    assert (mask.tolist(), mask.dtype) == (
-        [[1, 1, 1], [0, 0, 0], [1, 0, 0]],
-        torch.int64,
-    )
-    for row, sentence, alone in zip(
-        activations, batch, tiny.embed_batch(batch), strict=True
-    ):
-        assert_allclose(row[:, : len(sentence)], alone)
-        assert not row[:, len(sentence) :].any()
+    assert activations.shape == (3, 3, 3, 32)
+    assert activations.dtype == torch.float32
+    assert mask.tolist() == [[1, 1, 1], [0, 0, 0], [1, 0, 0]]
+    assert mask.dtype == torch.int64
+    for row, alone in zip(activations, tiny.embed_batch(batch), strict=True):
+        n_tokens = alone.shape[1]
+        assert_allclose(row[:, :n_tokens], alone)
+        assert not row[:, n_tokens:].any()
     assert not activations.requires_grad
 
 
@@ -188,20 +189,22 @@ def test_a_batch_without_tokens_becomes_empty_tensors(
     tiny: ElmoEmbedder, batch: list[list[str]]
 ) -> None:
     activations, mask = tiny.batch_to_embeddings(batch)
-    assert (activations.shape, activations.dtype) == (
-        (len(batch), 3, 0, 32),
-        torch.float32,
-    )
-    assert (mask.shape, mask.dtype) == ((len(batch), 0), torch.int64)
+    assert activations.shape == (len(batch), 3, 0, 32)
+    assert activations.dtype == torch.float32
+    assert mask.shape == (len(batch), 0)
+    assert mask.dtype == torch.int64
 
 
 @pytest.mark.parametrize("state", ["zero", "warm", "carry"])
 def test_a_sentence_without_tokens_has_empty_activations(state: InitialState) -> None:
     embedder = ElmoEmbedder(model=TINY, state=state)
     empty = embedder.embed_sentence([])
-    assert (empty.shape, empty.dtype) == ((3, 0, 32), np.dtype(np.float32))
-    shapes = [array.shape for array in embedder.embed_batch([[], ["a"], []])]
-    assert shapes == [(3, 0, 32), (3, 1, 32), (3, 0, 32)]
+    assert empty.shape == (3, 0, 32)
+    assert empty.dtype == np.float32
+    before, one, after = embedder.embed_batch([[], ["a"], []])
+    assert before.shape == (3, 0, 32)
+    assert one.shape == (3, 1, 32)
+    assert after.shape == (3, 0, 32)
     assert embedder.embed_batch([]) == []
     assert list(embedder.embed_sentences([])) == []
 
@@ -209,7 +212,14 @@ def test_a_sentence_without_tokens_has_empty_activations(state: InitialState) ->
 # Streams
 
 
-@pytest.mark.parametrize(("state", "window"), [("zero", 4), ("warm", 4), ("carry", 3)])
+@pytest.mark.parametrize(
+    ("state", "window"),
+    [
+        ("zero", 4),
+        ("warm", 4),
+        ("carry", 3),
+    ],
+)
 def test_a_stream_is_read_a_window_at_a_time(state: InitialState, window: int) -> None:
     # Two batches of 4 tokens, or one of 3 sentences: these are 4 and 3 sentences.
     read: list[int] = []
@@ -222,9 +232,10 @@ def test_a_stream_is_read_a_window_at_a_time(state: InitialState, window: int) -
     embedder = ElmoEmbedder(model=TINY, state=state, batch_tokens=4)
     stream = embedder.embed_sentences(endless(), batch_size=3)
     assert read == []
-    for number in range(2 * window + 1):
-        next(stream)
-        assert len(read) == (number // window + 1) * window
+    for n_windows in (1, 2, 3):
+        for _ in range(window):
+            next(stream)
+            assert len(read) == n_windows * window
 
 
 def test_a_word_level_model_takes_its_vocabulary_from_a_file(tmp_path: Path) -> None:
@@ -236,21 +247,25 @@ def test_a_word_level_model_takes_its_vocabulary_from_a_file(tmp_path: Path) -> 
     with_file = ElmoEmbedder(
         files.options, files.weights, vocabulary_file=str(elsewhere)
     )
-    assert np.array_equal(
-        beside.embed_sentence(["cat"]), with_file.embed_sentence(["cat"])
-    )
-    assert not np.array_equal(
-        with_file.embed_sentence(["cat"]), with_file.embed_sentence(["dog"])
-    )
+    cat = with_file.embed_sentence(["cat"])
+    dog = with_file.embed_sentence(["dog"])
+    assert np.array_equal(cat, beside.embed_sentence(["cat"]))
+    assert not np.array_equal(cat, dog)
 
 
 @pytest.mark.parametrize(
-    "precision", ["bfloat16", "float16", pytest.param("int8", marks=needs_int8)]
+    "precision",
+    [
+        "bfloat16",
+        "float16",
+        pytest.param("int8", marks=needs_int8),
+    ],
 )
 def test_a_lower_precision_is_near(golden: Golden, precision: str) -> None:
-    exact = np.concatenate(load(golden.files).embed_batch(golden.sentences), axis=1)
-    lower = load(golden.files, precision=precision).embed_batch(golden.sentences)
-    approximate = np.concatenate(lower, axis=1)
+    embedder = load(golden.files)
+    exact = np.concatenate(embedder.embed_batch(golden.sentences), axis=1)
+    lower = load(golden.files, precision=precision)
+    approximate = np.concatenate(lower.embed_batch(golden.sentences), axis=1)
     assert approximate.dtype == np.float32
     difference = np.linalg.norm(approximate - exact) / np.linalg.norm(exact)
     assert 1e-5 < difference < 0.03
@@ -260,25 +275,26 @@ def test_a_lower_precision_is_near(golden: Golden, precision: str) -> None:
 
 TEXT = "The cat sat\n\nbank\nThe cat sat\n"
 SOURCES: dict[str, Callable[[Path], Any]] = {
-    **{"str": str, "path": Path, "standard input": lambda _: "-"},
-    **{
-        "open": lambda _: io.StringIO(TEXT),
-        "gzip": lambda path: path.with_suffix(".gz"),
-    },
+    "str": str,
+    "path": Path,
+    "standard input": lambda _: "-",
+    "open": lambda _: io.StringIO(TEXT),
+    "gzip": lambda path: path.with_suffix(".gz"),
 }
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_a_text_file_may_be_given_in_many_ways(
+def test_embed_file_takes_paths_and_open_files(
     kind: str, tiny: ElmoEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "text").write_text(TEXT)
+    path = tmp_path / "text"
+    path.write_text(TEXT)
     (tmp_path / "text.gz").write_bytes(gzip.compress(TEXT.encode()))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
+    standard_input = io.TextIOWrapper(io.BytesIO(TEXT.encode()))
+    monkeypatch.setattr(sys, "stdin", standard_input)
     output = tmp_path / "out.hdf5"
-    tiny.embed_file(
-        SOURCES[kind](tmp_path / "text"), str(output) if kind == "str" else output
-    )
+    source = SOURCES[kind](path)
+    tiny.embed_file(source, str(output) if kind == "str" else output)
     _, index, datasets = content(output)
     assert index == {"The cat sat": "3", "bank": "2"}
     expected = tiny.embed_batch([line.split() for line in TEXT.splitlines()])
@@ -296,26 +312,22 @@ def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
     options = json.loads(attributes.pop("options"))
     assert options["lstm"]["projection_dim"] == 16
     assert options["char_cnn"]["filters"] == [[1, 4], [2, 8], [3, 16], [4, 20]]
+    weights = (TINY / "weights.hdf5").read_bytes()
     assert attributes == {
         "model": str(TINY),
-        "model_sha256": hashlib.sha256(
-            (TINY / "weights.hdf5").read_bytes()
-        ).hexdigest(),
+        "model_sha256": hashlib.sha256(weights).hexdigest(),
         "input_sha256": hashlib.sha256(b"a\n").hexdigest(),
         "elmo_cli_version": elmo_cli.__version__,
-        **{
-            "layers": "top",
-            "state": "warm",
-            "precision": "bfloat16",
-            "dtype": "float32",
-        },
-        **{
-            "format": "text",
-            "layout": "allennlp",
-            "records": "1",
-            "input_records": "1",
-        },
-        **{"forget_sentences": "False", "sentence_keys": "False"},
+        "layers": "top",
+        "state": "warm",
+        "precision": "bfloat16",
+        "dtype": "float32",
+        "format": "text",
+        "layout": "allennlp",
+        "records": "1",
+        "input_records": "1",
+        "forget_sentences": "False",
+        "sentence_keys": "False",
     }
 
 
@@ -325,14 +337,17 @@ def test_the_arguments_of_allennlps_embed_file_keep_their_order(
     text = io.StringIO("a b\n\nnaïve 東京\n")
     tiny.embed_file(text, tmp_path / "out", "top", 64, True, True)
     _, index, datasets = content(tmp_path / "out")
-    assert (sorted(datasets), index) == (["a b", "naïve 東京"], None)
-    assert_close(datasets["a b"], tiny.embed_sentence(["a", "b"])[2])
+    assert sorted(datasets) == ["a b", "naïve 東京"]
+    assert index is None
+    top = tiny.embed_sentence(["a", "b"])[2]
+    assert_close(datasets["a b"], top)
 
 
 def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentence_states, "CACHED_TOKENS", 30)  # so that it is full
     random = Random(0)
-    sentences = [random.choices([f"w{n}" for n in range(200)], k=8) for _ in range(80)]
+    words = [f"w{number}" for number in range(200)]
+    sentences = [random.choices(words, k=8) for _ in range(80)]
     embedder = ElmoEmbedder(model=TINY)
     expected = [embedder.embed_sentence(sentence) for sentence in sentences]
     with ThreadPoolExecutor(4) as pool:
@@ -344,28 +359,42 @@ def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> 
 # Encoding of texts
 
 TEXTS = ["The bank, I'd say.", "", "A bank."]
-TOKENS = [["The", "bank", ",", "I", "'d", "say", "."], [], ["A", "bank", "."]]
+TOKENS = [
+    ["The", "bank", ",", "I", "'d", "say", "."],
+    [],
+    ["A", "bank", "."],
+]
 
 
 def test_a_text_is_the_mean_of_the_average_of_its_layers(tiny: ElmoEmbedder) -> None:
     vectors: Any = tiny.encode(TEXTS)
-    assert (vectors.shape, vectors.dtype) == ((3, 32), np.float32)
+    assert vectors.shape == (3, 32)
+    assert vectors.dtype == np.float32
     for vector, values in zip(vectors, tiny.embed_batch(TOKENS), strict=True):
-        expected = values.mean(axis=(0, 1)) if values.shape[1] else np.zeros(32)
+        has_tokens = values.shape[1] > 0
+        expected = values.mean(axis=(0, 1)) if has_tokens else np.zeros(32)
         assert_allclose(vector, expected, atol=1e-6)
 
 
-def test_one_text_is_one_vector_and_tokens_are_taken_as_they_are(
-    tiny: ElmoEmbedder,
-) -> None:
+def test_one_text_becomes_one_vector(tiny: ElmoEmbedder) -> None:
     expected = tiny.encode(TEXTS)
     assert_same_values(tiny.encode(TEXTS[0]), expected[0])
+
+
+def test_tokens_are_encoded_as_they_are(tiny: ElmoEmbedder) -> None:
+    expected = tiny.encode(TEXTS)
     assert_same_values(tiny.encode(TOKENS), expected)
-    assert_same_values(tiny.encode(["A bank ."], tokenizer="whitespace"), expected[2:])
+    vectors = tiny.encode(["A bank ."], tokenizer="whitespace")
+    assert_same_values(vectors, expected[2:])
 
 
 @pytest.mark.parametrize(
-    ("choice", "shape"), [("all", (3, 32)), ("top", (32,)), ("0,2", (2, 32))]
+    ("choice", "shape"),
+    [
+        ("all", (3, 32)),
+        ("top", (32,)),
+        ("0,2", (2, 32)),
+    ],
 )
 def test_layers_are_an_axis_of_their_own(
     tiny: ElmoEmbedder, choice: str, shape: tuple[int, ...]
@@ -385,7 +414,7 @@ def test_without_pooling_a_text_has_a_vector_a_token(tiny: ElmoEmbedder) -> None
     assert_allclose(alone, activations[2], atol=1e-6)
 
 
-def test_vectors_may_have_length_one(tiny: ElmoEmbedder) -> None:
+def test_normalized_vectors_have_length_one_or_zero(tiny: ElmoEmbedder) -> None:
     plain = tiny.encode(TEXTS)
     normalized = tiny.encode(TEXTS, normalize_embeddings=True)
     lengths = np.linalg.norm(plain, axis=1, keepdims=True)
@@ -393,7 +422,7 @@ def test_vectors_may_have_length_one(tiny: ElmoEmbedder) -> None:
     assert_array_equal(normalized[1], np.zeros(32))
 
 
-def test_tensors_and_a_bar_may_be_had(
+def test_encode_returns_a_tensor_and_shows_a_bar_on_request(
     tiny: ElmoEmbedder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = tiny.encode(TEXTS)
@@ -413,22 +442,23 @@ def test_another_device_has_the_same_settings(
     embedder = ElmoEmbedder(
         model=TINY, state="warm", precision="bfloat16", batch_tokens=batch_tokens
     )
-    monkeypatch.setattr(
-        "elmo_cli.engine.choose_device", lambda name: torch.device("cpu", 0)
-    )
+    device = torch.device("cpu", 0)
+    monkeypatch.setattr("elmo_cli.engine.choose_device", lambda name: device)
     monkeypatch.setitem(BATCH_TOKENS, "cpu", 9)  # default of the other device
     other = embedder.engine.on_device("another")
     assert other is not embedder.engine
-    expected = ("warm", "bfloat16", batch_tokens or 9)
-    assert (other.state, other.settings.precision, other.batch_tokens) == expected
+    assert other.state == "warm"
+    assert other.settings.precision == "bfloat16"
+    assert other.batch_tokens == (batch_tokens or 9)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max", "first"])
 def test_another_device_gives_equal_vectors(
     tiny: ElmoEmbedder, gpu: str, pooling: str
 ) -> None:
+    expected = tiny.encode(TEXTS, pooling=pooling)
     vectors: Any = tiny.encode(
         TEXTS, device=gpu, pooling=pooling, convert_to_tensor=True
     )
     assert vectors.device.type == gpu
-    assert_allclose(vectors.cpu(), tiny.encode(TEXTS, pooling=pooling), atol=1e-5)
+    assert_allclose(vectors.cpu(), expected, atol=1e-5)

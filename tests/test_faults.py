@@ -50,14 +50,15 @@ def n_lines_computed(stderr: str) -> int:
 def n_lines_kept() -> int:
     """Return the number of lines in the last checkpoint, by its log."""
     log = Path("out.hdf5.partial.log")
-    state = (
-        json.loads(log.read_bytes().split(b"\n")[1])["state"] if log.exists() else None
-    )
+    if not log.exists():
+        return 0
+    _, checkpoint, *_ = log.read_bytes().split(b"\n")
+    state = json.loads(checkpoint)["state"]
     return state["n_records"] if state else 0
 
 
 def assert_goes_on_after_line_40(last_line: bytes) -> None:
-    """Assert that there is no output yet, and that the same command embeds one line more."""
+    """Assert that the same command embeds one line more, into a new output."""
     assert not Path("out.hdf5").exists()
     result = elmo(*COMMAND, stdin=LINES + last_line)
     assert result.exit_code == 0
@@ -114,27 +115,15 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
 
 
 def test_a_line_is_answered_before_the_next_one_is_read() -> None:
-    command = (
-        "embed",
-        "-",
-        "-",
-        "--format",
-        "jsonl",
-        "--pooling",
-        "mean",
-        "-q",
-        "--model",
-        TINY,
-    )
+    command = f"embed - - --format jsonl --pooling mean -q --model {TINY}".split()
     with start_elmo(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        for line in (b"The cat\n", b"sat\n"):
-            process.stdin.write(line)
+        for sentence in ("The cat", "sat"):
+            process.stdin.write(f"{sentence}\n".encode())
             process.stdin.flush()
-            assert (
-                json.loads(process.stdout.readline())["sentence"]
-                == line.decode().strip()
-            )
-        assert process.communicate(timeout=60)[0] == b""
+            answer = json.loads(process.stdout.readline())
+            assert answer["sentence"] == sentence
+        rest, _ = process.communicate(timeout=60)
+        assert rest == b""
 
 
 def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:

@@ -124,15 +124,15 @@ def test_replaced_says_why_a_file_cannot_be_written(
 
 
 def test_embed_finishes_after_the_output_was_closed(refusals: list[Exception]) -> None:
-    command = ("embed", "-", "out.hdf5", "--model", TINY, "-q")
+    Path("text.txt").write_text("a b\nc\n")
     refusals.append(SharingError())
-    failed = elmo(*command, stdin="a b\nc\n")
-    assert failed.exit_code == 1
-    assert (
-        "Close the program that has it open and run the command again" in failed.stderr
-    )
+    result = elmo("embed", "text.txt", "out.hdf5", "--model", TINY)
+    assert result.exit_code == 1
+    remedy = "Close the program that has it open and run the command again"
+    assert remedy in result.stderr
     assert not Path("out.hdf5").exists()
-    assert elmo(*command, stdin="a b\nc\n").exit_code == 0
+    result = elmo("embed", "text.txt", "out.hdf5", "--model", TINY)
+    assert result.exit_code == 0
     assert Path("out.hdf5").exists()
 
 
@@ -190,12 +190,11 @@ def test_error_of_a_locked_file_names_the_remedy() -> None:
     )
 
 
-def test_writing_without_locks_is_warned_of(
+def test_writing_without_locks_gives_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     no_locks = Mock(side_effect=OSError(errno.ENOLCK, "No locks"))
     monkeypatch.setattr(pytest.importorskip("fcntl"), "flock", no_locks)
     write(lines("a"), "out.hdf5", "allennlp")
-    assert (
-        "the file system has no locks. Let only one process write there." in caplog.text
-    )
+    warning = "the file system has no locks. Let only one process write there."
+    assert warning in caplog.text

@@ -140,9 +140,8 @@ def test_another_input_is_refused_and_overwrite_starts_over(text: Path) -> None:
     Path("other.txt").write_text("x" + text.read_text())
     with pytest.raises(InputError, match="different input: its first 6 lines"):
         embed("other.txt", "out.hdf5", "carry")
-    with pytest.raises(
-        StoppedError, match=r"after line 9\."
-    ):  # The refusal lost nothing.
+    # The refusal lost nothing.
+    with pytest.raises(StoppedError, match=r"after line 9\."):
         embed(text, "out.hdf5", "carry", should_stop=stop_after(1))
     embed(text, "out.hdf5", "carry", overwrite=True)
     assert_whole(text, "out.hdf5", "carry")
@@ -153,11 +152,12 @@ def test_another_input_is_refused_and_overwrite_starts_over(text: Path) -> None:
     ("line", "has_names", "message"),
     [
         (b"caf\xe9", False, "line 5, column 4: not valid UTF-8"),
+        # It is the first line too.
         (
             b"a b",
             True,
             "line 5: the sentence 'a b' cannot name",
-        ),  # It is the first line too.
+        ),
     ],
 )
 def test_a_faulty_line_keeps_the_last_checkpoint(

@@ -21,7 +21,12 @@ from tests.support.processors import needs_int8
 
 # torch.compile
 
-BATCHES = [[["a", "b"]], [["a"], ["b", "c", "d"]], [["the", "cat"]] * 3, [["e"]] * 5]
+BATCHES = [
+    [["a", "b"]],
+    [["a"], ["b", "c", "d"]],
+    [["the", "cat"]] * 3,
+    [["e"]] * 5,
+]
 compiles = pytest.mark.filterwarnings("default")
 
 
@@ -34,7 +39,8 @@ class Tagger(nn.Module):
         self.output = nn.Linear(self.elmo.get_output_dim(), 2)
 
     def forward(self, ids: Tensor) -> Any:
-        return self.output(self.elmo(ids)["elmo_representations"][0]).tanh()
+        (representation,) = self.elmo(ids)["elmo_representations"]
+        return self.output(representation).tanh()
 
 
 @pytest.fixture
@@ -53,9 +59,8 @@ def test_compiled_model_with_elmo_gives_equal_values(compiler: Any) -> None:
         scores = compiled(ids)
         assert_allclose(scores.detach(), tagger(ids).detach(), atol=1e-6)
         scores.sum().backward()
-    assert all(
-        parameter.grad is not None for parameter in tagger.elmo.bilm.parameters()
-    )
+    for parameter in tagger.elmo.bilm.parameters():
+        assert parameter.grad is not None
 
 
 @compiles
@@ -105,7 +110,8 @@ def test_embedder_ignores_the_default_device(settings: dict[str, Any]) -> None:
         activations = embedder.embed_batch(TOKENS)
         tensor, mask = embedder.batch_to_embeddings(TOKENS)
         embedder.encode(["a b", "c"], mix=[0.1, 0.2, 0.3], pooling="max")
-    assert (tensor.device.type, mask.device.type) == ("cpu", "cpu")
+    assert tensor.device.type == "cpu"
+    assert mask.device.type == "cpu"
     for values, others in zip(activations, expected, strict=True):
         assert_array_equal(values, others)
 
@@ -118,10 +124,11 @@ def test_modules_are_on_the_device_of_their_bilm() -> None:
             (Elmo(model=TINY, requires_grad=True), ids),
             (HubElmo(TINY, trainable=True), ["a b", "c"]),
         ]
-        tensors = [
-            tree_leaves((module(x), [*module.parameters()])) for module, x in calls
-        ]
-    assert {tensor.device.type for tensor in tree_leaves(tensors)} == {"cpu"}
+        tensors = []
+        for module, inputs in calls:
+            tensors += tree_leaves(module(inputs))
+            tensors += module.parameters()
+    assert {tensor.device.type for tensor in tensors} == {"cpu"}
 
 
 @pytest.mark.parametrize(

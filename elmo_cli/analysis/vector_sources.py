@@ -115,7 +115,7 @@ class VectorSource:
     stored_records: Callable[[], Iterator[StoredRecord]]
     """Function that reads the file from its start."""
     origin: Callable[[int], tuple[Path | str, int]]
-    """Function from a record's number to its file and its number in the input, from 0."""
+    """Function from a record's number to its file and its number there, from 0."""
     close: Callable[[], object] = ignore
     """Function that closes the file."""
 
@@ -347,7 +347,7 @@ def _open_parquet(path: str | Path) -> Any:
 
 @contextmanager
 def _damage_as_input_error(path: str | Path) -> Iterator[None]:
-    """Turn the errors of pyarrow for a file that it cannot read into an `InputError`."""
+    """Turn errors of pyarrow for an unreadable file into an `InputError`."""
     try:
         yield
     except FileNotFoundError:

@@ -105,7 +105,7 @@ class ColumnTypes:
             self._merge_batch()
 
     def add_schema(self, id_type: Any, kept_types: Mapping[str, Any]) -> None:
-        """Add the types of a Parquet file's kept columns, and of its ids, if it has any."""
+        """Add the types of the kept columns of Parquet, and of its ids, if any."""
         if id_type is not None:
             self._merge("id", _type_of_ids(id_type))
         for old_name, name in kept_names(kept_types.keys()).items():
@@ -172,7 +172,7 @@ class HashingReader:
         start: int = 0,
         number: int = 1,
     ) -> None:
-        """Read from the line `number`, which starts at the decompressed byte `start`."""
+        """Read from the line `number`, at the byte `start` after decompression."""
         self.lines = LineReader(
             path, file, first=number, splits_at_cr=input_format.splits_at_cr
         )

@@ -1,4 +1,4 @@
-"""The plan of a folder: its inputs, settings and parts, fixed for ever by the first run.
+"""The plan of a folder: inputs, settings and parts, fixed for ever by the first run.
 
 The content of a plan follows from the command and from the content of its inputs. So it
 does not matter which of several equal runs has created it. Any other run is an error.
@@ -177,7 +177,7 @@ def open_plan(
 def _differences(
     stored: Plan, settings: dict[str, str], inputs: list[Input]
 ) -> list[Message | str]:
-    """Describe the settings and inputs of a run that differ from those of its folder."""
+    """Describe what differs in the settings and inputs of a run."""
     differing: list[Message | str] = [*differences(stored.settings, settings)]
     pairs = zip_longest(stored.inputs, inputs, fillvalue=Input("none", ""))
     for number, (there, here) in enumerate(pairs, start=1):
@@ -315,7 +315,7 @@ def _empty_vector(settings: CorpusSettings, options: ModelOptions) -> NDArray[An
 def _n_part_tokens(
     vector: NDArray[Any], settings: CorpusSettings, part_mb: float | None
 ) -> float:
-    """Return the number of tokens of a part; `vector` is what a token or record takes."""
+    """Return the tokens of a part; `vector` is what a token or record takes."""
     value_bytes = 2 if settings.dtype == "float16" else 4
     megabytes = _PART_MB if part_mb is None else part_mb
     n_tokens = megabytes * 1e6 / (vector.size * value_bytes)

@@ -1,4 +1,4 @@
-"""Engine of Ray, which places workers, restarts them, and repeats parts of dead workers.
+"""Engine of Ray, which places and restarts workers, and repeats parts of dead workers.
 
 A worker is an actor and not a task, because an actor keeps its process, its model and
 its GPU.
@@ -283,7 +283,7 @@ def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
 def _number_that_fits(
     kind: str, *, n_there: float, n_per_worker: float, option: Message
 ) -> int:
-    """Return for how many workers the processors of a kind suffice; none is an error."""
+    """Return for how many workers the processors of a kind suffice, if for any."""
     if n_there < n_per_worker:
         raise DeviceError(
             Message(

@@ -1,4 +1,4 @@
-"""A run of an engine over the missing parts of a folder, and the status of the folder."""
+"""A run of an engine over the missing parts of a folder, and the folder's status."""
 
 import logging
 import time
@@ -180,7 +180,7 @@ def run_parts(
 
 
 def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
-    """Count all parts that are there. After the last one, check the inputs and the ids."""
+    """Count the complete parts. After the last one, check the inputs and the ids."""
     n_done = len(find_done(folder, plan.sha256))
     if n_done < counts.n_done:
         # This raises an error if the plan is missing, too.

@@ -21,7 +21,7 @@ _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     # Layer 0 is the token vector, twice side by side.
     "word_emb": lambda layers: layers[0, :, : layers.shape[-1] // 2],
 }
-"""Function for each name in `settings.NAMED_LAYERS`."""
+"""Function for each name in `options.selection.NAMED_LAYERS`."""
 
 # Tokens whose layers are chosen together, while they are in the cache
 CHOSEN_TOKENS: Final = 512

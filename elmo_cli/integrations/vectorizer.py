@@ -105,9 +105,9 @@ class ElmoVectorizer(
             )
         if self.pooling is None:
             raise InputError("pooling None: expected mean, max, first or last")
-        listed: list[Any] = list(texts)
+        batch: list[Any] = list(texts)
         vectors: Any = self._load().encode(
-            listed,
+            batch,
             layers=self.layers,
             mix=self.mix,
             gamma=self.gamma,
@@ -115,7 +115,7 @@ class ElmoVectorizer(
             tokenizer=self.tokenizer,
         )
         width = int(np.prod(vectors.shape[1:]))
-        rows: NDArray[np.float32] = vectors.reshape(len(listed), width)
+        rows: NDArray[np.float32] = vectors.reshape(len(batch), width)
         return rows
 
     @property

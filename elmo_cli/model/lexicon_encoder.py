@@ -49,10 +49,9 @@ class LexiconEncoder(TokenEncoder):
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """Return the ids of tokens: int64, shape (N, 1 + C).
 
-        Each is one higher than the row in its table.
-
-        They are the id of the word, or 1 without words, then the ids of C characters,
-        or none.
+        Column 0 has the id of the word, or 1 if the model reads no words. The C columns
+        after it have the ids of the characters; C is 0 if the model reads none. An id
+        is the row in its table plus one, because 0 means that there is no token.
         """
         characters = self.lexicons.characters
         words = self.lexicons.words

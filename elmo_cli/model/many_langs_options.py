@@ -81,19 +81,19 @@ def read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
         raise OptionsError(f"{path}: {problem}. Copy it there.")
     config = read_json(architecture)
     errors: list[str] = []
-    lstm = read_section(config, "encoder", LSTM, DEFAULTS, errors)
-    tokens = read_section(
+    lstm_values = read_section(config, "encoder", LSTM, DEFAULTS, errors)
+    embedder_values = read_section(
         config, "token_embedder", _DIMS | CHARACTERS, DEFAULTS, errors
     )
     if errors:
         raise OptionsError(f"{architecture}: {'; '.join(errors)}")
-    lstm["use_skip_connections"] = True
+    lstm_values["use_skip_connections"] = True
     characters = None
-    if tokens["char_dim"] > 0:
-        characters = character_options(tokens, tokens["char_dim"])
+    if embedder_values["char_dim"] > 0:
+        characters = character_options(embedder_values, embedder_values["char_dim"])
     return ManyLangsOptions(
-        lstm=LstmOptions(**lstm),
+        lstm=LstmOptions(**lstm_values),
         char_cnn=characters,
-        word_dim=tokens["word_dim"],
-        max_characters_per_token=tokens["max_characters_per_token"],
+        word_dim=embedder_values["word_dim"],
+        max_characters_per_token=embedder_values["max_characters_per_token"],
     )

@@ -1,6 +1,6 @@
 """A model's name, path or two files to its `ModelFiles`. Start reading here.
 
-choose_model    any of the ways in which a user gives a model
+files_of        any of the ways in which a user gives a model
 find_model      a name or a path: published, on the hub, a folder or a zip file
 resolve_model   what is known of a model before it is downloaded
 """

@@ -49,9 +49,11 @@ class LineReader:
         """Number of the line that was read last."""
         self._splits_at_cr = splits_at_cr
         self._is_at_start = True
-        # Bytes that were read, but not returned yet.
+        # Lines that end in LF are returned as the stream reads them: `_rest` has the
+        # beginning of the first line, until that is returned, and `_lines` stays empty.
+        # Lines that may end in CR are split here: `_rest` has bytes that are not split
+        # yet, and `_lines` has the lines that were split from the bytes before them.
         self._rest = b""
-        # Lines that were split from such bytes.
         self._lines: deque[bytes] = deque()
 
     def seek(self, offset: int) -> None:
@@ -80,7 +82,10 @@ class LineReader:
     def decode(
         self, line: bytes, skip_errors: bool = False, keep_ends: bool = False
     ) -> str:
-        """Decode the line that was read last. See `Source.lines` for the options."""
+        """Decode the line that `next_line` returned last, whose number is `number`.
+
+        See `Source.lines` for the options.
+        """
         try:
             text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
         except UnicodeDecodeError as error:

@@ -27,7 +27,7 @@ class Samples(NamedTuple):
 
 
 def draw_words(n_words: int, n_samples: int, generator: torch.Generator) -> Samples:
-    """Draw distinct words from the log-uniform distribution, like TensorFlow's sampler."""
+    """Draw distinct words from the log-uniform distribution, like TensorFlow."""
     draws = torch.empty(0, dtype=torch.int64)
     while True:
         uniform = torch.rand(2 * n_samples, generator=generator, dtype=torch.float64)
@@ -56,7 +56,7 @@ class Softmax(nn.Module):
     def forward(
         self, context: Tensor, targets: Tensor, samples: Samples | None = None
     ) -> Tensor:
-        """Return the negative log probability of each target, in nats, float, shape (N,).
+        """Return the negative log probability of each target in nats: float, (N,).
 
         Args:
             context: Top layer at each prediction, float, shape (N, P).

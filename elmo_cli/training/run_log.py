@@ -23,18 +23,14 @@ LOG_SECONDS = 10.0  # minimum time between two progress messages
 
 
 class RunLog:
-    """The log of a run, which the first process writes."""
+    """The log of a run, which the first process writes; see `open_log`."""
 
-    def __init__(self, run: Run, folder: Path, *, tensorboard: bool) -> None:
-        """Open the log, and remove the entries of steps that the run will repeat."""
+    def __init__(self, run: Run, path: Path, board: Any | None) -> None:
+        """Log to log.jsonl at `path`, and to a writer of TensorBoard if there is one."""
         self._run = run
+        self._path = path
+        self._board = board
         self._last_message = time.monotonic()
-        self._path = folder / "log.jsonl"
-        if self._path.exists():
-            write_lines(self._path, read_log(self._path, run.step))
-        self._board = None
-        if tensorboard:
-            self._board = load_summary_writer()(str(folder / "tensorboard"))
 
     def log_step(self, loss: float) -> None:
         """Log the last step with the training loss. Log a message from time to time."""
@@ -69,9 +65,13 @@ class RunLog:
     def log_validation(self, figures: Figures) -> None:
         """Log the perplexity of the model after the last step."""
         logger.info(
-            f"Step {self._run.step}, validation perplexity {figures['average']:.2f} "
-            f"(forward {figures['forward']:.2f}, backward {figures['backward']:.2f}) "
-            f"on {figures['tokens']:,} tokens"
+            "Step %d, validation perplexity %.2f (forward %.2f, backward %.2f) "
+            "on %s tokens",
+            self._run.step,
+            figures["average"],
+            figures["forward"],
+            figures["backward"],
+            f"{figures['tokens']:,}",
         )
         self._write_line({"validation": figures})
         for name, value in figures.items():
@@ -96,6 +96,17 @@ class RunLog:
             self._board.add_scalar(tag, value, self._run.step)
 
 
+def open_log(run: Run, folder: Path, *, tensorboard: bool) -> RunLog:
+    """Open the log of a run, without the entries of steps that the run will repeat."""
+    path = folder / "log.jsonl"
+    if path.exists():
+        write_lines(path, read_log(path, run.step))
+    board = None
+    if tensorboard:
+        board = load_summary_writer()(str(folder / "tensorboard"))
+    return RunLog(run, path, board)
+
+
 def load_summary_writer() -> Any:
     """Import TensorBoard's class of writers. Raise an `ElmoError` if it is missing."""
     module = load_extra("TensorBoard", "torch.utils.tensorboard", "tensorboard")
@@ -118,8 +129,8 @@ def read_log(path: Path, last_step: int) -> list[str]:
         elif step <= last_step:
             kept.append(line)
     if n_damaged:
-        shown = counted(n_damaged, "damaged line")
-        logger.warning("Warning: %s: removed %s.", path, shown)
+        removed = counted(n_damaged, "damaged line")
+        logger.warning("Warning: %s: removed %s.", path, removed)
     return kept
 
 

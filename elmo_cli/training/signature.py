@@ -1,6 +1,6 @@
 """The signature of a run: everything that must stay equal when it resumes.
 
-A checkpoint and the record of a finished run contain the signature of their run. A command
+A checkpoint and the report of a finished run contain the signature of their run. A command
 continues a run only if the signatures are equal; the length alone may differ. The signature
 recognizes texts and models by their content, so that files may be moved.
 """

@@ -6,7 +6,7 @@ A run writes into its folder:
     vocab.txt, softmax.hdf5
     log.jsonl, tensorboard/         numbers of the steps (`run_log`)
     training.json, card.md          how the model was trained and how good it is, for
-                                    programs (`record`) and for people (`card`)
+                                    programs (`report`) and for people (`card`)
     checkpoint.pt                   all that is needed to resume (`checkpoint`)
 """
 
@@ -41,8 +41,8 @@ from elmo_cli.training.checkpoint import (
 from elmo_cli.training.description import Description
 from elmo_cli.training.evaluation import Figures, measure
 from elmo_cli.training.processes import Processes, join_processes
-from elmo_cli.training.record import is_finished, write_record
-from elmo_cli.training.run_log import RunLog, load_summary_writer
+from elmo_cli.training.report import is_finished, write_report
+from elmo_cli.training.run_log import RunLog, load_summary_writer, open_log
 from elmo_cli.training.saved_model import write_model
 from elmo_cli.training.start import (
     Start,
@@ -128,7 +128,7 @@ def train_model(
             _save(run, description)
         log = None
         if processes.is_first:
-            log = RunLog(run, folder, tensorboard=run_options.tensorboard)
+            log = open_log(run, folder, tensorboard=run_options.tensorboard)
             stack.callback(log.close)
         _train(run, description, log, run_options, should_stop)
         _save(run, description)
@@ -246,12 +246,12 @@ def _save(run: Run, description: Description) -> None:
 def _evaluate(
     run: Run, description: Description, log: RunLog, max_tokens: float = math.inf
 ) -> Figures | None:
-    """Write the model with its record, and measure it on up to `max_tokens` tokens."""
+    """Write the model with its report, and measure it on up to `max_tokens` tokens."""
     write_model(run, description)
     figures = measure(description, run.processes.device, max_tokens)
     if figures is not None:
         log.log_validation(figures)
-    write_record(run, description, figures)
+    write_report(run, description, figures)
     return figures
 
 
@@ -291,7 +291,7 @@ def _train(
                 _evaluate(run, description, log, EVALUATION_TOKENS)
             elif stops:
                 write_model(run, description)
-                write_record(run, description, perplexity=None)
+                write_report(run, description, perplexity=None)
         if stops:
             raise StoppedError(
                 f"Stopped after step {run.step:,}, {run.share_done:.1%} of the run. "

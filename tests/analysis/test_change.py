@@ -82,7 +82,9 @@ def test_divergence_equals_the_planted_senses() -> None:
 
 
 def test_divergence_is_zero_without_a_change() -> None:
-    old = matrix(12)
+    first_sense = matrix(9, 0)
+    second_sense = matrix(3, 1, centre=1)
+    old = np.concatenate([first_sense, second_sense])
     ones = np.ones((3, 5))
     more_ones = np.ones((4, 5))
     for one, other in ((old, old), (ones, more_ones)):

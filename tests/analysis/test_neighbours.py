@@ -28,14 +28,17 @@ Array = NDArray[Any]
 
 
 def corpus(lengths: list[int], seed: int = 0, layers: str = "top") -> Corpus:
-    """Return lines of random vectors. All tokens differ."""
+    """Return lines of random vectors. Token i of line n is `wn.i`."""
     random = np.random.default_rng(seed)
-    n_layers = {"all": (3,), "0,2": (2,)}.get(layers, ())
-    texts = [
-        " ".join(f"w{line}.{i}" for i in range(n)) for line, n in enumerate(lengths)
-    ]
-    values = [random.normal(size=(*n_layers, n, 4)).astype(np.float32) for n in lengths]
-    return Corpus(list(map(line_record, texts)), values, {"layers": layers})
+    layer_axis = {"all": [3], "0,2": [2], "top": []}[layers]
+    records = []
+    values = []
+    for line, length in enumerate(lengths):
+        tokens = [f"w{line}.{i}" for i in range(length)]
+        records.append(line_record(" ".join(tokens)))
+        vectors = random.normal(size=[*layer_axis, length, 4])
+        values.append(vectors.astype(np.float32))
+    return Corpus(records, values, {"layers": layers})
 
 
 def embed(
@@ -48,44 +51,77 @@ def embed(
 
 
 def cosines(query: Array, vectors: Array) -> Any:
+    """Return the cosine of a query, (4,), with each vector, (T, 4)."""
     a = query.astype(np.float64)
     b = vectors.astype(np.float64)
     return b @ a / np.linalg.norm(a) / np.linalg.norm(b, axis=1)
 
 
-@given(st.lists(st.integers(0, 5), max_size=12), st.sampled_from(LAYOUTS), st.data())
+@given(
+    lengths=st.lists(st.integers(0, 5), max_size=12),
+    layout=st.sampled_from(LAYOUTS),
+    n_queries=st.integers(1, 3),
+    top=st.integers(1, 9),
+    block=st.integers(1, 9),
+    seed=st.integers(1, 9),
+)
 def test_the_nearest_tokens_have_the_largest_cosines(
     tmp_path_factory: pytest.TempPathFactory,
     lengths: list[int],
     layout: str,
-    data: st.DataObject,
+    n_queries: int,
+    top: int,
+    block: int,
+    seed: int,
 ) -> None:
-    top, block, seed = (data.draw(st.integers(1, 9)) for _ in range(3))
     path = tmp_path_factory.mktemp("search") / "v.hdf5"
     there = corpus(lengths, seed=seed)
     write(there, path, layout)
-    queries = np.random.default_rng(99).normal(size=(data.draw(st.integers(1, 3)), 4))
+    queries = np.random.default_rng(99).normal(size=(n_queries, 4))
     with pytest.MonkeyPatch.context() as patch, open_activations(path) as activations:
         patch.setattr(module, "BLOCK_TOKENS", block)
         result = neighbours(activations, queries, top)
-    places = [(line, i) for line, n in enumerate(lengths) for i in range(n)]
+
+    tokens = []
+    for record in there.records:
+        tokens += record.tokens
     vectors = np.concatenate([np.empty((0, 4)), *there.values])
     for query, nearest in zip(queries, result.nearest, strict=True):
         expected = cosines(query, vectors)
         order = np.argsort(-expected)[:top]
-        assert [(hit.record, hit.index) for hit in nearest] == [
-            places[i] for i in order
-        ]
-        np.testing.assert_allclose(
-            [hit.cosine for hit in nearest], expected[order], atol=1e-6
-        )
-        assert all(hit.token == f"w{hit.record}.{hit.index}" for hit in nearest)
-    if len(places) > 1:
+        assert [hit.token for hit in nearest] == [tokens[i] for i in order]
+        found = [hit.cosine for hit in nearest]
+        np.testing.assert_allclose(found, expected[order], atol=1e-6)
+        for hit in nearest:
+            assert hit.token == f"w{hit.record}.{hit.index}"
+
+
+@given(
+    lengths=st.lists(st.integers(0, 5), max_size=12),
+    layout=st.sampled_from(LAYOUTS),
+    block=st.integers(1, 9),
+    seed=st.integers(1, 9),
+)
+def test_the_mean_cosine_is_of_all_pairs(
+    tmp_path_factory: pytest.TempPathFactory,
+    lengths: list[int],
+    layout: str,
+    block: int,
+    seed: int,
+) -> None:
+    path = tmp_path_factory.mktemp("search") / "v.hdf5"
+    there = corpus(lengths, seed=seed)
+    write(there, path, layout)
+    with pytest.MonkeyPatch.context() as patch, open_activations(path) as activations:
+        patch.setattr(module, "BLOCK_TOKENS", block)
+        mean_cosine = neighbours(activations, np.ones((1, 4))).mean_cosine
+    vectors = np.concatenate([np.empty((0, 4)), *there.values])
+    if len(vectors) > 1:
         pairs = np.array([cosines(vector, vectors) for vector in vectors])
-        mean = pairs[~np.eye(len(pairs), dtype=bool)].mean()
-        assert result.mean_cosine == pytest.approx(mean, abs=1e-6)
+        is_other = ~np.eye(len(vectors), dtype=bool)
+        assert mean_cosine == pytest.approx(pairs[is_other].mean(), abs=1e-6)
     else:
-        assert result.mean_cosine is None
+        assert mean_cosine is None
 
 
 @layouts
@@ -114,9 +150,10 @@ def test_the_mean_of_the_lstm_layers_is_compared_by_default(
 
 def test_equal_vectors_keep_the_order_of_the_file(tmp_path: Path) -> None:
     there = corpus([2, 2, 2])
-    write(there._replace(values=[there.values[0]] * 3), tmp_path / "v.hdf5", "packed")
+    vectors = there.values[0]
+    write(there._replace(values=[vectors] * 3), tmp_path / "v.hdf5", "packed")
     with open_activations(tmp_path / "v.hdf5") as activations:
-        (nearest,) = neighbours(activations, there.values[0][:1], 2).nearest
+        (nearest,) = neighbours(activations, vectors[:1], 2).nearest
     assert [(hit.record, hit.index) for hit in nearest] == [(0, 0), (1, 0)]
 
 
@@ -153,41 +190,34 @@ def test_the_word_and_its_sentence_can_be_excluded(
     with open_activations(path) as activations:
         all_uses = word_neighbours(tiny, activations, query)
         others = word_neighbours(tiny, activations, query, other_words=True)
-    assert {hit.token for hit in all_uses.nearest[0]} == {
-        "The",
-        "cat",
-        "sat",
-        "A",
-        "Cat",
-    }
-    assert {hit.token for hit in others.nearest[0]} == {"The", "sat", "A"}
-    assert {hit.record for hit in all_uses.nearest[0]} == {0, 2}
+    (nearest,) = all_uses.nearest
+    assert {hit.token for hit in nearest} == {"The", "cat", "sat", "A", "Cat"}
+    assert {hit.record for hit in nearest} == {0, 2}
+    (nearest,) = others.nearest
+    assert {hit.token for hit in nearest} == {"The", "sat", "A"}
 
 
 def test_sentences_are_found_where_tokens_are_pooled(
     tmp_path: Path, tiny: ElmoEmbedder
 ) -> None:
     path = tmp_path / "v.hdf5"
-    embed(
-        path, "the cat sat\n\na dog ran off\nthe dog sat\n", "all", tiny, pooling="mean"
-    )
-    sentence = ["the", "cat", "ran"]
-    (vector,) = tiny.embed_sentences([sentence], layers="1,2", pooling="mean")
+    text = "the cat sat\n\na dog ran off\nthe dog sat\n"
+    embed(path, text, "all", tiny, pooling="mean")
+    query = Occurrence(["the", "cat", "ran"], 0)
     with open_activations(path) as activations:
         as_files(activations).check_pooling(pooled=True)
-        (nearest,) = word_neighbours(
-            tiny, activations, [Occurrence(sentence, 0)]
-        ).nearest
+        (nearest,) = word_neighbours(tiny, activations, [query]).nearest
         pooled = np.stack([values[1:].mean(axis=0) for values in activations])
-        with pytest.raises(
-            ElmoError, match=r"v\.hdf5: the file has one vector per sentence"
-        ):
+        problem = r"v\.hdf5: the file has one vector per sentence"
+        with pytest.raises(ElmoError, match=problem):
             as_files(activations).check_pooling(pooled=False)
-    expected = cosines(vector.mean(axis=0), pooled[[0, 2, 3]])  # without the blank line
+    (vector,) = tiny.embed_sentences([query.sentence], layers="1,2", pooling="mean")
+    records = [0, 2, 3]  # without the blank line
+    expected = cosines(vector.mean(axis=0), pooled[records])
     by_record = {hit.record: hit.cosine for hit in nearest}
-    assert by_record == pytest.approx(
-        dict(zip((0, 2, 3), expected, strict=True)), abs=1e-6
-    )
+    assert sorted(by_record) == records
+    found = [by_record[record] for record in records]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 @layouts
@@ -231,18 +261,13 @@ def test_a_file_that_cannot_answer_a_query_is_refused(
 
 def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:
     write(corpus([2]), tmp_path / "v.hdf5")
-    for shape, message in (
-        (
-            (4,),
-            "expected vectors of the shape .Q, W. and top 1 or more, found the shape .4,.",
-        ),
-        ((1, 3), r"v\.hdf5: expected vectors of width 3, as the query has, found 4"),
-    ):
-        with (
-            open_activations(tmp_path / "v.hdf5") as file,
-            pytest.raises(ElmoError, match=message),
-        ):
-            neighbours(file, np.ones(shape))
+    with open_activations(tmp_path / "v.hdf5") as activations:
+        problem = "expected vectors of the shape (Q, W) and top 1 or more, found the shape (4,)"
+        with pytest.raises(ElmoError, match=re.escape(problem)):
+            neighbours(activations, np.ones(4))
+        problem = "v.hdf5: expected vectors of width 3, as the query has, found 4"
+        with pytest.raises(ElmoError, match=re.escape(problem)):
+            neighbours(activations, np.ones((1, 3)))
 
 
 def test_the_cosine_of_planted_vectors() -> None:
@@ -255,14 +280,29 @@ def test_the_cosine_of_planted_vectors() -> None:
     assert cosine(one, np.zeros(2, np.float32)) == 0
 
 
-def test_a_word_is_found_or_an_error_with_the_tokens() -> None:
-    twice = ["bank", "after", "bank"]
-    times = "'bank' occurs 2 times in 'bank after bank'"
+def test_a_word_is_found_in_a_sentence() -> None:
     assert find_occurrence("We sat by the river bank.", "bank").index == 5
-    assert [find_occurrence(twice, "bank", number).index for number in (1, 2)] == [0, 2]
-    for sentence, word, number, message in (
-        (twice, "bank", None, f"{times}. Choose one with a number, 1 to 2."),
-        (twice, "bank", 3, f"{times}, not 3 times."),
+    twice = ["bank", "after", "bank"]
+    assert find_occurrence(twice, "bank", 1).index == 0
+    assert find_occurrence(twice, "bank", 2).index == 2
+
+
+@pytest.mark.parametrize(
+    ("sentence", "word", "number", "message"),
+    [
+        (
+            ["bank", "after", "bank"],
+            "bank",
+            None,
+            "'bank' occurs 2 times in 'bank after bank'. Choose one with a number, 1 "
+            "to 2.",
+        ),
+        (
+            ["bank", "after", "bank"],
+            "bank",
+            3,
+            "'bank' occurs 2 times in 'bank after bank', not 3 times.",
+        ),
         (["We", "sat"], "We", 2, "'We' occurs once in 'We sat', not 2 times."),
         (
             "the banks",
@@ -271,6 +311,10 @@ def test_a_word_is_found_or_an_error_with_the_tokens() -> None:
             "'bank' is not a token of 'the banks'. Did you mean 'banks'?",
         ),
         ([], "bank", None, "'bank' is not a token of an empty sentence"),
-    ):
-        with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
-            find_occurrence(sentence, word, number)
+    ],
+)
+def test_a_word_that_is_not_found_is_an_error_with_the_tokens(
+    sentence: str | list[str], word: str, number: int | None, message: str
+) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        find_occurrence(sentence, word, number)

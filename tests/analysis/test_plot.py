@@ -40,17 +40,18 @@ Array = NDArray[Any]
 
 
 def senses(n_each: int, seed: int = 0) -> Corpus:
-    """Return lines with "bank" in two senses, far apart in direction 0, and other words."""
+    """Return lines with "bank" in two senses, whose vectors are far apart.
+
+    The shape of each value is (4, 6).
+    """
+    texts = [f"river bank <{i}> &" for i in range(n_each)]
+    texts += [f"bank $ {i} $" for i in range(n_each)]
+    records = [line_record(text) for text in texts]
     random = np.random.default_rng(seed)
-    texts = [
-        form.format(i)
-        for form in ("river bank <{}> &", "bank $ {} $")
-        for i in range(n_each)
-    ]
     values = random.normal(size=(len(texts), 4, 6)).astype(np.float32)
-    values[:n_each, 1, 0] += 20  # the banks
-    values[n_each:, 0, 0] -= 20
-    return Corpus(list(map(line_record, texts)), list(values), {"layers": "top"})
+    values[:n_each, 1, 0] += 20  # "bank" is token 1
+    values[n_each:, 0, 0] -= 20  # "bank" is token 0
+    return Corpus(records, list(values), {"layers": "top"})
 
 
 pytestmark = pytest.mark.usefixtures("bank_vectors")
@@ -63,7 +64,8 @@ def bank_vectors(folder: Path) -> None:
 
 
 def plot(output: str, *files: str, word: str = "bank", **options: Any) -> Picture:
-    with open_occurrences(*(files or ("v.hdf5",))) as opened:
+    """Plot a word from files, by default from `v.hdf5`."""
+    with open_occurrences(*(files or ["v.hdf5"])) as opened:
         return plot_occurrences(opened, word, output, **options)
 
 
@@ -74,10 +76,10 @@ def groups(path: str, kind: str) -> list[ElementTree.Element]:
 
 def tooltips(path: str, kind: str = "points") -> list[list[str]]:
     """Return the tooltips of each group of points or bars."""
-    return [
-        [title.text or "" for title in g.iter(f"{SVG}title")]
-        for g in groups(path, kind)
-    ]
+    found = []
+    for group in groups(path, kind):
+        found.append([title.text or "" for title in group.iter(f"{SVG}title")])
+    return found
 
 
 def texts(path: str) -> list[str]:
@@ -87,34 +89,51 @@ def texts(path: str) -> list[str]:
 def test_every_occurrence_is_a_point_with_its_sentence() -> None:
     write(senses(60), "many.hdf5")
     picture = plot("bank.svg", "many.hdf5")
+    assert picture.n_occurrences == 120
+    assert picture.n_drawn == 120
     (group,) = groups("bank.svg", "points")
-    points = [*group.iter(f"{SVG}use")]
-    titles = {p.findtext(f"{SVG}title", ""): float(p.get("x", "")) for p in points}
-    assert (len(titles), picture.n_occurrences, picture.n_drawn) == (120, 120, 120)
-    middle = np.mean(list(titles.values()))
-    sides = {("river" in title, bool(x > middle)) for title, x in titles.items()}
-    assert sides in ({(True, True), (False, False)}, {(True, False), (False, True)})
+    titles = {}
+    for point in group.iter(f"{SVG}use"):
+        titles[point.findtext(f"{SVG}title", "")] = float(point.get("x", ""))
+    assert len(titles) == 120
     assert "1: river [bank] <0> &" in titles
-    vectors = np.stack(
-        [v[r.tokens.index("bank")] for r, v in zip(*senses(60)[:2], strict=True)]
-    )
-    values = np.linalg.svd(vectors - vectors.mean(axis=0), compute_uv=False) ** 2
-    np.testing.assert_allclose(picture.variance, (values / values.sum())[:2], rtol=1e-4)
-    shown = texts("bank.svg")
-    assert f"principal component 1: {picture.variance[0]:.0%} of the variance" in shown
-    labels = [text for text in shown if "bank" in text and ":" not in text]
+    # The senses are on two sides.
+    rivers = [x for title, x in titles.items() if "river" in title]
+    others = [x for title, x in titles.items() if "river" not in title]
+    assert max(rivers) < min(others) or max(others) < min(rivers)
+    labels = [text for text in texts("bank.svg") if "bank" in text and ":" not in text]
     assert 5 < len(labels) <= MAX_LABELS
     assert any(label.startswith("bank $") for label in labels)  # not read as a formula
 
 
+def test_the_axes_say_their_share_of_the_variance() -> None:
+    there = senses(60)
+    write(there, "many.hdf5")
+    picture = plot("bank.svg", "many.hdf5")
+    banks = []
+    for record, values in zip(there.records, there.values, strict=True):
+        banks.append(values[record.tokens.index("bank")])
+    vectors = np.stack(banks)
+    centred = vectors - vectors.mean(axis=0)
+    variances = np.linalg.svd(centred, compute_uv=False) ** 2
+    shares = variances / variances.sum()
+    np.testing.assert_allclose(picture.variance, shares[:2], rtol=1e-4)
+    label = f"principal component 1: {shares[0]:.0%} of the variance"
+    assert label in texts("bank.svg")
+
+
 def test_each_cluster_and_file_has_a_colour() -> None:
     plot("clusters.svg", clusters=2)
-    one, other = tooltips("clusters.svg")
-    assert {"river" in title for title in one} != {"river" in title for title in other}
-    assert (len(one), len(other)) == (20, 20)
-    assert {"cluster 1 (20)", "cluster 2 (20)"} <= set(texts("clusters.svg"))
-    for seed, name in enumerate(("w.hdf5", "a.hdf5")):
-        write(senses(3, seed=seed), name)
+    clusters = tooltips("clusters.svg")
+    assert [len(titles) for titles in clusters] == [20, 20]
+    n_rivers = [sum("river" in title for title in titles) for titles in clusters]
+    assert sorted(n_rivers) == [0, 20]
+    shown = texts("clusters.svg")
+    assert "cluster 1 (20)" in shown
+    assert "cluster 2 (20)" in shown
+
+    write(senses(3, seed=0), "w.hdf5")
+    write(senses(3, seed=1), "a.hdf5")
     plot("files.SVG", "w.hdf5", "a.hdf5", "v.hdf5")
     Path("files.SVG").rename("files.svg")
     assert [len(group) for group in tooltips("files.svg")] == [6, 6, 40]
@@ -135,15 +154,16 @@ def test_a_target_word_is_drawn_with_all_its_forms(name: str) -> None:
 
 
 def test_plot_shows_each_step_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
     main(["plot", "bank", "v.hdf5", "bank.svg"], standalone_mode=False)
-    steps = ("loading: ", "reading: ", "projecting: 40 records", "drawing: 40 records")
-    assert [step for step in steps if step not in stream.getvalue()] == []
-    assert (
-        stream.getvalue()
-        .splitlines()[-1]
-        .startswith("Wrote bank.svg: 40 of 40 occurrences")
-    )
+    printed = terminal.getvalue()
+    assert "loading: " in printed
+    assert "reading: " in printed
+    assert "projecting: 40 records" in printed
+    assert "drawing: 40 records" in printed
+    last = printed.splitlines()[-1]
+    assert last.startswith("Wrote bank.svg: 40 of 40 occurrences")
 
 
 def test_an_html_page_needs_no_other_file() -> None:
@@ -154,14 +174,15 @@ def test_an_html_page_needs_no_other_file() -> None:
     before, _, after = page.partition(picture[picture.index("<svg") :])
     assert "<title>bank: 40 occurrences</title>" in before
     assert after == "\n</html>\n"
-    assert {*re.findall(r'(?:src|href|data)="(.)', page)} == {"#"}
+    assert set(re.findall(r'(?:src|href|data)="(.)', page)) == {"#"}
 
 
 def test_characters_that_cannot_be_printed_are_replaced() -> None:
-    records, values, attributes = senses(2)
-    records = [line_record(f"{record.text}\0 \ud800") for record in records]
-    values = [np.concatenate([each, each[:1]]) for each in values]
-    write(Corpus(records, values, attributes), "odd.hdf5", "packed")
+    there = senses(2)
+    records = [line_record(f"{record.text}\0 \ud800") for record in there.records]
+    # One token more.
+    values = [np.concatenate([each, each[:1]]) for each in there.values]
+    write(Corpus(records, values, there.attributes), "odd.hdf5", "packed")
     plot("odd.svg", "odd.hdf5")
     assert tooltips("odd.svg")[0][0] == "1: river [bank] <0> &\ufffd \ufffd"
 
@@ -176,18 +197,26 @@ def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Path("bank.svg").exists()
 
 
-def test_the_command() -> None:
+def test_the_command_says_what_it_drew() -> None:
     result = elmo("plot", "bank", "v.hdf5", "bank.svg")
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.startswith(
-        "Wrote bank.svg: 40 of 40 occurrences; the axes show 9"
-    )
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    summary = "Wrote bank.svg: 40 of 40 occurrences; the axes show 9"
+    assert result.stderr.startswith(summary)
+
+
+def test_equal_vectors_cannot_be_drawn() -> None:
     same = [np.ones((4, 6), np.float32)] * 10
     write(Corpus(senses(5).records, same, {"layers": "word_emb"}), "same.hdf5")
-    message = "'bank': all occurrences have the same vector, as in layer 0"
-    warning = "Warning: layer 0 in these vectors separates words by spelling.\n"
     result = elmo("plot", "bank", "same.hdf5", "x.svg")
-    assert (result.exit_code, result.stderr) == (1, f"{warning}Error: {message}\n")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "Warning: layer 0 in these vectors separates words by spelling.",
+        "Error: 'bank': all occurrences have the same vector, as in layer 0",
+    ]
+
+
+def test_files_of_two_widths_cannot_be_drawn() -> None:
     write_matrices("w.parquet", {"bank": np.eye(5)})
     width = r"^w\.parquet: .* width 6, as in v\.hdf5, found 5"
     with pytest.raises(ElmoError, match=width):
@@ -197,10 +226,10 @@ def test_the_command() -> None:
 # Changes
 
 CHANGES = [
-    Change("mouse", 0.5, 9, 1200, 0.001, 0.003),
-    Change("<house>", 0.3, 8, 9, 0.03, 0.06),
-    Change("tree", 0.2, 8, 9, 0.5, 0.5),
-    Change("rare", None, 1, 9),
+    Change("mouse", 0.5, n_old=9, n_new=1200, p=0.001, adjusted_p=0.003),
+    Change("<house>", 0.3, n_old=8, n_new=9, p=0.03, adjusted_p=0.06),
+    Change("tree", 0.2, n_old=8, n_new=9, p=0.5, adjusted_p=0.5),
+    Change("rare", None, n_old=1, n_new=9),
 ]
 
 
@@ -212,14 +241,19 @@ def test_each_changed_word_is_a_point_with_its_figures() -> None:
         "<house>: 0.3000, 8 old and 9 new, p 0.0300, adjusted p 0.0600",
         "tree: 0.2000, 8 old and 9 new, p 0.5000, adjusted p 0.5000",
     ]
-    shown = {"mouse", "<house>", "tree", "Change of 3 words", "adjusted p < 0.05"}
-    assert shown <= {*texts("c.svg")}
-    assert "rare" not in texts("c.svg")
+    shown = texts("c.svg")
+    for text in ("mouse", "<house>", "tree", "Change of 3 words", "adjusted p < 0.05"):
+        assert text in shown
+    assert "rare" not in shown
+
+
+def test_changes_may_have_no_p() -> None:
     without_p = [change._replace(p=None, adjusted_p=None) for change in CHANGES]
-    plot_changes(without_p, "c.svg", "jsd", overwrite=True)
+    plot_changes(without_p, "c.svg", "jsd")
     assert [len(group) for group in tooltips("c.svg")] == [3]
-    assert not any("p <" in text for text in texts("c.svg"))
-    assert "Jensen-Shannon divergence over clusters, in nats" in texts("c.svg")
+    shown = texts("c.svg")
+    assert not any("p <" in text for text in shown)
+    assert "Jensen-Shannon divergence over clusters, in nats" in shown
 
 
 def test_the_command_draws_its_list() -> None:
@@ -228,9 +262,10 @@ def test_the_command_draws_its_list() -> None:
         mouse = random.normal(size=(5, 4))
         house = random.normal(size=(5, 4))
         write_matrices(name, {"mouse": mouse, "house": house})
-    command = ("change", "old.parquet", "new.parquet", "--plot", "c.svg")
+    command = ["change", "old.parquet", "new.parquet", "--plot", "c.svg"]
     result = elmo(*command)
-    assert (result.exit_code, result.stderr) == (0, "Wrote c.svg: 2 words\n")
+    assert result.exit_code == 0
+    assert result.stderr == "Wrote c.svg: 2 words\n"
     assert len(result.stdout.splitlines()) == 3
     assert_fails(
         elmo(*command), "c.svg: already exists. Use --overwrite to replace it."
@@ -241,49 +276,59 @@ def test_the_command_draws_its_list() -> None:
 # Surprisals
 
 
-def sentence_of(
-    identifier: str | None, *words: tuple[str, list[float], bool]
-) -> Measured:
-    units = [
-        UnitSurprisal(number, text, 1, int(not known), bits, [], None)
-        for number, (text, bits, known) in enumerate(words)
-    ]
-    return Measured((identifier or 7,), Record("", [], identifier), units)
+def measured(text: str, *bits: float, is_known: bool = True) -> UnitSurprisal:
+    """Return a word with its bits: forward, and perhaps backward."""
+    return UnitSurprisal(0, text, 1, int(not is_known), list(bits), [], None)
+
+
+def sentence_of(*units: UnitSurprisal, identifier: str | None = None) -> Measured:
+    """Return a sentence with an id, or sentence 7."""
+    return Measured((identifier or 7,), Record("", [], identifier), list(units))
 
 
 GARDEN_PATH = sentence_of(
-    "mv1", ("The", [2.0], True), ("<horse>", [8.25], False), ("fell.", [19.0], True)
+    measured("The", 2.0),
+    measured("<horse>", 8.25, is_known=False),
+    measured("fell.", 19.0),
+    identifier="mv1",
 )
 
 
 def test_each_word_is_a_bar_with_its_figures() -> None:
-    assert (
-        plot_surprisals([GARDEN_PATH, sentence_of(None), sentence_of(None)], "s.svg")
-        == 1
-    )
+    empty = sentence_of()
+    assert plot_surprisals([GARDEN_PATH, empty, empty], "s.svg") == 1
     assert tooltips("s.svg", "bars") == [
         ["The: 2.00 bits forward"],
         ["<horse>: 8.25 bits forward, unknown"],
         ["fell.: 19.00 bits forward"],
     ]
-    labels = {"mv1", "The", "<horse>", "fell."}
-    labels |= {"surprisal (bits)", "hatched: not in the vocabulary"}
-    assert labels <= {*texts("s.svg")}
+    shown = texts("s.svg")
+    for text in ("mv1", "The", "<horse>", "fell.", "surprisal (bits)"):
+        assert text in shown
+    assert "hatched: not in the vocabulary" in shown
 
 
 def test_both_directions_are_bars_next_to_each_other() -> None:
-    words = [("a" * 20, [1.0, 2.0], True), ("b", [3.0, 4.0], True)]
-    assert plot_surprisals([sentence_of(None, *words)] * 2, "s.html", "both") == 2
+    sentence = sentence_of(measured("a" * 20, 1.0, 2.0), measured("b", 3.0, 4.0))
+    assert plot_surprisals([sentence, sentence], "s.html", "both") == 2
     page = Path("s.html").read_text(encoding="utf-8")
     assert "<title>Surprisal of 2 sentences</title>" in page
-    Path("s.svg").write_text(
-        page[page.index("<svg") : page.index("</html>")], encoding="utf-8"
-    )
-    bars = [f"{'a' * 20}: 1.00 bits forward", "b: 3.00 bits forward"]
-    bars += [f"{'a' * 20}: 2.00 bits backward", "b: 4.00 bits backward"]
-    assert [text for group in tooltips("s.svg", "bars") for text in group] == bars * 2
-    assert {"sentence 7", f"{'a' * 13}…", "forward", "backward"} <= {*texts("s.svg")}
-    assert "hatched: not in the vocabulary" not in texts("s.svg")
+    svg = page[page.index("<svg") : page.index("</html>")]
+    Path("s.svg").write_text(svg, encoding="utf-8")
+    bars = []
+    for group in tooltips("s.svg", "bars"):
+        bars += group
+    one_sentence = [
+        "aaaaaaaaaaaaaaaaaaaa: 1.00 bits forward",
+        "b: 3.00 bits forward",
+        "aaaaaaaaaaaaaaaaaaaa: 2.00 bits backward",
+        "b: 4.00 bits backward",
+    ]
+    assert bars == [*one_sentence, *one_sentence]
+    shown = texts("s.svg")
+    for text in ("sentence 7", "aaaaaaaaaaaaa…", "forward", "backward"):
+        assert text in shown
+    assert "hatched: not in the vocabulary" not in shown
 
 
 # All pictures
@@ -304,21 +349,25 @@ MAGIC = {
 
 @pytest.mark.parametrize("kind", DRAW)
 def test_equal_figures_give_equal_files(kind: str) -> None:
-    for suffix in MAGIC if kind == "changes" else (".svg",):
-        drawn = [DRAW[kind](f"{n}{suffix}") for n in (1, 2)]
+    draw = DRAW[kind]
+    suffixes = list(MAGIC) if kind == "changes" else [".svg"]
+    for suffix in suffixes:
+        picture = draw(f"1{suffix}")
+        draw(f"2{suffix}")
         content = Path(f"1{suffix}").read_bytes()
         assert content == Path(f"2{suffix}").read_bytes()
         assert content.startswith(MAGIC[suffix])
-        assert kind not in ("pca", "tsne") or (drawn[0].variance == ()) == (
-            kind == "tsne"
-        )
+        if kind == "pca":
+            assert picture.variance != ()
+        if kind == "tsne":
+            assert picture.variance == ()
 
 
 def test_a_picture_that_cannot_be_drawn_is_an_error() -> None:
     with pytest.raises(ElmoError, match=r"^c\.svg: no word has enough occurrences"):
         plot_changes(CHANGES[3:], "c.svg")
     with pytest.raises(ElmoError, match=r"^s\.svg: no sentence has tokens to draw"):
-        plot_surprisals([sentence_of(None)], "s.svg")
+        plot_surprisals([sentence_of()], "s.svg")
 
 
 def test_a_picture_has_a_maximum_of_points_words_and_sentences(
@@ -332,5 +381,6 @@ def test_a_picture_has_a_maximum_of_points_words_and_sentences(
     assert "bank: 40 occurrences, 7 of them drawn" in texts("few.svg")
     assert plot_changes([Change("inf", float("inf"), 3, 3), *CHANGES], "c.svg") == 2
     assert "Change of 3 words, the 2 with the largest changes" in texts("c.svg")
-    assert not {"tree", "inf"} & set(texts("c.svg"))
+    assert "tree" not in texts("c.svg")
+    assert "inf" not in texts("c.svg")
     assert plot_surprisals([GARDEN_PATH] * 3, "s.svg") == 2

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from numpy.typing import NDArray
 
 from elmo_cli import (
     ElmoEmbedder,
@@ -39,7 +40,15 @@ EARLIER = Path(__file__).parent / "earlier_usages"
 """Files that an earlier version wrote, with the model TINY."""
 DOCS = Path(__file__).parents[2] / "docs"
 
-TEXT = "The bank lent\nno word\n\nbanks and a bank\nThe bank lent\nit saw\nthe end of banks\n"
+TEXT = """\
+The bank lent
+no word
+
+banks and a bank
+The bank lent
+it saw
+the end of banks
+"""
 WORDS = {"bank": "bank", "banks": "bank", "saw": "see", "fish": "fish"}
 POSITIONS = [[1], [], [], [0, 3], [1], [1], [3]]
 COUNTS = {"bank": 5, "see": 1, "fish": 0}
@@ -98,10 +107,12 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
             file.records(), everything, POSITIONS, TEXT.splitlines(), strict=True
         ):
             assert_allclose(values, whole[:, positions], atol=2e-6)
-            assert record.tokens == (line.split() if positions else [])
-            assert record.attributes.get("positions", "") == ",".join(
-                map(str, positions)
-            )
+            if positions:
+                assert record.tokens == line.split()
+            else:
+                assert record.tokens == []
+            stored = record.attributes.get("positions", "")
+            assert stored == ",".join(str(position) for position in positions)
         # Both files have equal occurrences, also for lines that occur twice.
         one = find_occurrences(file)
         other = find_occurrences(everything, WORDS)
@@ -116,48 +127,74 @@ def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
             assert_allclose(each.vector, last[location, each.index], atol=2e-6)
 
 
-def test_a_table_has_one_row_per_occurrence() -> None:
-    name = "u.parquet"
+def all_vectors() -> NDArray[np.float32]:
+    """Return the layers of each occurrence in the text, (6, 3, 32)."""
     embed("text.txt", "all.hdf5", output_format="all", layout="packed")
+    vectors = []
     with open_activations("all.hdf5") as file:
-        vectors = np.array(
-            [file[line][:, i] for line, row in enumerate(POSITIONS) for i in row]
-        )
-    expected = [
-        {
-            "word": WORDS[form := text.split()[position]],
-            "form": form,
-            "line": line,
-            "id": None,
-        }
-        | {"position": position, "sentence": text}
-        for line, (text, row) in enumerate(
-            zip(TEXT.splitlines(), POSITIONS, strict=True), 1
-        )
-        for position in row
-    ]
-    all_layers = {"layer_0": 0, "layer_1": 1, "layer_2": 2}
-    some_layers = {"layer_2": 2, "layer_0": 0}
-    tables = {"top": {"vector": 2}, "all": all_layers, "2,0": some_layers}
-    for layers, columns in tables.items():
-        usages("text.txt", name, layers=layers, overwrite=True)
-        rows = read_rows(name)
-        assert [
-            {k: v for k, v in row.items() if k not in columns} for row in rows
-        ] == expected
-        assert list(rows[0])[-len(columns) :] == [*columns]
-        for column, layer in columns.items():
-            assert_allclose([row[column] for row in rows], vectors[:, layer], atol=2e-6)
-        with open_occurrences(name) as opened:
-            (found, *_) = opened.read(None if layers == "top" else "2")
-            assert_allclose(found.vectors[0], vectors[0, 2], atol=2e-6)
-            (found, *_) = opened.read()
-            mean = vectors[0, 1:].mean(axis=0) if layers == "all" else vectors[0, 2]
-            assert_allclose(found.vectors[0], mean, atol=2e-6)
+        for values, positions in zip(file, POSITIONS, strict=True):
+            for position in positions:
+                vectors.append(values[:, position])
+    return np.array(vectors)
+
+
+@pytest.mark.parametrize("layers", ["top", "all", "2,0"])
+def test_a_table_has_one_row_per_occurrence(layers: str) -> None:
+    expected = []
+    for number, line in enumerate(TEXT.splitlines(), start=1):
+        for position in POSITIONS[number - 1]:
+            form = line.split()[position]
+            row = {
+                "word": WORDS[form],
+                "form": form,
+                "line": number,
+                "id": None,
+                "position": position,
+                "sentence": line,
+            }
+            expected.append(row)
+    usages("text.txt", "u.parquet", layers=layers)
+    written = []
+    for row in read_rows("u.parquet"):
+        written.append({name: row[name] for name in expected[0]})
+    assert written == expected
+
+
+@pytest.mark.parametrize(
+    ("layers", "columns"),
+    [
+        ("top", {"vector": 2}),
+        ("all", {"layer_0": 0, "layer_1": 1, "layer_2": 2}),
+        ("2,0", {"layer_2": 2, "layer_0": 0}),
+    ],
+)
+def test_a_table_has_one_column_per_layer(layers: str, columns: dict[str, int]) -> None:
+    vectors = all_vectors()
+    usages("text.txt", "u.parquet", layers=layers)
+    rows = read_rows("u.parquet")
+    for row in rows:
+        assert list(row)[-len(columns) :] == list(columns)
+        assert len(row) == 6 + len(columns)
+    for column, layer in columns.items():
+        written = [row[column] for row in rows]
+        assert_allclose(written, vectors[:, layer], atol=2e-6)
+
+
+@pytest.mark.parametrize("layers", ["top", "all", "2,0"])
+def test_layers_of_a_table_can_be_chosen(layers: str) -> None:
+    vectors = all_vectors()
+    usages("text.txt", "u.parquet", layers=layers)
+    with open_occurrences("u.parquet") as opened:
+        (found, *_) = opened.read(None if layers == "top" else "2")
+        assert_allclose(found.vectors[0], vectors[0, 2], atol=2e-6)
+        (found, *_) = opened.read()
+        # By default, it is the mean of the LSTM layers that the file has.
+        default = vectors[0, 1:].mean(axis=0) if layers == "all" else vectors[0, 2]
+        assert_allclose(found.vectors[0], default, atol=2e-6)
 
 
 @FORMATS
-def test_equal_runs_write_equal_bytes(name: str) -> None:
+def test_two_runs_write_the_same_bytes(name: str) -> None:
     usages("text.txt", name, layers="top")
     first = Path(name).read_bytes()
     usages("text.txt", name, layers="top", overwrite=True)
@@ -171,41 +208,68 @@ def test_only_sentences_with_a_word_are_computed(
     computed = list[list[str]]()
 
     def noted(self: Engine, window: list[list[str]], *rest: Any, **options: Any) -> Any:
-        computed.extend(filter(None, window))
+        computed.extend(sentence for sentence in window if sentence)
         return compute(self, window, *rest, **options)
 
     monkeypatch.setattr(Engine, "embed_arrays", noted)
     write_occurrences(ElmoEmbedder(model=TINY), "text.txt", "usages.hdf5", WORDS)
-    lines = [line.split() for line in TEXT.splitlines()]
-    assert computed == [line for line, at in zip(lines, POSITIONS, strict=True) if at]
+    expected = []
+    for line, positions in zip(TEXT.splitlines(), POSITIONS, strict=True):
+        if positions:
+            expected.append(line.split())
+    assert computed == expected
+
+
+LONG_COUNTS = {"bank": 25, "see": 5, "fish": 0}
+"""Occurrences in five times the text."""
+
+
+def stop_three_times(layout: str) -> None:
+    """Stop a run over `long.txt`, five times the text, into `u.hdf5`."""
+    Path("long.txt").write_text(TEXT * 5)
+    for n_windows in (3, 2, 1):
+        with pytest.raises(StoppedError, match="Stopped after line "):
+            usages(
+                "long.txt",
+                "u.hdf5",
+                layout=layout,
+                should_stop=stop_after(n_windows),
+            )
 
 
 @layouts
 def test_a_stopped_run_resumes_with_all_counts(layout: str) -> None:
-    Path("long.txt").write_text(TEXT * 5)
-    counts = {word: 5 * count for word, count in COUNTS.items()}
-    assert usages("long.txt", "whole.hdf5", layout=layout).counts == counts
-    for n_windows in (3, 2, 1):
-        with pytest.raises(StoppedError, match="Stopped after line "):
-            usages(
-                "long.txt", "u.hdf5", layout=layout, should_stop=stop_after(n_windows)
-            )
-    shutil.copy("u.hdf5.partial", "p")
-    shutil.copy("u.hdf5.partial.log", "l")
+    stop_three_times(layout)
     resumed = usages("long.txt", "u.hdf5", layout=layout)
-    assert (resumed.summary.resumed_from > 0, resumed.counts) == (True, counts)
+    assert resumed.summary.resumed_from > 0
+    assert resumed.counts == LONG_COUNTS
+
+    whole = usages("long.txt", "whole.hdf5", layout=layout)
+    assert whole.counts == LONG_COUNTS
     assert_same_file("u.hdf5", "whole.hdf5")
     again = usages("long.txt", "u.hdf5", layout=layout)
-    assert (again.summary.was_complete, again.counts) == (True, counts)
+    assert again.summary.was_complete
+    assert again.counts == LONG_COUNTS
+
+
+@layouts
+def test_a_run_with_other_words_is_refused(layout: str) -> None:
+    usages("text.txt", "u.hdf5", layout=layout)
     with pytest.raises(ElmoError, match=r"other options: words \("):
-        usages("long.txt", "u.hdf5", {"bank": "bank"}, layout=layout)
-    with pytest.raises(
-        ElmoError, match=r"other options: match \(none, not form, ignore case\)"
-    ):
-        usages("long.txt", "u.hdf5", ignore_case=True, layout=layout)
-    # The counts of a run over another text are forgotten.
-    shutil.copy("p", "u.hdf5.partial")
-    shutil.copy("l", "u.hdf5.partial.log")
+        usages("text.txt", "u.hdf5", {"bank": "bank"}, layout=layout)
+    problem = r"other options: match \(none, not form, ignore case\)"
+    with pytest.raises(ElmoError, match=problem):
+        usages("text.txt", "u.hdf5", ignore_case=True, layout=layout)
+
+
+@layouts
+def test_the_counts_of_a_run_over_another_text_are_forgotten(layout: str) -> None:
+    stop_three_times(layout)
+    shutil.copy("u.hdf5.partial", "partial")
+    shutil.copy("u.hdf5.partial.log", "log")
+    usages("long.txt", "u.hdf5", layout=layout)
+    shutil.move("partial", "u.hdf5.partial")
+    shutil.move("log", "u.hdf5.partial.log")
     Path("long.txt").write_text("a bank\n" + TEXT)
     other = usages("long.txt", "u.hdf5", overwrite=True, layout=layout)
     assert other.counts == COUNTS | {"bank": 6}
@@ -213,9 +277,15 @@ def test_a_stopped_run_resumes_with_all_counts(layout: str) -> None:
 
 # Case and lemmas
 
-LEMMAS = (
-    "1\tThe\tthe\n2\tmice\tmouse\n3\tsaw\tsee\n\n1\tA\ta\n2\tsaw\tsaw\n3\tMice\tMouse\n"
-)
+LEMMAS = """\
+1\tThe\tthe
+2\tmice\tmouse
+3\tsaw\tsee
+
+1\tA\ta
+2\tsaw\tsaw
+3\tMice\tMouse
+"""
 ANIMALS = {"mouse": "mouse", "see": "see", "saw": "saw"}
 
 
@@ -223,11 +293,11 @@ def assert_found(name: str, expected: dict[str, list[tuple[int, int]]]) -> None:
     """Assert the line and position of each occurrence."""
     with open_occurrences(name) as files:
         words = find_occurrences(files)
-    found = {
-        word: [(each.location.number, each.index) for each in words[word]]
-        for word in words
-    }
-    assert {word: at for word, at in found.items() if words[word]} == expected
+    found = {}
+    for word, occurrences in words.items():
+        if occurrences:
+            found[word] = [(each.location.number, each.index) for each in occurrences]
+    assert found == expected
 
 
 @FORMATS
@@ -246,13 +316,11 @@ def test_lemmas_are_found_in_conllu(name: str) -> None:
     # One form may have two lemmas.
     assert_found(name, {"mouse": [(1, 1)], "see": [(1, 2)], "saw": [(2, 1)]})
     with open_occurrences(name) as files:
-        vectors = {
-            word: found[0].vector for word, found in find_occurrences(files).items()
-        }
-    top = list(
-        ElmoEmbedder(model=TINY).embed_sentences([["The", "mice", "saw"]], layers="top")
-    )
-    assert_allclose([vectors["mouse"], vectors["see"]], top[0][1:], atol=2e-6)
+        found = find_occurrences(files)
+    embedder = ElmoEmbedder(model=TINY)
+    (top,) = embedder.embed_sentences([["The", "mice", "saw"]], layers="top")
+    assert_allclose(found["mouse"][0].vector, top[1], atol=2e-6)
+    assert_allclose(found["see"][0].vector, top[2], atol=2e-6)
     both = usages(
         "t.conllu", name, ANIMALS, match="lemma", ignore_case=True, overwrite=True
     )
@@ -262,22 +330,20 @@ def test_lemmas_are_found_in_conllu(name: str) -> None:
 def test_change_requires_the_match_of_both_files() -> None:
     Path("t.conllu").write_text("\n".join([LEMMAS] * 3))
     Path("animals.txt").write_text("\n".join(ANIMALS))
-    options = ("--words", "animals.txt", "--model", TINY, "--match")
-    for name, match in (
-        ("a.hdf5", "lemma"),
-        ("b.parquet", "lemma"),
-        ("form.hdf5", "form"),
+    for output in (
+        "a.hdf5 --match lemma",
+        "b.parquet --match lemma",
+        "form.hdf5 --match form",
     ):
-        elmo("usages", "t.conllu", name, *options, match)
-    changes = elmo("change", "a.hdf5", "b.parquet", "--match", "lemma")
-    assert [line.split("\t")[0] for line in changes.stdout.splitlines()[1:]].count(
-        "mouse"
-    ) == 1
+        command = f"usages t.conllu {output} --words animals.txt --model"
+        elmo(*command.split(), TINY)
+    result = elmo("change", "a.hdf5", "b.parquet", "--match", "lemma")
+    _, *lines = result.stdout.splitlines()
+    words = [line.split("\t")[0] for line in lines]
+    assert words.count("mouse") == 1
     result = elmo("change", "a.hdf5", "form.hdf5", "--match", "lemma")
-    assert (
-        "\nError: form.hdf5: not made with --match lemma, or without a record"
-        in result.stderr
-    )
+    error = "\nError: form.hdf5: not made with --match lemma, or without a record"
+    assert error in result.stderr
     with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
     with pytest.raises(ElmoError, match=r"^match 'lemmas': expected form or lemma\.$"):
@@ -298,61 +364,62 @@ def test_a_sentence_beyond_memory_is_skipped(
 @FORMATS
 def test_change_is_the_same_from_all_formats(name: str) -> None:
     Path("new.txt").write_text(TEXT.replace("bank", "big bank"))
-    model = ("--model", TINY, "--layers", "top", "-q")
-    words = ("--words", "targets.txt")
-    for text, output in (
-        ("text", f"text.{name}"),
-        ("new", f"new.{name}"),
-        ("new", "new.hdf5"),
+    for command in (
+        f"usages text.txt text.{name} --words targets.txt",
+        f"usages new.txt new.{name} --words targets.txt",
+        "usages new.txt new.hdf5 --words targets.txt --overwrite",
+        "embed text.txt text.all.hdf5 --layout packed",
+        "embed new.txt new.all.hdf5 --layout packed",
     ):
-        elmo("usages", f"{text}.txt", output, *words, *model, "--overwrite")
-    for text in ("text", "new"):
-        elmo("embed", f"{text}.txt", f"{text}.all.hdf5", "--layout", "packed", *model)
-    changes = [
-        json.loads(elmo("change", *files, "--json").stdout)
-        for files in (
-            (f"text.{name}", f"new.{name}"),
-            (f"text.{name}", "new.hdf5"),
-            ("text.all.hdf5", "new.all.hdf5", *words),
-        )
-    ]
-    assert {(each["word"], each["n_old"], each["n_new"]) for each in changes} == {
-        ("bank", 5, 5)
-    }
-    assert_allclose(
-        [each["change"] for each in changes], changes[0]["change"], rtol=1e-5
-    )
+        elmo(*command.split(), "--layers", "top", "--model", TINY)
+    sizes = []
+    for command in (
+        f"change text.{name} new.{name}",
+        f"change text.{name} new.hdf5",
+        "change text.all.hdf5 new.all.hdf5 --words targets.txt",
+    ):
+        change = json.loads(elmo(*command.split(), "--json").stdout)
+        assert change["word"] == "bank"
+        assert change["n_old"] == 5
+        assert change["n_new"] == 5
+        sizes.append(change["change"])
+    assert_allclose(sizes, sizes[0], rtol=1e-5)
 
 
-def test_typographic_target_words_are_found_in_either_form() -> None:
+@pytest.mark.parametrize(
+    ("tokenizer", "forms"), [("moses", ["'s", "'s"]), ("whitespace", ["’s"])]
+)
+def test_typographic_target_words_are_found_in_either_form(
+    tokenizer: str, forms: list[str]
+) -> None:
     Path("words.txt").write_text("’s\n", encoding="utf-8")
     Path("raw.txt").write_text("It’s the bank's .\nthe ’s\n", encoding="utf-8")
-    for name, tokenizer, forms in (
-        ("m", "moses", ["'s"] * 2),
-        ("w", "whitespace", ["’s"]),
-    ):
-        more = ("--words", "words.txt", "--model", TINY, "--tokenizer", tokenizer)
-        result = elmo("usages", "raw.txt", f"{name}.parquet", *more)
-        assert f"’s: {len(forms)} occurrence" in result.stderr
-        rows = read_rows(f"{name}.parquet")
-        assert [(row["word"], row["form"]) for row in rows] == [
-            ("’s", form) for form in forms
-        ]
+    command = f"usages raw.txt u.parquet --words words.txt --tokenizer {tokenizer}"
+    result = elmo(*command.split(), "--model", TINY)
+    assert f"’s: {len(forms)} occurrence" in result.stderr
+    rows = read_rows("u.parquet")
+    assert [row["form"] for row in rows] == forms
+    assert {row["word"] for row in rows} == {"’s"}
 
 
 def test_the_command_prints_the_number_of_occurrences() -> None:
-    result = elmo(
-        "usages", "text.txt", "u.parquet", "--words", "targets.txt", "--model", TINY
-    )
+    command = "usages text.txt u.parquet --words targets.txt --model"
+    result = elmo(*command.split(), TINY)
     assert result.exit_code == 0
     assert without_size(result.stderr) == (
-        f"{LOADED}bank: 5 occurrences\nsee: 1 occurrence\nWarning: no occurrence of fish\n"
+        f"{LOADED}"
+        "bank: 5 occurrences\n"
+        "see: 1 occurrence\n"
+        "Warning: no occurrence of fish\n"
         "Wrote u.parquet: 6 occurrences in 7 lines\n"
     )
     assert "vector" in read_rows("u.parquet")[0]
-    piped = ("usages", "-", "p.parquet", "--words", "targets.txt", "--model", TINY)
-    elmo(*piped, "-q", stdin=TEXT)
-    assert [row["line"] for row in read_rows("p.parquet")] == [1, 4, 4, 5, 6, 7]
+
+
+def test_the_command_reads_standard_input() -> None:
+    command = "usages - u.parquet --words targets.txt --model"
+    elmo(*command.split(), TINY, stdin=TEXT)
+    assert [row["line"] for row in read_rows("u.parquet")] == [1, 4, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize("output", ["u.npz", "u.npy", "u.jsonl", "u.csv"])
@@ -390,26 +457,22 @@ def test_matrices_of_another_program_can_be_converted() -> None:
     exec(recipe, {})
     with open_occurrences("other.parquet") as files:
         found = find_occurrences(files)
-    vectors = {word: [each.vector for each in found[word]] for word in found}
-    assert_allclose(vectors["bank"], old)
-    assert_allclose(vectors["river"], old[:1])
+    assert_allclose([each.vector for each in found["bank"]], old)
+    assert_allclose([each.vector for each in found["river"]], old[:1])
     assert [each.location.number for each in found["bank"]] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("name", ["top.parquet", "all.hdf5"])
 def test_files_of_an_earlier_version_are_read(name: str) -> None:
+    expected = {"bank": [(1, 1), (3, 0), (3, 3)], "see": [(4, 1)]}
+    assert_found(str(EARLIER / name), expected)
     layers = "2" if name.endswith(".hdf5") else None
     with open_occurrences(EARLIER / name) as files:
-        occurrences = find_occurrences(files, layers=layers)
-    assert {
-        word: [(each.location.number, each.index) for each in occurrences[word]]
-        for word in occurrences
-    } == {"bank": [(1, 1), (3, 0), (3, 3)], "see": [(4, 1)], "fish": []}
-    layers_of_line = ElmoEmbedder(model=TINY).embed_sentence(
-        ["banks", "and", "a", "bank"]
-    )
-    vectors = [each.vector for each in occurrences["bank"]]
-    assert_allclose(vectors[1:], layers_of_line[2, [0, 3]], atol=2e-6)
+        found = find_occurrences(files, layers=layers)
+    assert found.keys() == {"bank", "see", "fish"}
+    values = ElmoEmbedder(model=TINY).embed_sentence(["banks", "and", "a", "bank"])
+    assert_allclose(found["bank"][1].vector, values[2, 0], atol=2e-6)
+    assert_allclose(found["bank"][2].vector, values[2, 3], atol=2e-6)
 
 
 def test_lemmas_of_an_earlier_version_are_read() -> None:

@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,9 +29,6 @@ from tests.support.strategies import (
 )
 from tests.support.table_files import write_table
 
-MODEL = ("--model", "model")
-
-
 pytestmark = pytest.mark.usefixtures("character_model")
 
 
@@ -56,22 +54,19 @@ def read(path: str) -> NDArray[np.float32]:
     return values
 
 
-def test_vectors_equal_the_reference() -> None:
+def test_vectors_match_the_reference() -> None:
     words = ["<S>", "</S>", "New York", "", "cat", "cat", "x" * 70]
     progress: list[int] = []
     n_words = write_token_vectors(
         words_file(*words), "out.hdf5", model="model", on_progress=progress.append
     )
-    assert (n_words, sum(progress)) == (7, 7)
+    assert n_words == 7
+    assert sum(progress) == 7
     options = json.loads(Path("model/options.json").read_text())
     arrays = reference.read_arrays("model/weights.hdf5")
     expected = [reference.token_vector(word, options, arrays) for word in words]
     assert_allclose(read("out.hdf5"), expected, atol=1e-5)
-    assert sorted(path.name for path in Path().iterdir()) == [
-        "model",
-        "out.hdf5",
-        "words.txt",
-    ]
+    assert sorted(os.listdir()) == ["model", "out.hdf5", "words.txt"]
 
 
 def test_a_word_level_model_of_the_vectors_gives_equal_layers() -> None:
@@ -85,24 +80,33 @@ def test_a_word_level_model_of_the_vectors_gives_equal_layers() -> None:
         file["embedding"] = read("out.hdf5")
         for direction in ("RNN_0", "RNN_1"):
             source.copy(direction, file)
-    models = ElmoEmbedder(model="words"), ElmoEmbedder(model="model")
-    one, other = (model.embed_sentence(["the", "cat", "sat"]) for model in models)
+    sentence = ["the", "cat", "sat"]
+    one = ElmoEmbedder(model="words").embed_sentence(sentence)
+    other = ElmoEmbedder(model="model").embed_sentence(sentence)
     assert_allclose(one, other, atol=1e-5)
     # The words of a word-level model are looked up.
     write_token_vectors(words_file("cat", "dog"), "again.hdf5", model="words")
-    assert_array_equal(read("again.hdf5"), read("out.hdf5")[[4, 2]])
+    cat, dog = read("again.hdf5")
+    assert_array_equal(cat, read("out.hdf5")[4])
+    assert_array_equal(dog, read("out.hdf5")[2])
 
 
 def test_vectors_of_the_softmax() -> None:
     words = words_file("東京", "the", "cat", "sat", "dog", "naïve")
     write_token_vectors(words, "out.hdf5", softmax=True, model="model")
     weight = reference.read_arrays("model/softmax.hdf5")["softmax/W"]
-    assert_array_equal(read("out.hdf5"), weight[[7, 3, 4, 5, 2, 6]])
+    rows = [7, 3, 4, 5, 2, 6]
+    assert_array_equal(read("out.hdf5"), weight[rows])
+
+
+def test_another_file_may_have_the_softmax() -> None:
+    weight = reference.read_arrays("model/softmax.hdf5")["softmax/W"]
     Path("model/softmax.hdf5").rename("other.hdf5")
-    other = ("--softmax", "--softmax-file", "other.hdf5")
-    result = elmo("word-vectors", "model/vocab.txt", "w.tsv", *MODEL, *other)
-    printed = (result.exit_code, result.stdout, result.stderr)
-    assert printed == (0, "", "Model: model\nWrote w.tsv: 8 words\n")
+    command = "word-vectors model/vocab.txt w.tsv --softmax --softmax-file other.hdf5"
+    result = elmo(*command.split(), "--model", "model")
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert result.stderr == "Model: model\nWrote w.tsv: 8 words\n"
     assert_allclose(np.loadtxt("w.tsv"), weight, rtol=1e-5)
     assert Path("w.metadata.tsv").read_bytes() == Path("model/vocab.txt").read_bytes()
 
@@ -114,19 +118,16 @@ def read_words(path: Path) -> tuple[list[str], NDArray[np.float32]]:
             assert set(arrays) <= {"words", "vectors", "counts"}
             return arrays["words"].tolist(), arrays["vectors"]
     if path.suffix == ".tsv":
-        lines = (
-            path.with_suffix(".metadata.tsv")
-            .read_text(encoding="utf-8")
-            .split("\n")[:-1]
-        )
-        lines = lines[lines[0] == "word\tcount" :]
-        return [line.split("\t")[0] for line in lines], np.loadtxt(
-            path, np.float32, delimiter="\t"
-        )
-    raw = path.read_bytes()
-    header, rest = (gzip.decompress(raw) if path.suffix == ".gz" else raw).split(
-        b"\n", 1
-    )
+        metadata = path.with_suffix(".metadata.tsv").read_text(encoding="utf-8")
+        lines = metadata.removesuffix("\n").split("\n")
+        if lines[0] == "word\tcount":
+            del lines[0]
+        words = [line.split("\t")[0] for line in lines]
+        return words, np.loadtxt(path, np.float32, delimiter="\t")
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        content = gzip.decompress(content)
+    header, rest = content.split(b"\n", 1)
     n_words, width = map(int, header.split())
     words = []
     rows = []
@@ -141,8 +142,10 @@ def read_words(path: Path) -> tuple[list[str], NDArray[np.float32]]:
         else:
             line, rest = rest.split(b"\n", 1)
             rows.append(np.array(line.split(b" "), np.float32))
-    assert (rest, {len(row) for row in rows}) == (b"", {width})
-    return words, np.stack(rows)
+    assert rest == b""
+    vectors = np.stack(rows)
+    assert vectors.shape == (n_words, width)
+    return words, vectors
 
 
 @pytest.mark.parametrize(
@@ -164,15 +167,18 @@ def test_every_format_has_words_and_vectors(
     vectors = read("out.hdf5")
     assert_allclose(values, vectors, rtol=0 if suffix in ("bin", "npz") else 1e-5)
     if suffix == "npz":
-        assert (words, caplog.messages) == (tokens, [])
+        assert words == tokens
+        assert caplog.messages == []
         return
-    city = "New York" if suffix == "tsv" else "New_York"
+    if suffix == "tsv":
+        city = "New York"
+        changed = "white space in 4 words becomes _, for example in 'a\\tb'"
+    else:
+        city = "New_York"
+        changed = "white space in 5 words becomes _, for example in 'New York'"
     assert words == ["東京", city, "a_b", "c_d", "_", "x_y", "x"]
-    changed = (4, "a\\tb") if suffix == "tsv" else (5, "New York")
-    assert caplog.messages == [
-        f"Warning: {name}: white space in {changed[0]} words becomes _, for example in "
-        f"'{changed[1]}'. npz and HDF5 keep it."
-    ]
+    warning = f"Warning: {name}: {changed}. npz and HDF5 keep it."
+    assert caplog.messages == [warning]
     if suffix in ("vec", "vec.gz", "bin"):
         models = pytest.importorskip("gensim.models", exc_type=ImportError)
         keyed_vectors = models.KeyedVectors.load_word2vec_format(
@@ -203,31 +209,51 @@ def means_by_hand(
 
 
 @pytest.mark.parametrize(
-    ("layers", "rows"), [(None, [1, 2]), ("0", [0]), ("top", [2]), ("0,2", [0, 2])]
+    ("layers", "rows"),
+    [
+        (None, [1, 2]),
+        ("0", [0]),
+        ("top", [2]),
+        ("0,2", [0, 2]),
+    ],
+)
+@pytest.mark.parametrize(
+    ("batch_tokens", "min_count", "at_most"),
+    [
+        (1, 1, 99),
+        (100, 1, 99),
+        (100, 2, 2),
+    ],
 )
 def test_a_vector_is_the_mean_over_the_occurrences(
-    layers: str | None, rows: list[int]
+    layers: str | None,
+    rows: list[int],
+    batch_tokens: int,
+    min_count: int,
+    at_most: int,
 ) -> None:
-    counts = {"the": 3, "cat": 2, "dog": 2, "sat": 1, "ran": 1, "off": 1, "a": 1}
-    for batch_tokens, at_most, min_count in ((1, 99, 1), (100, 99, 1), (100, 2, 2)):
-        embedder = ElmoEmbedder(model="model", batch_tokens=batch_tokens)
-        averages = average_vectors(
-            embedder,
-            iter(SENTENCES),
-            layers=layers,
-            min_count=min_count,
-            at_most=at_most,
-        )
-        # The most frequent words are first, then they are in the order of the text.
-        words = [word for word, count in counts.items() if count >= min_count]
-        assert (averages.words, averages.counts) == (
-            words,
-            [counts[word] for word in words],
-        )
-        assert averages.vectors.dtype == np.float32
-        assert_allclose(
-            averages.vectors, means_by_hand(words, rows, at_most), atol=1e-6
-        )
+    averages = average_vectors(
+        ElmoEmbedder(model="model", batch_tokens=batch_tokens),
+        iter(SENTENCES),
+        layers=layers,
+        min_count=min_count,
+        at_most=at_most,
+    )
+    # The most frequent words are first, then they are in the order of the text.
+    words = ["the", "cat", "dog"]
+    counts = [3, 2, 2]
+    if min_count == 1:
+        words += ["sat", "ran", "off", "a"]
+        counts += [1, 1, 1, 1]
+    assert averages.words == words
+    assert averages.counts == counts
+    assert averages.vectors.dtype == np.float32
+    expected = means_by_hand(words, rows, at_most)
+    assert_allclose(averages.vectors, expected, atol=1e-6)
+
+
+def test_at_most_cannot_be_less_than_min_count() -> None:
+    embedder = ElmoEmbedder(model="model")
     with pytest.raises(InputError, match=r"^at_most: expected min_count \(2\)"):
         average_vectors(embedder, SENTENCES, min_count=2, at_most=1)
 
@@ -245,7 +271,8 @@ def test_sentences_without_the_words_are_not_computed(
 
     monkeypatch.setattr(Engine, "embed_window", noted)
     averages = average_vectors(embedder, SENTENCES, ["dog", "cat", "fish"], at_most=1)
-    assert (averages.words, averages.counts) == (["dog", "cat"], [2, 2])
+    assert averages.words == ["dog", "cat"]
+    assert averages.counts == [2, 2]
     assert computed == SENTENCES[:2]
 
 
@@ -259,43 +286,47 @@ def test_a_corpus_is_tokenized_in_the_language_of_the_model() -> None:
             embedder, "corpus.txt", f"{language}.npz", settings=settings
         )
         assert read_words(Path(f"{language}.npz"))[0] == [*words, "est", "froide", "."]
-    command = (
-        "word-vectors",
-        "out.npz",
-        "--corpus",
-        "corpus.txt",
-        "--min-count",
-        "1",
-        *MODEL,
-    )
-    assert elmo(*command, "--tokenizer", "moses", "--language", "fr").exit_code == 0
+    command = "word-vectors out.npz --corpus corpus.txt --min-count 1 --model model"
+    result = elmo(*command.split(), "--tokenizer", "moses", "--language", "fr")
+    assert result.exit_code == 0
     assert read_words(Path("out.npz"))[0] == ["L'", "eau", "est", "froide", "."]
 
 
 def test_the_command_averages_over_a_corpus() -> None:
     Path("corpus.txt").write_text("\n".join(map(" ".join, SENTENCES)))
-    corpus = ("--corpus", "corpus.txt", "--min-count", "2", *MODEL)
-    result = elmo("word-vectors", "out.tsv", *corpus)
-    assert (result.exit_code, result.stdout) == (0, "")
+    command = "word-vectors out.tsv --corpus corpus.txt --min-count 2 --model model"
+    result = elmo(*command.split())
+    assert result.exit_code == 0
+    assert result.stdout == ""
     assert result.stderr == "Model: model\nWrote out.tsv: 3 words\n"
-    assert (
-        Path("out.metadata.tsv").read_text() == "word\tcount\nthe\t3\ncat\t2\ndog\t2\n"
-    )
+    metadata = Path("out.metadata.tsv").read_text()
+    assert metadata == "word\tcount\nthe\t3\ncat\t2\ndog\t2\n"
+    vectors = np.loadtxt("out.tsv", delimiter="\t")
     expected = means_by_hand(["the", "cat", "dog"], [1, 2])
-    assert_allclose(
-        np.loadtxt("out.tsv", delimiter="\t"), expected, rtol=1e-5, atol=1e-6
-    )
-    elmo(
-        "word-vectors", words_file("dog", "fish"), "out.hdf5", *corpus, "--layers", "2"
-    )
+    assert_allclose(vectors, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_command_averages_over_the_uses_of_some_words() -> None:
+    Path("corpus.txt").write_text("\n".join(map(" ".join, SENTENCES)))
+    words_file("dog", "fish")
+    command = "word-vectors words.txt out.hdf5 --corpus corpus.txt --min-count 2"
+    elmo(*command.split(), "--layers", "2", "--model", "model")
     assert_allclose(read("out.hdf5"), means_by_hand(["dog"], [2]), atol=1e-6)
+
+
+def test_the_command_averages_over_json_lines() -> None:
     write_table("corpus.jsonl", [{"tokens": ["cat"]}])
-    elmo(
-        "word-vectors", "j.npz", "--corpus", "corpus.jsonl", "--min-count", "1", *MODEL
-    )
-    with np.load("j.npz") as one:
-        assert (one["words"].tolist(), one["counts"].tolist()) == (["cat"], [1])
+    command = "word-vectors out.npz --corpus corpus.jsonl --min-count 1 --model model"
+    elmo(*command.split())
+    with np.load("out.npz") as arrays:
+        assert arrays["words"].tolist() == ["cat"]
+        assert arrays["counts"].tolist() == [1]
+
+
+def test_the_command_averages_over_a_table_of_words() -> None:
     Path("rows.csv").write_text("story,word\n1,the\n1,cat.\n")
-    by_word = ("--word-column", "word", "--id-column", "story", "--min-count", "1")
-    elmo("word-vectors", "w.npz", "--corpus", "rows.csv", *by_word, *MODEL)
-    assert read_words(Path("w.npz"))[0] == ["the", "cat", "."]
+    command = "word-vectors out.npz --corpus rows.csv --word-column word"
+    options = "--id-column story --min-count 1 --model model"
+    elmo(*command.split(), *options.split())
+    words, _ = read_words(Path("out.npz"))
+    assert words == ["the", "cat", "."]

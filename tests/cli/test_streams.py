@@ -159,16 +159,22 @@ def test_a_run_continues_where_its_messages_cannot_be_written() -> None:
 def test_each_text_is_answered_before_the_next_arrives(
     command: str, n_lines: int, model_folder: Path
 ) -> None:
-    arguments = (*command.split(), "--model", str(model_folder), "-q")
+    line = b"cat\tcat\n" if "cosine" in command else b"the cat\n"
     with start_elmo(
-        *arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        *command.split(),
+        "--model",
+        model_folder,
+        "-q",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         for _ in range(2):
-            process.stdin.write(b"cat\tcat\n" if "cosine" in command else b"the cat\n")
+            process.stdin.write(line)
             process.stdin.flush()
-            assert all(process.stdout.readline() for _ in range(n_lines))
+            for _ in range(n_lines):
+                assert process.stdout.readline()
         process.stdin.close()
         assert process.wait(timeout=60) == 0
 

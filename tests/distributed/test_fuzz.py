@@ -49,8 +49,12 @@ def command_of(name: str, options: Sequence[str]) -> list[str]:
     ]
 
 
-def do(runs: list[Run], kill_at: float, chance: random.Random) -> list[tuple[str, int]]:
-    """Start runs at their moments, kill one of them, and return plans and exit statuses."""
+End = tuple[str, int]
+"""Plan of a run, and its exit status."""
+
+
+def do(runs: list[Run], kill_at: float, chance: random.Random) -> list[End]:
+    """Start runs at their moments, kill one of them, and return how each ended."""
     began = time.monotonic()
     waiting = sorted(runs)
     started: list[tuple[str, Any]] = []
@@ -102,27 +106,29 @@ def try_once(
 ) -> None:
     """Do one trial: runs at random moments, perhaps a kill, and then a run that is alone."""
     runs: list[Run]
-    if kind == "job array":  # Ray has no shards, so that the tasks do the same parts.
-        shards = [
-            () if "ray" in engine else ("--shard", f"{number}/3")
-            for number in (1, 2, 3)
-        ]
-        runs = [
-            (chance.uniform(0, seconds), "one", (*engine, *shard)) for shard in shards
-        ]
+    if kind == "job array":
+        runs = []
+        for shard in ("1/3", "2/3", "3/3"):
+            options = list(engine)
+            # Ray has no shards: there, all tasks of the array do the same parts.
+            if "ray" not in engine:
+                options += ["--shard", shard]
+            runs.append((chance.uniform(0, seconds), "one", options))
     else:
-        delay = seconds * chance.uniform(*KINDS[kind])
-        runs = [
-            (0, "one", engine),
-            (delay, "one" if kind == "equal" else "other", engine),
-        ]
-    kill_at = chance.uniform(0, 1.5 * seconds) if chance.random() < 0.3 else math.inf
+        earliest, latest = KINDS[kind]
+        delay = seconds * chance.uniform(earliest, latest)
+        later = "one" if kind == "equal" else "other"
+        runs = [(0, "one", engine), (delay, later, engine)]
+    kill_at = math.inf
+    if chance.random() < 0.3:
+        kill_at = chance.uniform(0, 1.5 * seconds)
     ends = do(runs, kill_at, chance)
     statuses = {status for _, status in ends}
     name = plan_of_folder()
     if -signal.SIGKILL not in statuses:
         assert name in {name for name, status in ends if status == 0}
-        assert kind.startswith("other") or statuses == {0}
+        if not kind.startswith("other"):
+            assert statuses == {0}
     plan = read_plan(Folder("out"))
     name = "other" if plan is not None and plan.settings["state"] == "warm" else "one"
     last = elmo(*command_of(name, ("--engine", "none")))
@@ -139,11 +145,11 @@ def test_runs_at_random_moments_do_not_mix(
     options = ["--engine", engine]
     if engine == "ray":
         options += ["--address", request.getfixturevalue("address"), "--workers", "1"]
-    lines = (f"The cat {i} sat\n" * (i % 3) + "\n" for i in range(60))
+    lines = [f"The cat {i} sat\n" * (i % 3) + "\n" for i in range(60)]
     Path("text.txt").write_text("".join(lines))
     for name, state in STATES.items():
-        selection = ("--model", TINY, "--state", state, "--layers", "top")
-        assert elmo("embed", "text.txt", f"{name}.hdf5", *selection).exit_code == 0
+        command = f"embed text.txt {name}.hdf5 --state {state} --layers top --model"
+        assert elmo(*command.split(), TINY).exit_code == 0
     seconds = 0.0
     for number, chance in enumerate(trials(f"{kind}, {engine}", at_least=2)):
         (folder / str(number)).mkdir()

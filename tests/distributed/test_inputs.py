@@ -73,11 +73,9 @@ def read_all(
     records: list[Record] = []
     for number, part in enumerate(parts):
         new = list(read_part(part, columns, has_ids="id" in types))
-        assert (part.number, part.first, part.n_records) == (
-            number,
-            len(records),
-            len(new),
-        )
+        assert part.number == number
+        assert part.first == len(records)
+        assert part.n_records == len(new)
         records += new
     return parts, [with_shown_error(record) for record in records]
 
@@ -96,7 +94,11 @@ def records_of_embed(path: Path) -> list[Record]:
 
 
 @pytest.mark.parametrize("suffix", LINES)
-@given(data=st.data(), units=st.integers(1, 60), end=st.sampled_from([b"", b"\n"]))
+@given(
+    data=st.data(),
+    units=st.integers(1, 60),
+    end=st.sampled_from([b"", b"\n"]),
+)
 def test_any_cut_gives_the_records_of_the_whole(
     tmp_path_factory: pytest.TempPathFactory,
     suffix: str,
@@ -108,9 +110,8 @@ def test_any_cut_gives_the_records_of_the_whole(
     unique_by = bytes.strip if suffix == "fasta" else None  # A repeated id is an error.
     lines = data.draw(st.lists(st.sampled_from(LINES[suffix]), unique_by=unique_by))
     path.write_bytes(b"\n".join(lines) + end)
-    assert read_all(path, TextSettings(skip_errors=True), units)[1] == records_of_embed(
-        path
-    )
+    _, records = read_all(path, TextSettings(skip_errors=True), units)
+    assert records == records_of_embed(path)
 
 
 def test_read_part_refuses_lines_that_have_changed() -> None:
@@ -123,65 +124,71 @@ def test_read_part_refuses_lines_that_have_changed() -> None:
 
 
 def test_compressed_data_is_one_part() -> None:
-    (path := Path("text.txt.gz")).write_bytes(gzip.compress(b"a b\n\nc"))
+    path = Path("text.txt.gz")
+    path.write_bytes(gzip.compress(b"a b\n\nc"))
     parts, records = read_all(path, TextSettings(), 1)
-    assert (len(parts), records) == (1, records_of_embed(path))
+    assert len(parts) == 1
+    assert records == records_of_embed(path)
 
 
-def test_json_lines_and_parquet_have_columns() -> None:
-    lines = Path("rows.jsonl")
-    table = Path("rows.parquet")
-    write_table(
-        lines, [{"t": text, "id": 7} for text in ["a b", ["c d", "e"], None] * 5]
-    )
+def test_json_lines_have_columns() -> None:
+    path = Path("rows.jsonl")
+    texts = ["a b", ["c d", "e"], None] * 5
+    write_table(path, [{"t": text, "id": 7} for text in texts])
     columns = TextSettings(text_column="t", id_column="id")
-    records = read_all(lines, columns, 20)[1]
-    expected = [(["a", "b"], "7"), (["c d", "e"], "7"), ([], "7")] * 5
-    assert [(record.tokens, record.id) for record in records] == expected
+    _, records = read_all(path, columns, 20)
+    tokens = [["a", "b"], ["c d", "e"], []] * 5
+    assert [record.tokens for record in records] == tokens
+    assert {record.id for record in records} == {"7"}
+
+
+def test_parquet_has_columns() -> None:
+    path = Path("rows.parquet")
     texts = ["a b", "", ""] * 5
-    write_table(table, [{"t": text, "id": 7} for text in texts])
+    write_table(path, [{"t": text, "id": 7} for text in texts])
+    columns = TextSettings(text_column="t", id_column="id")
+    n_parts = {}
     for n_bytes in (1, 30, 100, 10_000):
-        parts, records = read_all(table, columns, n_bytes)
+        parts, records = read_all(path, columns, n_bytes)
         assert [record.text for record in records] == texts
-        assert len(parts) == {1: 15, 10_000: 1}.get(n_bytes, len(parts))
+        n_parts[n_bytes] = len(parts)
+    assert n_parts[1] == 15
+    assert n_parts[10_000] == 1
 
 
 @pytest.mark.parametrize(
     ("name", "unit"), [("rows.jsonl", "line"), ("rows.parquet", "row")]
 )
 def test_a_record_without_an_id_is_invalid_in_every_part(name: str, unit: str) -> None:
-    write_table(
-        name, [{"text": "a", "id": i if i % 4 == 2 else None} for i in range(8)]
-    )
+    ids = [None, None, 2, None, None, None, 6, None]
+    write_table(name, [{"text": "a", "id": each} for each in ids])
     for n_bytes in (1, 20, 10_000):
-        records = read_all(Path(name), TextSettings(skip_errors=True), n_bytes)[1]
-        assert [record.error is None for record in records] == [
-            i % 4 == 2 for i in range(8)
-        ]
-    assert (
-        str(records[7].error)
-        == f"{name}, {unit} 8: field 'id': expected an id, found none"
-    )
+        _, records = read_all(Path(name), TextSettings(skip_errors=True), n_bytes)
+        valid = [number for number, record in enumerate(records) if not record.error]
+        assert valid == [2, 6]
+        assert len(records) == 8
+    problem = f"{name}, {unit} 8: field 'id': expected an id, found none"
+    assert str(records[7].error) == problem
 
 
 def test_a_named_column_of_ids_is_required() -> None:
     path = Path(write_table("rows.jsonl", [{"text": "a"}] * 3))
     settings = TextSettings(skip_errors=True, id_column="id")
-    assert all(record.error for record in read_all(path, settings, 1)[1])
+    _, records = read_all(path, settings, 1)
+    assert all(record.error for record in records)
 
 
 def test_inputs_with_ids_and_without_are_refused() -> None:
-    rows: list[list[dict[str, Any]]] = [[{"text": "a"}], [{"text": "a", "id": "1"}], []]
-    inputs = [
-        write_table(f"{name}.jsonl", each)
-        for name, each in zip("abc", rows, strict=True)
-    ]
-    with pytest.raises(
-        InputError, match=r"a.jsonl: no ids, but the records of .*b.jsonl have ids"
-    ):
-        split_inputs(inputs, TextSettings(), 100)
-    assert "id" in split_inputs(inputs[1:], TextSettings(), 100)[1]
-    assert "id" not in split_inputs(inputs[2:], TextSettings(), 100)[1]
+    without = write_table("a.jsonl", [{"text": "a"}])
+    with_ids = write_table("b.jsonl", [{"text": "a", "id": "1"}])
+    empty = write_table("c.jsonl", [])
+    problem = r"a.jsonl: no ids, but the records of .*b.jsonl have ids"
+    with pytest.raises(InputError, match=problem):
+        split_inputs([without, with_ids, empty], TextSettings(), 100)
+    _, types = split_inputs([with_ids, empty], TextSettings(), 100)
+    assert "id" in types
+    _, types = split_inputs([empty], TextSettings(), 100)
+    assert "id" not in types
 
 
 def test_split_sentences_know_their_lines_in_every_part() -> None:
@@ -196,10 +203,9 @@ def test_inputs_are_found_by_patterns_and_uris(tmp_path: Path) -> None:
     for name in ("b.txt", "a.txt", "c.md"):
         (tmp_path / name).touch()
     for location in (str(tmp_path), f"file://{tmp_path}"):
-        found = [
-            path for path, *_ in find_inputs((f"{location}/*.txt",), Folder("out"))
-        ]
-        assert found == [f"{location}/a.txt", f"{location}/b.txt"]
+        found = find_inputs((f"{location}/*.txt",), Folder("out"))
+        paths = [path for path, _ in found]
+        assert paths == [f"{location}/a.txt", f"{location}/b.txt"]
     bad = os.fsdecode(b"caf\xe9.tsv")
     (tmp_path / bad).touch()
     not_utf8 = r"caf\xe9.tsv: the name of the file is not UTF-8"
@@ -226,9 +232,8 @@ def test_files_of_the_output_folder_are_left_out(
     found = find_inputs((f"{tmp_path}/**/*.txt", f"{tmp_path}/[ao]*"), folder)
     assert [path for path, _ in found] == [f"{tmp_path}/a.txt"] * 2
     assert "*.txt: skipped 4 files in the output folder" in caplog.text
-    with pytest.raises(
-        InputError, match=r"b.txt: the input is in the output folder. Choose"
-    ):
+    problem = r"b.txt: the input is in the output folder. Choose"
+    with pytest.raises(InputError, match=problem):
         find_inputs((f"{tmp_path}/out/b.txt",), folder)
 
 
@@ -264,13 +269,14 @@ def test_what_cannot_be_read_is_reported_with_its_line(
 # Columns
 
 POOLED = ("--model", TINY, "--layers", "top", "--pooling", "mean")
-RUN = ("--engine", "none", "--part-size", "0.0002", *POOLED)
+SMALL_PARTS = ("--engine", "none", "--part-size", "0.0002", *POOLED)
+LONG_TEXT = "a b " * 9
 
 
 def assert_rows_equal_embed(source: str, *options: str) -> None:
-    """Assert that a folder in several parts has the columns, types and values of one file."""
+    """Assert that a folder in parts has the columns, types and values of one file."""
     assert elmo("embed", source, "plain.parquet", *POOLED, *options).exit_code == 0
-    result = elmo("distribute", source, "out", *RUN, *options)
+    result = elmo("distribute", source, "out", *SMALL_PARTS, *options)
     assert result.exit_code == 0, result.output
     assert len(list(Path("out").glob("part-*"))) > 1
     plain = parquet.read_table("plain.parquet")
@@ -303,55 +309,56 @@ def test_columns_of_json_have_one_type_in_all_parts(
     keep_columns: str, batch_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("elmo_cli.distributed.inputs.BATCH_ROWS", batch_rows)
-    rows: list[dict[str, Any]] = [
-        {
+    rows: list[dict[str, Any]] = []
+    for i in range(60):
+        row = {
             "id": f"a{i}",
-            "text": "a b " * 9,
+            "text": LONG_TEXT,
             "number": i,
             "mixed": i,
             "late": None,
             "none": None,
+            "list": [],
+            "object": {"a": i},
         }
-        | {"list": [], "object": {"a": i}}
-        for i in range(60)
-    ]
-    rows[50] |= {
-        "mixed": "x",
-        "number": 1.5,
-        "late": True,
-        "list": [1],
-        "object": {"b": "c"},
-    }
+        rows.append(row)
+    rows[50]["number"] = 1.5
+    rows[50]["mixed"] = "x"
+    rows[50]["late"] = True
+    rows[50]["list"] = [1]
+    rows[50]["object"] = {"b": "c"}
     write_table("in.jsonl", rows)
     assert_rows_equal_embed("in.jsonl", "--keep-columns", keep_columns)
 
 
 def test_a_column_of_later_rows_is_in_all_parts() -> None:
-    rows: list[dict[str, Any]] = [{"text": "a b " * 9} for _ in range(60)]
+    rows: list[dict[str, Any]] = [{"text": LONG_TEXT}] * 60
     write_table("in.jsonl", [*rows, {"text": "a", "year": 7, "key": "k"}])
-    assert (
-        elmo("distribute", "in.jsonl", "out", *RUN, "--keep-columns", "all").exit_code
-        == 0
+    result = elmo(
+        "distribute", "in.jsonl", "out", *SMALL_PARTS, "--keep-columns", "all"
     )
+    assert result.exit_code == 0
     table = parquet.read_table("out")
     assert table.column("year").to_pylist() == [None] * 60 + [7]
-    with open_activations("out") as opened:  # A kept column `key` is no id.
-        assert (opened.key(60), opened.sentence(60)) == (None, "a")
+    with open_activations("out") as opened:
+        assert opened.sentence(60) == "a"
+        assert opened.key(60) is None  # A kept column `key` is no id.
 
 
-def test_ids_have_one_type_in_all_parts() -> None:
-    rows: list[dict[str, Any]] = [{"id": i, "text": "a b " * 9} for i in range(60)]
-    rows[7]["text"] = 8
-    command = ("distribute", "in.jsonl", "out", *RUN, "--skip-errors")
-    for last, kind in ((59, int), (2**63, str), ("x", str)):
-        rows[59]["id"] = last
-        write_table("in.jsonl", rows)
-        shutil.rmtree("out", ignore_errors=True)
-        assert elmo(*command).exit_code == 0
-        ids = [None if i == 7 else kind(row["id"]) for i, row in enumerate(rows)]
-        assert parquet.read_table("out").column("id").to_pylist() == ids
-        with open_activations("out") as activations:
-            assert (activations.key(7), activations.key(59)) == (None, str(last))
+@pytest.mark.parametrize(("last", "kind"), [(59, int), (2**63, str), ("x", str)])
+def test_ids_have_one_type_in_all_parts(last: object, kind: type) -> None:
+    ids: list[object] = [*range(59), last]
+    rows: list[dict[str, Any]] = [{"id": each, "text": LONG_TEXT} for each in ids]
+    rows[7]["text"] = 8  # no text, and so the record is skipped
+    write_table("in.jsonl", rows)
+    result = elmo("distribute", "in.jsonl", "out", *SMALL_PARTS, "--skip-errors")
+    assert result.exit_code == 0
+    expected = [kind(each) for each in ids]
+    expected[7] = None
+    assert parquet.read_table("out").column("id").to_pylist() == expected
+    with open_activations("out") as activations:
+        assert activations.key(7) is None
+        assert activations.key(59) == str(last)
 
 
 @pytest.mark.parametrize(
@@ -367,29 +374,33 @@ def test_ids_of_parquet_are_integers_or_texts(
 ) -> None:
     table = pyarrow.table({"id": pyarrow.array(ids, kind), "text": ["a", "b"]})
     parquet.write_table(table, "in.parquet")
-    assert elmo("distribute", "in.parquet", "out", *RUN).exit_code == 0
+    assert elmo("distribute", "in.parquet", "out", *SMALL_PARTS).exit_code == 0
     column = parquet.read_table("out").column("id")
-    assert (column.to_pylist(), column.type) == (ids, expected)
+    assert column.to_pylist() == ids
+    assert column.type == expected
 
 
 def test_kept_columns_are_in_order_and_others_are_refused() -> None:
     write_table("in.jsonl", [{"text": "a", "x": 1, "y": 2}] * 3)
-    command = ("distribute", "in.jsonl", "out", *RUN)
-    assert elmo(*command, "--keep-columns", "y,x").exit_code == 0
+    result = elmo(
+        "distribute", "in.jsonl", "out", *SMALL_PARTS, "--keep-columns", "y,x"
+    )
+    assert result.exit_code == 0
     names = parquet.read_schema("out/part-00000000.parquet").names
     assert names[-3:] == ["y", "x", "activations"]
-    for options, here in (((), "none"), (("--keep-columns", "x"), '["x"]')):
-        error = elmo(*command, *options).stderr
-        assert f'These differ: --keep-columns (["y", "x"], not {here})' in error
+    for options, here in (("", "none"), ("--keep-columns x", '["x"]')):
+        result = elmo("distribute", "in.jsonl", "out", *SMALL_PARTS, *options.split())
+        problem = f'These differ: --keep-columns (["y", "x"], not {here})'
+        assert problem in result.stderr
 
 
-def test_nested_fields_and_whole_floats_equal_embed() -> None:
-    rows = [
-        {"data": {"text": f"word {n} .", "n": n}, "id": float(n)} for n in range(60)
-    ]
+def test_nested_fields_and_whole_floats_are_those_of_embed() -> None:
+    rows: list[dict[str, Any]] = []
+    for n in range(60):
+        rows.append({"data": {"text": f"word {n} .", "n": n}, "id": float(n)})
     parquet.write_table(pyarrow.Table.from_pylist(rows), "in.parquet")
     write_table("in.jsonl", rows)
-    options = ("--text-column", "data.text", "--keep-columns", "data.n")
+    options = ["--text-column", "data.text", "--keep-columns", "data.n"]
     assert_rows_equal_embed("in.parquet", *options)
     assert parquet.read_schema("plain.parquet").field("id").type == pyarrow.int64()
     shutil.rmtree("out")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 from pyarrow import parquet
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
@@ -32,6 +33,7 @@ from tests.support.commands import elmo
 from tests.support.distributed_runs import (
     LINES,
     RUN,
+    SMALL_PARTS,
     WARM,
     ZERO,
     assert_equal_to_embed,
@@ -67,20 +69,16 @@ def test_another_run_is_refused_and_changes_nothing(
     before = parts_there()
     start = f"Error: {folder}/out belongs to another run. These differ:"
     differences = "--dtype (float32, not float16), --layers (all, not top)"
-    assert (
-        refusal_of("--layers", "top", "--dtype", "float16")
-        == f"{start} {differences}. {REMEDY}"
-    )
+    refusal = refusal_of("--layers", "top", "--dtype", "float16")
+    assert refusal == f"{start} {differences}. {REMEDY}"
     assert "--part-size (0.002, not 1.0)" in refusal_of("--part-size", "1")
     change_input(keeps_time=True)
     assert refusal_of() == f"{start} the content of {folder}/text.txt. {REMEDY}"
     Path("text.txt").write_text(LINES)  # Its time has changed, but not its content.
     Path("b.txt").write_text("b")
-    result = elmo("distribute", "b.txt", *RUN[1:])
-    assert (
-        f"input 1 ({folder}/text.txt, not {folder}/b.txt), input 2 (none"
-        in result.stderr
-    )
+    result = elmo("distribute", "b.txt", "text.txt", "out", *SMALL_PARTS)
+    inputs = f"input 1 ({folder}/text.txt, not {folder}/b.txt), input 2 (none"
+    assert inputs in result.stderr
     assert parts_there() == before
     assert elmo(*RUN).exit_code == 0
     assert_equal_to_embed()
@@ -107,11 +105,9 @@ def test_an_input_that_changes_during_the_run_is_refused(
         open_activations("out")
     if n_before == 10:
         status = elmo("distribute", "--status", "out")
+        assert status.exit_code == 1
         missing = "Missing: _SUCCESS, which the same command writes"
-        assert (status.exit_code, status.stdout) == (
-            1,
-            f"out: 10 of 10 parts\n{missing}\n",
-        )
+        assert status.stdout == f"out: 10 of 10 parts\n{missing}\n"
 
 
 def test_a_pattern_that_matches_the_folder_resumes(
@@ -120,19 +116,17 @@ def test_a_pattern_that_matches_the_folder_resumes(
     Path("data").mkdir()
     for name in ("a.txt", "b.txt"):
         Path("data", name).write_text(LINES)
-    command = (
-        "distribute",
-        "data/**/*",
-        "data/out",
-        *RUN[3:],
-        "--input-format",
-        "text",
-    )
-    assert elmo(*command, "--shard", "1/2").exit_code == 0
-    assert elmo(*command).exit_code == 0
+
+    def run(*options: str) -> Result:
+        command = "distribute data/**/* data/out --input-format text"
+        return elmo(*command.split(), *SMALL_PARTS, *options)
+
+    assert run("--shard", "1/2").exit_code == 0
+    assert run().exit_code == 0
     assert "data/**/*: skipped 14 files in the output folder" in caplog.text
-    result = elmo(*command)
-    assert (result.exit_code, "0 tokens" in result.stderr) == (0, True)
+    result = run()
+    assert result.exit_code == 0
+    assert "0 tokens" in result.stderr
     with open_activations("data/out") as activations:
         assert len(activations) == 80
 

@@ -19,11 +19,11 @@ from elmo_cli.pretrained.registry import MODELS
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SVG = "{http://www.w3.org/2000/svg}"
-TEXTS = {
-    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-    for path in (*sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("*.md")))
-}
+TEXTS: dict[str, str] = {}
 """The text of each page."""
+for path in (*sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("*.md"))):
+    name = path.relative_to(ROOT).as_posix()
+    TEXTS[name] = path.read_text(encoding="utf-8")
 pages = pytest.mark.parametrize("page", TEXTS)
 OPERATORS = {"|", "||", "&&", ";", "<", ">", ">>", "&", "2>"}
 FENCED = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -35,9 +35,8 @@ def elmo_commands(shell: str) -> Iterator[list[str]]:
     """Yield the arguments of every `elmo` in lines of shell, up to a pipe or redirection."""
     shell = re.sub(r"<<'END'\n.*?^END$", "", shell, flags=re.M | re.S)
     for line in shell.replace("\\\n", " ").splitlines():
-        lexer = shlex.shlex(
-            line.strip().removeprefix("$ "), posix=True, punctuation_chars=True
-        )
+        typed = line.strip().removeprefix("$ ")
+        lexer = shlex.shlex(typed, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
         command: list[str] = []
         for word in [*lexer, ";"]:
@@ -72,7 +71,8 @@ def test_commands_are_found_in_shell() -> None:
     )
     cosine, info, embed = elmo_commands(shell)
     assert cosine == ["cosine", "bank", "a b", "c; d"]
-    assert (info, embed) == (["info", "mini"], ["embed", "-", "y", "--top"])
+    assert info == ["info", "mini"]
+    assert embed == ["embed", "-", "y", "--top"]
 
 
 def test_the_command_page_is_up_to_date() -> None:
@@ -82,20 +82,21 @@ def test_the_command_page_is_up_to_date() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_and_a_valid_example(command: str) -> None:
-    lines = re.findall(
-        r"^ *(?:\$ |elmo ).*", find_command(command).help or "", re.MULTILINE
-    )
-    examples = [arguments for line in lines for arguments in elmo_commands(line)]
-    assert any(arguments[0] == command for arguments in examples)
-    for arguments in examples:
-        parse(arguments)
+    help_text = find_command(command).help or ""
+    names = set()
+    for line in re.findall(r"^ *(?:\$ |elmo ).*", help_text, re.MULTILINE):
+        for arguments in elmo_commands(line):
+            names.add(arguments[0])
+            parse(arguments)
+    assert command in names
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_has_a_help_text_or_a_name_that_says_it(command: str) -> None:
-    options = [p for p in find_command(command).params if isinstance(p, click.Option)]
-    silent = {p.name for p in options if not p.help and not p.hidden}
-    assert silent <= {"batch_tokens", "learning_rate", "seed"}
+    for parameter in find_command(command).params:
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            is_clear = parameter.name in {"batch_tokens", "learning_rate", "seed"}
+            assert parameter.help or is_clear, parameter.name
 
 
 # The pages
@@ -103,28 +104,31 @@ def test_every_option_has_a_help_text_or_a_name_that_says_it(command: str) -> No
 
 @pages
 def test_every_relative_link_leads_somewhere(page: str) -> None:
-    for target in re.findall(
-        r"\]\((?![a-z]+:)([^)\s]+)\)", FENCED.sub("", TEXTS[page])
-    ):
-        path, _, heading = target.partition("#")
-        linked = ((ROOT / page).parent / path).resolve() if path else ROOT / page
+    text = FENCED.sub("", TEXTS[page])
+    for target in re.findall(r"\]\((?![a-z]+:)([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        linked = ROOT / page
+        if path:
+            linked = (linked.parent / path).resolve()
         assert linked.exists(), f"{target} is not there"
-        if heading:
-            texts = re.findall(
-                r"^#+ (.+)$", linked.read_text(encoding="utf-8"), re.MULTILINE
-            )
-            links = [
-                re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-")
-                for each in texts
-            ]
-            assert heading in links, f"{target} has no such heading"
+        if anchor:
+            content = linked.read_text(encoding="utf-8")
+            headings = re.findall(r"^#+ (.+)$", content, re.MULTILINE)
+            anchors = [anchor_of(heading) for heading in headings]
+            assert anchor in anchors, f"{target} has no such heading"
+
+
+def anchor_of(heading: str) -> str:
+    """Return the part of a link after # that leads to a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 @pages
 def test_every_command_printed_parses(page: str) -> None:
     for language, code in FENCED.findall(TEXTS[page]):
-        for arguments in elmo_commands(code if language == "sh" else ""):
-            parse(arguments)
+        if language == "sh":
+            for arguments in elmo_commands(code):
+                parse(arguments)
 
 
 def test_the_page_of_models_names_them_all() -> None:
@@ -145,39 +149,36 @@ def test_the_page_for_allennlps_users_names_every_option_it_had() -> None:
 
 def test_the_page_of_promises_names_tests_that_exist() -> None:
     text = TEXTS["docs/reliability.md"]
-    names = re.findall(r"`(tests/\S+\.py)::(\w+)`", text)
     promises = re.findall(r"^- \*\*(.+?)\.?\*\*", text, flags=re.M)
-    assert sorted(promises) == sorted(
-        re.findall(r"^\| ([^|]+) \| `tests/", text, flags=re.M)
-    )
-    for path, name in names:
-        assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), (
-            f"{path}::{name}"
-        )
+    tested = re.findall(r"^\| ([^|]+) \| `tests/", text, flags=re.M)
+    assert sorted(promises) == sorted(tested)
+    for path, name in re.findall(r"`(tests/\S+\.py)::(\w+)`", text):
+        code = (ROOT / path).read_text(encoding="utf-8")
+        assert f"\ndef {name}(" in code, f"{path}::{name}"
 
 
 @pytest.mark.parametrize("page", [page for page in TEXTS if page != "docs/commands.md"])
 def test_pages_and_their_sentences_are_short(page: str) -> None:
     assert len(TEXTS[page].split()) <= 2000 or page == "CHANGELOG.md"
     text = FENCED.sub("", TEXTS[page])
-    lines = [
-        line
-        for line in text.splitlines()
-        if not re.match(r"\s*(\||#|<|!\[|    )", line)
-    ]
+    no_prose = re.compile(r"\s*(\||#|<|!\[|    )")
+    lines = [line for line in text.splitlines() if not no_prose.match(line)]
     prose = re.sub(r"`[^`]*`", "x", " ".join(lines))
-    texts = [
-        each for each in re.split(r"(?<=[.!?:])\s+", prose) if len(each.split()) > 3
-    ]
-    assert [each for each in texts if len(each.split()) > 35] == []
-    assert sum(len(each.split()) for each in texts) <= 20 * len(texts)
-    assert sum(each.count(";") for each in texts) <= 2
+    n_words = []
+    n_semicolons = 0
+    for sentence in re.split(r"(?<=[.!?:])\s+", prose):
+        length = len(sentence.split())
+        if length > 3:
+            assert length <= 35, sentence
+            n_words.append(length)
+            n_semicolons += sentence.count(";")
+    assert sum(n_words) <= 20 * len(n_words)
+    assert n_semicolons <= 2
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    navigation = (
-        (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
-    )
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    _, _, navigation = settings.partition("\nnav:")
     pages = re.findall(r": ([\w/.-]+\.md)$", navigation, re.MULTILINE)
     own = sorted(page for page in pages if not (ROOT / page).exists())
     assert own == sorted(page.name for page in DOCS.glob("*.md"))
@@ -186,10 +187,9 @@ def test_every_page_is_in_the_navigation() -> None:
 def test_command_page_has_examples_and_unique_anchors() -> None:
     text = TEXTS["docs/commands.md"]
     sections = re.split(r"^## elmo ", text, flags=re.MULTILINE)[1:]
-    without = [
-        part.partition("\n")[0] for part in sections if "\nExample with its" not in part
-    ]
-    assert (len(sections) >= 17, without) == (True, [])
+    assert len(sections) >= 17
+    for section in sections:
+        assert "\nExample with its" in section
     anchors = re.findall(r'<a id="([^"]+)"', text)
     assert "elmo-embed-layers" in anchors
     assert len(anchors) == len(set(anchors)) > 200
@@ -197,11 +197,9 @@ def test_command_page_has_examples_and_unique_anchors() -> None:
 
 def test_api_page_names_everything_that_is_public() -> None:
     stub = (ROOT / "elmo_cli" / "__init__.pyi").read_text(encoding="utf-8")
-    names = set(re.findall(r"^from \S+ import (\w+)", stub, re.MULTILINE)) - {
-        "__version__"
-    }
+    names = set(re.findall(r"^from \S+ import (\w+)", stub, re.MULTILINE))
     shown = re.findall(r"^::: elmo_cli\.(\w+)$", TEXTS["docs/api.md"], re.MULTILINE)
-    assert names - set(shown) == set()
+    assert names - {"__version__"} <= set(shown)
 
 
 def test_tables_contain_no_pipes_of_commands() -> None:
@@ -221,30 +219,34 @@ def hooks() -> dict[str, Any]:
 
 
 def test_links_to_files_outside_docs_lead_to_pages(hooks: dict[str, Any]) -> None:
-    moved = hooks["moved"]
-    text = "[a](../CONTRIBUTING.md#b) [c](text.md) [d](../examples/sentiment.py) [e](../none.md)"
-    page = "[a](CONTRIBUTING.md#b) [c](text.md) [d](examples/sentiment.py.md) [e](../none.md)"
-    assert moved(text, "docs/index.md") == page
-    assert "../LICENSE" in moved("```sh\n[a](../LICENSE)\n```\n", "docs/index.md")
-    for link, path, target in (
-        ("docs/text.md", "CONTRIBUTING.md", "text.md"),
-        ("README.md", "CONTRIBUTING.md", "index.md"),
-        ("../../../docs/models.md", "elmo_cli/data/mini/card.md", "../../../models.md"),
+    for page, link, moved in (
+        ("docs/index.md", "../CONTRIBUTING.md#b", "CONTRIBUTING.md#b"),
+        ("docs/index.md", "text.md", "text.md"),
+        ("docs/index.md", "../examples/sentiment.py", "examples/sentiment.py.md"),
+        ("docs/index.md", "../none.md", "../none.md"),
+        ("CONTRIBUTING.md", "docs/text.md", "text.md"),
+        ("CONTRIBUTING.md", "README.md", "index.md"),
+        (
+            "elmo_cli/data/mini/card.md",
+            "../../../docs/models.md",
+            "../../../models.md",
+        ),
     ):
-        assert moved(f"[a]({link})", path) == f"[a]({target})"
+        text = f"[a]({link}) [b]({link})"
+        assert hooks["moved"](text, page) == f"[a]({moved}) [b]({moved})"
+    code = "```sh\n[a](../LICENSE)\n```\n"
+    assert "../LICENSE" in hooks["moved"](code, "docs/index.md")
 
 
 def test_tables_with_tabs_are_aligned(hooks: dict[str, Any]) -> None:
-    assert (
-        hooks["aligned"]("```text\na\tbc\nabc\td\n```")
-        == "```text\na    bc\nabc  d\n```"
-    )
+    text = "```text\na\tbc\nabc\td\n```"
+    aligned = "```text\na    bc\nabc  d\n```"
+    assert hooks["aligned"](text) == aligned
 
 
 def test_linked_files_become_pages(hooks: dict[str, Any]) -> None:
-    linked = hooks["linked_files"](
-        "[a](../examples/tutorial.ipynb) [b](text.md)", "docs/index.md"
-    )
+    text = "[a](../examples/tutorial.ipynb) [b](text.md)"
+    linked = hooks["linked_files"](text, "docs/index.md")
     assert list(linked) == ["examples/tutorial.ipynb"]
     assert hooks["page_of"]("examples/tutorial.ipynb") == "examples/tutorial.md"
     notebook = hooks["page_text"]("examples/tutorial.ipynb")
@@ -263,25 +265,27 @@ def test_pictures_have_the_colours_of_the_page(
 ) -> None:
     image = f'<p><img alt="a &quot;b&quot;" src="../{picture.name}" /></p>'
     content = hooks["on_page_content"](image, page=None, config=None, files=None)
-    svg = ElementTree.fromstring(content.replace("data-search-exclude", "")).find(
-        f".//{SVG}svg"
-    )
+    root = ElementTree.fromstring(content.replace("data-search-exclude", ""))
+    svg = root.find(f".//{SVG}svg")
     assert svg is not None
-    assert (svg.get("aria-label"), svg.get("fill")) == ('a "b"', "currentColor")
+    assert svg.get("aria-label") == 'a "b"'
+    assert svg.get("fill") == "currentColor"
     assert svg.find(f".//{SVG}title") is not None  # the tooltips
-    assert not any(
-        text in content for text in ("#ffffff", "#000000", '"white"', "<style")
-    )
+    for fixed in ("#ffffff", "#000000", '"white"', "<style"):
+        assert fixed not in content
 
 
 def test_addresses_come_from_the_project(hooks: dict[str, Any], tmp_path: Path) -> None:
     from mkdocs.config.defaults import MkDocsConfig
 
-    urls = 'repository = "https://example.org/a/b"\ndocumentation = "https://example.org/docs/"\n'
-    (tmp_path / "pyproject.toml").write_text(urls)
+    (tmp_path / "pyproject.toml").write_text(
+        'repository = "https://example.org/a/b"\n'
+        'documentation = "https://example.org/docs/"\n'
+    )
     hooks["on_config"].__globals__["ROOT"] = tmp_path
     config = hooks["on_config"](MkDocsConfig())
-    assert (config.repo_url, config.repo_name) == ("https://example.org/a/b", "a/b")
+    assert config.repo_url == "https://example.org/a/b"
+    assert config.repo_name == "a/b"
     assert config.site_url == "https://example.org/docs/"
 
 
@@ -293,15 +297,18 @@ def test_directions_never_mix_in_the_picture_of_the_model() -> None:
 
     def box_at(x: float, y: float) -> str | None:
         for box, label in zip(boxes, labels, strict=True):
-            sides = ("x", "y", "width", "height")
-            left, top, width, height = (float(box.attrib[side]) for side in sides)
-            if left - 3 <= x <= left + width + 3 and top - 3 <= y <= top + height + 3:
+            left = float(box.attrib["x"]) - 3
+            right = left + float(box.attrib["width"]) + 6
+            top = float(box.attrib["y"]) - 3
+            bottom = top + float(box.attrib["height"]) + 6
+            if left <= x <= right and top <= y <= bottom:
                 return label.text
         return None
 
     for line in root.findall(f"{SVG}line"):
-        x1, y1, x2, y2 = (float(line.attrib[key]) for key in ("x1", "y1", "x2", "y2"))
-        ends = {box_at(x1, y1), box_at(x2, y2)}
+        start = box_at(float(line.attrib["x1"]), float(line.attrib["y1"]))
+        end = box_at(float(line.attrib["x2"]), float(line.attrib["y2"]))
+        ends = {start, end}
         assert None not in ends
         assert not {"forward", "backward"} <= ends
         assert line.get("class") != "f" or "backward" not in ends

@@ -37,25 +37,29 @@ INSTALLATION = r"^pip [^&]*(&& )?"
 LARGE_MODELS = r"(--model |\")(original|seqvec|catelmo|many-langs-fr)(?=[\"\s])"
 """Names of published models, in whose place a test takes the bundled one."""
 UNCOUNTED = {
-    **{
-        "README.md": "vectors.hdf5",
-        "docs/output.md": "(packed.hdf5|mixed.hdf5|vectors.parquet)",
-    },
-    **{
-        f"docs/{name}.md": ""
-        for name in ("allennlp", "environment", "models", "troubleshooting")
-    },
+    "README.md": "vectors.hdf5",
+    "docs/output.md": "(packed.hdf5|mixed.hdf5|vectors.parquet)",
+    "docs/allennlp.md": "",
+    "docs/environment.md": "",
+    "docs/models.md": "",
+    "docs/troubleshooting.md": "",
 }
-"""Outputs whose sentences a page does not count. They get few of them, which is faster."""
-NOT_RUN = (
-    "architecture commands evaluation glossary install "
-    "performance release reliability training"
-)
-PAGES = [
-    "README.md",
-    *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
-]
-PAGES = [page for page in PAGES if Path(page).stem not in NOT_RUN.split()]
+"""Outputs whose sentences a page does not count. They get few, which is faster."""
+NOT_RUN = {
+    "architecture",
+    "commands",
+    "evaluation",
+    "glossary",
+    "install",
+    "performance",
+    "release",
+    "reliability",
+    "training",
+}
+PAGES = ["README.md"]
+for path in sorted((ROOT / "docs").glob("*.md")):
+    if path.stem not in NOT_RUN:
+        PAGES.append(f"docs/{path.name}")
 
 
 @pytest.fixture
@@ -64,13 +68,11 @@ def user_folder(folder: Path) -> None:
     for package in ("matplotlib", "polars", "sklearn", "pyarrow", "sentencex", "spacy"):
         pytest.importorskip(package)
     shutil.copytree(ROOT / "examples", "examples")
-    lines = (
-        Path("examples/alice.txt").read_text(encoding="utf-8").splitlines(keepends=True)
-    )
+    alice = Path("examples/alice.txt").read_text(encoding="utf-8")
+    lines = alice.splitlines(keepends=True)
     Path("sentences.txt").write_text("".join(lines[:12]), encoding="utf-8")
-    Path("book.txt").write_text(
-        "The door was open. She didn't go in!\n", encoding="utf-8"
-    )
+    book = "The door was open. She didn't go in!\n"
+    Path("book.txt").write_text(book, encoding="utf-8")
     Path("my-model").mkdir()
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(TINY / name, "my-model")
@@ -99,36 +101,38 @@ RUN = {"sh": run_shell, "r": run_r}
 
 def has_packages(code: str) -> bool:
     """Return whether the packages that a program imports are installed."""
-    nodes = [*ast.walk(ast.parse(code))]
-    names = [
-        alias.name
-        for node in nodes
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    ]
-    names += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
-    return all(find_spec(name.partition(".")[0]) is not None for name in names)
+    names = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append(str(node.module))
+    for name in names:
+        package, _, _ = name.partition(".")
+        if find_spec(package) is None:
+            return False
+    return True
 
 
 def assert_prints(output: str, expected: str) -> None:
-    """Assert the same text, and the same figures but for the rounding of the last digit."""
+    """Assert the same text, and the same figures up to the last digit's rounding."""
     assert FIGURE.sub("#", output) == FIGURE.sub("#", expected)
-    for value, other in zip(
-        FIGURE.findall(output), FIGURE.findall(expected), strict=True
-    ):
-        last_digit = 10.0 ** -len(other.partition(".")[2])
-        assert float(value) == pytest.approx(
-            float(other), rel=1e-5, abs=1.01 * last_digit
-        )
+    figures = zip(FIGURE.findall(output), FIGURE.findall(expected), strict=True)
+    for value, other in figures:
+        _, _, decimals = other.partition(".")
+        last_digit = 10.0 ** -len(decimals)
+        rounded = pytest.approx(float(other), rel=1e-5, abs=1.01 * last_digit)
+        assert float(value) == rounded
 
 
 def blocks(page: str, text: str) -> Iterator[tuple[str, str, str]]:
     """Yield the language, the code and the output of each block that runs."""
+    uncounted = rf"examples/alice.txt (?={UNCOUNTED.get(page, '$')})"
     for comment, language, code, shown in BLOCK.findall(text):
         if not comment.startswith(("not run", "tests")):
             code = re.sub(LARGE_MODELS, r"\1mini", code)
-            uncounted = rf"examples/alice.txt (?={UNCOUNTED.get(page, '$')})"
-            yield language, re.sub(uncounted, "sentences.txt ", code), shown
+            code = re.sub(uncounted, "sentences.txt ", code)
+            yield language, code, shown
 
 
 def assert_runs(page: str, text: str) -> None:
@@ -137,26 +141,31 @@ def assert_runs(page: str, text: str) -> None:
     for language, code, shown in blocks(page, text):
         if language == "python" and not has_packages(code):
             continue
-        if language == "r" and (
-            shutil.which("Rscript") is None or re.search("library|::", code)
-        ):
-            continue  # Packages of R are not installed.
-        printed = (
-            run_python(code, names) if language == "python" else RUN[language](code)
-        )
+        if language == "r" and not can_run_r(code):
+            continue
+        if language == "python":
+            printed = run_python(code, names)
+        else:
+            printed = RUN[language](code)
         if shown:
             assert_prints(printed, shown)
-    for picture in re.findall(r"\]\(([\w/]+\.svg)\)", text):
-        if (made := Path(Path(picture).name)).exists():
-            assert_prints(
-                tooltips_in(made), tooltips_in((ROOT / page).parent / picture)
-            )
+    for target in re.findall(r"\]\(([\w/]+\.svg)\)", text):
+        shown_picture = (ROOT / page).parent / target
+        made_picture = Path(shown_picture.name)
+        if made_picture.exists():
+            assert_prints(tooltips_in(made_picture), tooltips_in(shown_picture))
+
+
+def can_run_r(code: str) -> bool:
+    """Return whether R is installed. Packages of R are not."""
+    has_r = shutil.which("Rscript") is not None
+    needs_packages = re.search("library|::", code) is not None
+    return has_r and not needs_packages
 
 
 def tooltips_in(picture: Path) -> str:
-    return "\n".join(
-        re.findall("<title>(.*?)</title>", picture.read_text(encoding="utf-8"))
-    )
+    svg = picture.read_text(encoding="utf-8")
+    return "\n".join(re.findall("<title>(.*?)</title>", svg))
 
 
 @pytest.mark.usefixtures("user_folder")
@@ -166,9 +175,8 @@ def test_page_runs_and_prints_what_it_shows(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert_runs(page, text)
     # Tables of similar words, as the files of vectors of the commands have them.
-    table = re.findall(
-        r"^\| (\w+) \| ((?:\w+, ){4}\w+) \| ((?:\w+, ){4}\w+) \|$", text, re.M
-    )
+    five = r"(?:\w+, ){4}\w+"
+    table = re.findall(rf"^\| (\w+) \| ({five}) \| ({five}) \|$", text, re.M)
     assert len(table) == (3 if page == "docs/word-vectors.md" else 0)
     for word, by_spelling, by_use in table:
         assert nearest("spelling.vec", word) == by_spelling.split(", ")
@@ -184,18 +192,19 @@ def test_examples_of_the_command_page_print_what_it_shows() -> None:
 
 @pytest.mark.usefixtures("user_folder")
 def test_cells_of_the_notebook_run_in_their_order() -> None:
-    notebook = json.loads(
-        (ROOT / "examples" / "tutorial.ipynb").read_text(encoding="utf-8")
-    )
-    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert not any(cell["outputs"] for cell in cells)
-    code = "\n".join("".join(cell["source"]) for cell in cells)
+    path = ROOT / "examples" / "tutorial.ipynb"
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    sources = []
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert not cell["outputs"]
+            sources.append("".join(cell["source"]))
+    code = "\n".join(sources)
     code = re.sub(r"^!(.+)$", r"print(shell(r'''\1'''))", code, flags=re.M)
-    names: dict[str, Any] = {
-        "shell": run_shell,
-        "SVG": Path,
-    }  # IPython would show the picture
-    printed = run_python(re.sub(r"%pip .*|from IPython.*", "pass", code), names)
+    code = re.sub(r"%pip .*|from IPython.*", "pass", code)
+    # IPython would show the picture.
+    names: dict[str, Any] = {"shell": run_shell, "SVG": Path}
+    printed = run_python(code, names)
     assert names["layers"].shape == (3, 6, 1024)
     assert "You may go if you [like] ." in printed
     assert Path("like.svg").stat().st_size > 1000
@@ -203,15 +212,19 @@ def test_cells_of_the_notebook_run_in_their_order() -> None:
 
 def nearest(path: str, word: str) -> list[str]:
     """Return the five words nearest to a word in a file of word2vec's text format."""
-    rows = [
-        line.split(" ")
-        for line in Path(path).read_text(encoding="utf-8").splitlines()[1:]
-    ]
-    words = [row[0] for row in rows]
-    vectors = np.array([row[1:] for row in rows], np.float32)
+    _, *lines = Path(path).read_text(encoding="utf-8").splitlines()
+    words = []
+    rows = []
+    for line in lines:
+        name, *values = line.split(" ")
+        words.append(name)
+        rows.append(values)
+    vectors = np.array(rows, np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    order = np.argsort(-vectors @ vectors[words.index(word)])
-    return [words[index] for index in order if words[index] != word][:5]
+    similarities = vectors @ vectors[words.index(word)]
+    nearest_first = [words[index] for index in np.argsort(-similarities)]
+    nearest_first.remove(word)
+    return nearest_first[:5]
 
 
 # Examples
@@ -249,11 +262,12 @@ def test_activations_are_read_in_the_order_of_lines(
 def package(tmp_path: Path) -> Path:
     """Write a zip for the example, with 40 reviews that one word tells apart."""
     example = runpy.run_path(SENTIMENT)
-    kinds = [(n, *kind) for n in range(20) for kind in ((2.5, "good"), (-2.5, "bad"))]
-    rows = [
-        f"{n}\t{rating}\tFilm {n} is {word}, isn't it?" for n, rating, word in kinds
-    ]
-    text = "\r\n".join([*rows, "40\t0.1\tSome call it good, some bad."]).encode("utf-8")
+    rows = []
+    for number in range(20):
+        rows.append(f"{number}\t2.5\tFilm {number} is good, isn't it?")
+        rows.append(f"{number}\t-2.5\tFilm {number} is bad, isn't it?")
+    rows.append("40\t0.1\tSome call it good, some bad.")
+    text = "\r\n".join(rows).encode("utf-8")
     resources = io.BytesIO()
     with tarfile.open(fileobj=resources, mode="w:gz") as archive:
         entry = tarfile.TarInfo(example["REVIEWS"])
@@ -267,11 +281,14 @@ def package(tmp_path: Path) -> Path:
 
 def test_the_split_is_repeatable_and_has_clear_ratings_only(package: Path) -> None:
     read: Any = runpy.run_path(SENTIMENT)["read_reviews"]
-    train, dev, test = split = read(package, 100, 5)
-    assert (len(train), len(dev), len(test)) == (30, 5, 5)
+    train, dev, test = read(package, 100, 5)
+    assert len(train) == 30
+    assert len(dev) == 5
+    assert len(test) == 5
     for tokens, label in [*train, *dev, *test]:
-        assert tokens[3:] == ["good" if label else "bad", ",", "isn", "'t", "it", "?"]
-    assert read(package, 100, 5) == split
+        word = "good" if label else "bad"
+        assert tokens[3:] == [word, ",", "isn", "'t", "it", "?"]
+    assert read(package, 100, 5) == (train, dev, test)
 
 
 def test_the_example_prints_a_line_for_each_way(
@@ -281,10 +298,17 @@ def test_the_example_prints_a_line_for_each_way(
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
     options = "--train 10 --held-out 5 --epochs 1 --seeds 1 2 --sklearn"
     printed = run_example("sentiment.py", str(package), *options.split())
-    lines = [line.split("\t") for line in printed]
-    assert lines[0] == ["vectors", "seed 1", "seed 2", "mean", "seconds"]
-    with_elmo = ["ELMo, frozen average", "ELMo, trained mix", "ELMo, fine-tuned"]
-    ways = ["words, no ELMo", *with_elmo, "ElmoVectorizer, LogisticRegression"]
-    assert [line[0] for line in lines[1:]] == ways
-    for first, second, mean in (map(float, line[1:4]) for line in lines[1:5]):
+    header, *lines = [line.split("\t") for line in printed]
+    assert header == ["vectors", "seed 1", "seed 2", "mean", "seconds"]
+    assert [line[0] for line in lines] == [
+        "words, no ELMo",
+        "ELMo, frozen average",
+        "ELMo, trained mix",
+        "ELMo, fine-tuned",
+        "ElmoVectorizer, LogisticRegression",
+    ]
+    for line in lines[:4]:
+        first = float(line[1])
+        second = float(line[2])
+        mean = float(line[3])
         assert 0.0 <= min(first, second) <= mean <= max(first, second) <= 100.0

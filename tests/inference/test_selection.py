@@ -57,7 +57,10 @@ SENTENCES = [
 
 @pytest.mark.parametrize("shape", [(), (2,)])
 @pytest.mark.parametrize("pooling", POOLINGS)
-@given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=8), seed=seeds)
+@given(
+    lengths=st.lists(st.integers(1, 6), min_size=1, max_size=8),
+    seed=seeds,
+)
 def test_every_sentence_is_pooled_by_itself(
     pooling: str, shape: tuple[int, ...], lengths: list[int], seed: int
 ) -> None:

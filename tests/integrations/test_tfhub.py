@@ -1,3 +1,5 @@
+"""HubElmo takes what ELMo on TensorFlow Hub took, and returns the outputs that it had."""
+
 import copy
 import pickle
 from collections.abc import Sequence
@@ -30,10 +32,9 @@ MAPPING = {"tokens": PADDED, "sequence_len": LENGTHS}
 def hub() -> HubElmo:
     """Return a golden model with a mix that is not the average."""
     module = HubElmo(TINY)
+    values = [1.3, 0.5, -1, 0.2]
     with torch.no_grad():
-        for parameter, value in zip(
-            module.mix.parameters(), [1.3, 0.5, -1, 0.2], strict=True
-        ):
+        for parameter, value in zip(module.mix.parameters(), values, strict=True):
             parameter.fill_(value)
     return module
 
@@ -41,19 +42,24 @@ def hub() -> HubElmo:
 def expected_outputs(
     embedder: ElmoEmbedder, tokens: Sequence[list[str]], n_steps: int, hub: HubElmo
 ) -> dict[str, Any]:
-    """Compute the outputs in plain numpy, from the activations of each sentence by itself."""
+    """Compute the outputs in plain numpy, from activations of each sentence by itself."""
     n_layers = embedder.options.n_layers
     width = embedder.options.width
     layers = np.zeros((n_layers, len(tokens), n_steps, width))
     for i, sentence in enumerate(tokens):
         layers[:, i, : len(sentence)] = embedder.embed_sentence(sentence)
-    raw = np.array([parameter.item() for parameter in hub.mix.scalar_parameters])
-    weights = hub.mix.gamma.item() * np.exp(raw) / np.exp(raw).sum()
+    raw = np.exp([parameter.item() for parameter in hub.mix.scalar_parameters])
+    weights = hub.mix.gamma.item() * raw / raw.sum()
     mixed = np.einsum("l,lbtw->btw", weights, layers)
-    n_tokens = np.maximum(1, [[len(sentence)] for sentence in tokens])
-    outputs = {f"lstm_outputs{k}": layers[k] for k in range(1, n_layers)}
-    outputs |= {"elmo": mixed, "default": mixed.sum(axis=1) / n_tokens}
-    return {"word_emb": layers[0, :, :, : width // 2], **outputs}
+    n_tokens = [[max(1, len(sentence))] for sentence in tokens]
+
+    half = width // 2
+    outputs = {"word_emb": layers[0, :, :, :half]}
+    for layer in range(1, n_layers):
+        outputs[f"lstm_outputs{layer}"] = layers[layer]
+    outputs["elmo"] = mixed
+    outputs["default"] = mixed.sum(axis=1) / n_tokens
+    return outputs
 
 
 def assert_outputs(outputs: dict[str, Tensor], expected: dict[str, Any]) -> None:
@@ -67,11 +73,11 @@ def assert_outputs(outputs: dict[str, Tensor], expected: dict[str, Any]) -> None
 def test_sentences_are_split_on_spaces(hub: HubElmo, tiny: ElmoEmbedder) -> None:
     expected = expected_outputs(tiny, TOKENS, 6, hub)
     assert_outputs(hub(SENTENCES), expected)
-    assert_outputs(
-        hub([f"  {sentence.replace(' ', '  ')} " for sentence in SENTENCES]), expected
-    )
+    wide = [f"  {sentence.replace(' ', '  ')} " for sentence in SENTENCES]
+    assert_outputs(hub(wide), expected)
     # On spaces alone: "a\tb" was one token, and is.
-    assert hub(["a\tb\u3000c"])["elmo"].shape == (1, 1, 32)
+    outputs = hub(["a\tb\u3000c"])
+    assert outputs["elmo"].shape == (1, 1, 32)
 
 
 @pytest.mark.parametrize(
@@ -88,24 +94,39 @@ def test_tokens_keep_the_places_of_their_padding(
 
 
 @settings(max_examples=15)
-@given(model=models(), batch=batches(max_size=5), padding=st.integers(0, 3))
+@given(
+    model=models(),
+    batch=batches(max_size=5),
+    padding=st.integers(0, 3),
+)
 def test_any_model_and_padding_gives_equal_results(
     model: RandomModel, batch: list[list[str]], padding: int
 ) -> None:
     hub = HubElmo(module=load_bilm(model.files))
     n_steps = max(map(len, batch)) + padding
     padded = [row + [""] * (n_steps - len(row)) for row in batch]
+    lengths = [len(row) for row in batch]
     expected = expected_outputs(ElmoEmbedder(model=model.files), batch, n_steps, hub)
-    assert_outputs(hub(padded, [len(row) for row in batch]), expected)
+    assert_outputs(hub(padded, lengths), expected)
 
 
-@pytest.mark.parametrize("sentences", [[], [""], [[]], [["", ""], ["", ""]]])
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        [],
+        [""],
+        [[]],
+        [["", ""], ["", ""]],
+    ],
+)
 def test_nothing_gives_outputs_without_tokens(hub: HubElmo, sentences: Any) -> None:
     outputs = hub(sentences)
-    n = len(sentences)
-    assert outputs["elmo"].shape == (n, len(sentences[0]) if n else 0, 32)
-    assert outputs["default"].shape == (n, 32)
-    assert not any(values.any() for values in outputs.values())
+    n_sentences = len(sentences)
+    n_steps = len(sentences[0]) if sentences else 0
+    assert outputs["elmo"].shape == (n_sentences, n_steps, 32)
+    assert outputs["default"].shape == (n_sentences, 32)
+    for values in outputs.values():
+        assert not values.any()
 
 
 def trained(module: HubElmo) -> set[str]:
@@ -115,17 +136,22 @@ def trained(module: HubElmo) -> set[str]:
     if not loss.requires_grad:
         return set()
     loss.backward()
-    return {
-        name
-        for name, p in module.named_parameters()
-        if p.grad is not None and p.grad.any()
-    }
+    names = set()
+    for name, parameter in module.named_parameters():
+        if parameter.grad is not None and parameter.grad.any():
+            names.add(name)
+    return names
 
 
-MIX = {"mix.gamma", *(f"mix.scalar_parameters.{k}" for k in range(3))}
+MIX = {
+    "mix.gamma",
+    "mix.scalar_parameters.0",
+    "mix.scalar_parameters.1",
+    "mix.scalar_parameters.2",
+}
 
 
-def test_what_is_asked_for_trains() -> None:
+def test_hub_elmo_trains_the_parts_it_is_asked_to_train() -> None:
     assert trained(HubElmo(TINY)) == set()
     assert trained(HubElmo(TINY, trainable=True)) == MIX
     both = trained(HubElmo(TINY, trainable=True, requires_grad=True))
@@ -157,10 +183,10 @@ def test_hub_elmo_takes_the_mapping_of_tf_hub(hub: HubElmo) -> None:
     named = hub(inputs=mapping, signature="tokens", as_dict=True)
     for outputs in (hub(mapping), named, hub(PADDED, LENGTHS, signature="tokens")):
         assert outputs.keys() == expected.keys()
-        assert all(
-            torch.equal(outputs[name], values) for name, values in expected.items()
-        )
-    assert torch.equal(hub(SENTENCES, as_dict=False), hub(SENTENCES)["default"])
+        for name, values in expected.items():
+            assert torch.equal(outputs[name], values)
+    default = hub(SENTENCES)["default"]
+    assert torch.equal(hub(SENTENCES, as_dict=False), default)
 
 
 NO_STRING = "found a value of type list. Give sentences, or remove signature."

@@ -1,9 +1,10 @@
-"""Models and data sets in worker processes, which compute and read what this process does."""
+"""Models and data sets in worker processes: they compute and read what is read here."""
 
 import multiprocessing
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +34,22 @@ SENTENCES = [["the", "cat", "sat"], ["the", "東京", "cat"]]
 def work(model: Any) -> Any:
     """Return what a public class or the component for spaCy computes."""
     if isinstance(model, LanguageModel):
-        return np.stack([score.forward for score in model.score(SENTENCES)])
+        scores = [score.forward for score in model.score(SENTENCES)]
+        return np.stack(scores)
     if isinstance(model, Elmo):
-        return (
-            model(batch_to_ids(SENTENCES))["elmo_representations"][0].detach().numpy()
-        )
+        (values,) = model(batch_to_ids(SENTENCES))["elmo_representations"]
+        return values.detach().numpy()
     if isinstance(model, HubElmo):
         return model(SENTENCES)["elmo"].detach().numpy()
     if isinstance(model, ElmoVectorizer):
         return model.transform(SENTENCES)
-    return np.stack(getattr(model, "embedder", model).embed_batch(SENTENCES))
+    embedder = getattr(model, "embedder", model)
+    return np.stack(embedder.embed_batch(SENTENCES))
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    """Load a small model into each of the public classes. A forkserver takes 250 tensors."""
+    """Load a small model into each public class. A forkserver takes 250 tensors."""
     from elmo_cli.integrations.spacy_component import ElmoComponent
 
     path = tmp_path_factory.mktemp("model")
@@ -74,8 +76,13 @@ def put_results(models: list[Any], queue: Any) -> None:
 
 
 def by_loader(models: Any) -> Any:
-    options: Any = {"num_workers": 1, "multiprocessing_context": "spawn"}
-    return DataLoader(models, batch_size=None, collate_fn=work, **options)
+    return DataLoader(
+        models,
+        batch_size=None,
+        collate_fn=work,
+        num_workers=1,
+        multiprocessing_context="spawn",
+    )
 
 
 def by_executor(models: list[Any]) -> Any:
@@ -127,20 +134,21 @@ def test_workers_read_a_file_each_for_itself(layout: str, tmp_path: Path) -> Non
     write(corpus, tmp_path / "out", layout)
     dataset = ActivationsDataset(tmp_path / "out")
     assert len(dataset) == 5
-    assert torch.equal(
-        dataset[1], torch.from_numpy(corpus.values[1])
-    )  # open here before there
-    options: Any = {
-        "num_workers": 2,
-        "multiprocessing_context": "fork",
-        "collate_fn": list,
-    }
-    loader = DataLoader(dataset, batch_size=2, sampler=[4, 0, 3, 1, 2], **options)
+    # The file is open here before it is open there.
+    assert torch.equal(dataset[1], torch.from_numpy(corpus.values[1]))
+    order = [4, 0, 3, 1, 2]
+    loader: DataLoader[Any] = DataLoader(
+        dataset,
+        batch_size=2,
+        sampler=order,
+        num_workers=2,
+        multiprocessing_context="fork",
+        collate_fn=list,
+    )
+    expected = [corpus.values[number] for number in order]
     for _epoch in range(2):  # with new workers
-        tensors = [values for batch in loader for values in batch]
-        assert_array_equal(
-            tensors, [corpus.values[number] for number in [4, 0, 3, 1, 2]]
-        )
+        tensors = list(chain.from_iterable(loader))
+        assert_array_equal(tensors, expected)
     dataset.activations.close()
 
 

@@ -1,4 +1,4 @@
-"""Scores, perplexity, minimal pairs, predictions and samples, compared with the slow reference."""
+"""Scores, perplexity, pairs, predictions and samples against the slow reference."""
 
 import shutil
 from collections import Counter
@@ -79,8 +79,9 @@ def test_scores_equal_the_reference(
     make_language_model(content, seed, folder)
     scores = LanguageModel(model=folder).score(sentences)
     for score, sentence in zip(scores, sentences, strict=True):
+        known = [token in WORDS and token != "<UNK>" for token in sentence]
         assert score.tokens == sentence
-        assert score.known.tolist() == [t in WORDS and t != "<UNK>" for t in sentence]
+        assert score.known.tolist() == known
         expected: Any = [[], []]
         if sentence:
             expected, _ = reference.model_scores(folder, sentence, WORDS)
@@ -101,14 +102,16 @@ def test_one_file_may_hold_weights_and_softmax(
         model_folder, folder, ignore=lambda *_: ["weights.hdf5", "softmax.hdf5"]
     )
     convert_weights(tmp_path / "both.hdf5", folder / name)
-    assert describe_model(str(folder))["files"]["softmax"]["path"] == str(folder / name)
+    description = describe_model(str(folder))
+    assert description["files"]["softmax"]["path"] == str(folder / name)
     ElmoEmbedder(model=folder).save_pretrained(tmp_path / "saved")
+    expected = list(model.score(SENTENCES))
     for language_model in (
         LanguageModel(model=folder),
         LanguageModel(folder / "options.json", folder / name),
         LanguageModel(model=tmp_path / "saved"),
     ):
-        assert_same(list(language_model.score(SENTENCES)), list(model.score(SENTENCES)))
+        assert_same(list(language_model.score(SENTENCES)), expected)
 
 
 def test_carried_state_equals_the_reference(model_folder: Path) -> None:
@@ -129,11 +132,11 @@ def test_warm_start_differs_from_zero_and_repeats(
     model_folder: Path, model: LanguageModel
 ) -> None:
     warm = LanguageModel(model=model_folder, state="warm")
-    first, second = warm.score([SENTENCES[0], SENTENCES[0]])
+    sentence = SENTENCES[0]
+    first, second = warm.score([sentence, sentence])
+    [from_zero] = model.score([sentence])
     assert_allclose(first.forward, second.forward, atol=1e-6)
-    assert not np.allclose(
-        first.forward, next(model.score(SENTENCES)).forward, atol=1e-3
-    )
+    assert not np.allclose(first.forward, from_zero.forward, atol=1e-3)
 
 
 @given(st.permutations(range(len(SENTENCES))), st.integers(1, 30))
@@ -168,7 +171,8 @@ def test_a_vocabulary_that_does_not_fit_is_reported(
 
 def measure(model: LanguageModel, good: str, bad: str) -> ScoredRecord[Pair]:
     record = Record(good, good.split(), "p1", columns={"bad": bad, "kind": "x"})
-    table = PairTable(("good", "bad"), TextSettings(keep_columns=ALL_COLUMNS))
+    settings = TextSettings(keep_columns=ALL_COLUMNS)
+    table = PairTable(("good", "bad"), settings)
     [scored] = table.measure(model, [record], WHITESPACE, direction="both")
     return scored
 
@@ -185,23 +189,27 @@ def test_pairs_are_measured_as_by_the_reference(
     scored = measure(model, " ".join(good), " ".join(bad))
     assert scored.names == ("p1",)
     pair = scored.result
-    scores = [
-        reference.model_scores(model_folder, tokens, WORDS)[0] for tokens in (good, bad)
-    ]
-    expected = [-values.sum(axis=1) / np.log(2) for values in scores]
-    assert_allclose([pair.good, pair.bad], expected, atol=2e-4)
-    assert (pair.n_unknown_good, pair.n_unknown_bad) == (
-        good.count("dog"),
-        bad.count("dog"),
-    )
+    of_good = reference_bits(model_folder, good)
+    of_bad = reference_bits(model_folder, bad)
+    assert_allclose(pair.good, of_good, atol=2e-4)
+    assert_allclose(pair.bad, of_bad, atol=2e-4)
+    assert pair.n_unknown_good == good.count("dog")
+    assert pair.n_unknown_bad == bad.count("dog")
     if good == bad:
-        assert pair.correct == [0.5] * 3
+        assert pair.correct == [0.5, 0.5, 0.5]
     else:
-        sums = [[*values, sum(values)] for values in expected]
         assert pair.correct == [
-            float(one < other) for one, other in zip(*sums, strict=True)
+            of_good[0] < of_bad[0],
+            of_good[1] < of_bad[1],
+            sum(of_good) < sum(of_bad),
         ]
     assert len(pair_columns("both")) == len(pair.row)
+
+
+def reference_bits(folder: Path, sentence: list[str]) -> Any:
+    """Return the reference's bits of a sentence, forward and backward."""
+    scores, _ = reference.model_scores(folder, sentence, WORDS)
+    return -scores.sum(axis=1) / np.log(2)
 
 
 def test_all_columns_are_kept_but_the_sentences_of_a_pair(model: LanguageModel) -> None:
@@ -220,8 +228,10 @@ def test_an_empty_sentence_is_an_error(
 
 def log_p(folder: Path, text: list[str], *, backward: bool) -> Any:
     """Return the reference's log probabilities of all words after a text, or before it."""
-    values, _ = reference.model_predictions(folder, text, WORDS)
-    return values[1, 0] if backward else values[0, -1]
+    (forward_values, backward_values), _ = reference.model_predictions(
+        folder, text, WORDS
+    )
+    return backward_values[0] if backward else forward_values[-1]
 
 
 def probabilities(prediction: Prediction) -> NDArray[np.float64]:
@@ -242,9 +252,11 @@ def test_the_words_after_and_before_equal_the_reference(
     model = LanguageModel(model=folder)
     [after] = predict_words(model, [text], top=100, with_unknown=True)
     [before] = predict_words(model, [text], top=100, backward=True, with_unknown=True)
-    assert (after.place, before.place, after.tokens) == ("after", "before", text)
-    for backward, prediction in enumerate((after, before)):
-        expected = np.exp(log_p(folder, text, backward=bool(backward)))
+    assert after.place == "after"
+    assert before.place == "before"
+    assert after.tokens == text
+    for backward, prediction in ((False, after), (True, before)):
+        expected = np.exp(log_p(folder, text, backward=backward))
         assert_allclose(probabilities(prediction), expected, atol=1e-5)
 
 
@@ -253,37 +265,48 @@ def test_a_gap_is_filled_from_both_sides(
     model_folder: Path, model: LanguageModel, left: list[str], right: list[str]
 ) -> None:
     [prediction] = predict_words(model, [[*left, GAP, *right]], top=100)
-    prior = np.array([np.log((rank + 2) / (rank + 1)) for rank in range(len(WORDS))])
-    ahead = log_p(model_folder, left, backward=False)
-    product = np.exp(ahead + log_p(model_folder, right, backward=True)) / prior
+    ranks = np.arange(len(WORDS))
+    prior = np.log((ranks + 2) / (ranks + 1))
+    after_left = np.exp(log_p(model_folder, left, backward=False))
+    before_right = np.exp(log_p(model_folder, right, backward=True))
+    product = after_left * before_right / prior
     product[:3] = 0  # <S>, </S> and <UNK>
-    assert (prediction.place, prediction.unknown) == ("gap", 0)
-    assert_allclose(probabilities(prediction), product / product.sum(), atol=1e-5)
+    expected = product / product.sum()
+    assert prediction.place == "gap"
+    assert prediction.unknown == 0
+    assert_allclose(probabilities(prediction), expected, atol=1e-5)
 
 
 @given(batches())
 def test_each_token_is_replaced_as_a_gap_is_filled(
     model: LanguageModel, sentences: list[list[str]]
 ) -> None:
-    assume(
-        not any(GAP in sentence for sentence in sentences)
-    )  # Hypothesis may draw the gap.
-    all_substitutes = list(substitute_words(model, sentences, top=4))
-    assert [substitutes.tokens for substitutes in all_substitutes] == sentences
-    for sentence, (_, candidates) in zip(sentences, all_substitutes, strict=True):
-        gaps = [[*sentence[:i], GAP, *sentence[i + 1 :]] for i in range(len(sentence))]
-        expected = predict_words(model, gaps, top=4)
-        for words, gap in zip(candidates, expected, strict=True):
-            assert len(words) == 4
-            assert_allclose(
-                [p for _, p in words], [p for _, p in gap.candidates], atol=1e-5
-            )
+    for sentence in sentences:
+        assume(GAP not in sentence)  # Hypothesis may draw the gap.
+    results = list(substitute_words(model, sentences, top=4))
+    for sentence, (tokens, all_candidates) in zip(sentences, results, strict=True):
+        assert tokens == sentence
+        assert len(all_candidates) == len(sentence)
+        for position, candidates in enumerate(all_candidates):
+            with_gap = sentence.copy()
+            with_gap[position] = GAP
+            [filled] = predict_words(model, [with_gap], top=4)
+            assert len(candidates) == 4
+            actual = [probability for _, probability in candidates]
+            expected = [probability for _, probability in filled.candidates]
+            assert_allclose(actual, expected, atol=1e-5)
 
 
 def test_texts_do_not_depend_on_one_another(
     model: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = [["the"], ["cat", GAP, "sat"], [], [GAP], ["the", "dog"]]
+    texts = [
+        ["the"],
+        ["cat", GAP, "sat"],
+        [],
+        [GAP],
+        ["the", "dog"],
+    ]
     together = predict_words(model, texts, top=8)
     monkeypatch.setattr(softmax, "LOGITS", 1)
     for text, prediction in zip(texts, together, strict=True):
@@ -305,7 +328,12 @@ def test_the_best_come_first_and_as_many_as_asked(model: LanguageModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backward", "temperature"), [(False, 1.0), (True, 3.0), (False, 0.5)]
+    ("backward", "temperature"),
+    [
+        (False, 1.0),
+        (True, 3.0),
+        (False, 0.5),
+    ],
 )
 def test_samples_are_as_frequent_as_probable(
     model_folder: Path, model: LanguageModel, backward: bool, temperature: float
@@ -315,15 +343,23 @@ def test_samples_are_as_frequent_as_probable(
     samples = sample_sentences(
         model, text, n, backward=backward, temperature=temperature, max_words=1
     )
-    index, end, never = (0, 0, 1) if backward else (-1, 1, 0)
-    weights = np.exp(log_p(model_folder, text, backward=backward) / temperature)
-    weights[[never, 2]] = 0
-    expected = n * weights / weights.sum()
-    counts = Counter(s[index] if len(s) > 2 else WORDS[end] for s in samples)
+    if backward:
+        drawn = [sample[0] if len(sample) > 2 else "<S>" for sample in samples]
+        impossible = ["</S>", "<UNK>"]
+    else:
+        drawn = [sample[-1] if len(sample) > 2 else "</S>" for sample in samples]
+        impossible = ["<S>", "<UNK>"]
+    counts = Counter(drawn)
     frequencies = np.array([counts[word] for word in WORDS])
-    assert frequencies[weights == 0].sum() == 0
-    likely = expected > 5
-    chi_square = ((frequencies - expected)[likely] ** 2 / expected[likely]).sum()
+
+    weights = np.exp(log_p(model_folder, text, backward=backward) / temperature)
+    for word in impossible:
+        weights[WORDS.index(word)] = 0
+        assert counts[word] == 0
+    expected = n * weights / weights.sum()
+    is_likely = expected > 5
+    squares = (frequencies - expected) ** 2
+    chi_square = (squares[is_likely] / expected[is_likely]).sum()
     # 0.999 quantile of chi-square with at most 5 degrees of freedom.
     assert chi_square < 20.5
 
@@ -334,9 +370,16 @@ def test_samples_are_repeatable_and_depend_on_their_own_number(
     five = sample_sentences(model, ["the"], 5, max_words=6)
     assert sample_sentences(model, ["the"], 3, max_words=6) == five[:3]
     assert sample_sentences(model, ["the"], 5, max_words=6, seed=1) != five
-    assert all(sample[0] == "the" and len(sample) <= 7 for sample in five)
-    behind = sample_sentences(model, ["the"], 5, max_words=6, backward=True)
-    assert all(sample[-1] == "the" for sample in behind)
+
+
+def test_samples_continue_the_text_up_to_a_number_of_words(
+    model: LanguageModel,
+) -> None:
+    for sample in sample_sentences(model, ["the"], 5, max_words=6):
+        assert sample[0] == "the"
+        assert len(sample) <= 7
+    for sample in sample_sentences(model, ["the"], 5, max_words=6, backward=True):
+        assert sample[-1] == "the"
 
 
 def test_a_low_temperature_takes_the_most_probable_words(model: LanguageModel) -> None:
@@ -345,19 +388,19 @@ def test_a_low_temperature_takes_the_most_probable_words(model: LanguageModel) -
     assert sample_sentences(model, ["cat"], temperature=1e-310, max_words=4) == [sample]
     for index in range(1, len(sample)):
         [prediction] = predict_words(model, [sample[:index]], top=8)
-        words = [
-            word for word, _ in prediction.candidates if word not in ("<S>", "<UNK>")
-        ]
-        assert sample[index] == words[0]
+        words = [word for word, _ in prediction.candidates]
+        possible = [word for word in words if word not in ("<S>", "<UNK>")]
+        assert sample[index] == possible[0]
 
 
-def test_wrong_numbers_are_reported(model: LanguageModel) -> None:
+def test_numbers_out_of_range_are_an_error(model: LanguageModel) -> None:
     with pytest.raises(InputError, match=r"^top 0: expected 1 or more$"):
         predict_words(model, [["a"]], top=0)
     with pytest.raises(InputError, match=r"^temperature 0: must be above 0\.$"):
         sample_sentences(model, ["a"], temperature=0)
 
 
-def test_numpy_holds_tokens_too(model: LanguageModel) -> None:
+def test_a_numpy_array_of_tokens_is_a_text(model: LanguageModel) -> None:
     for text in (["the", "cat"], ["the", GAP, "sat"]):
-        assert predict_words(model, [np.array(text)]) == predict_words(model, [text])  # type: ignore[list-item]
+        array: Any = np.array(text)
+        assert predict_words(model, [array]) == predict_words(model, [text])

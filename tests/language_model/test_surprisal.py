@@ -1,7 +1,9 @@
-"""Surprisals of tokens, words and regions against the slow reference, and log frequencies."""
+"""Surprisals of tokens, words and regions against the slow reference; frequencies."""
 
 import math
+import string
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +35,15 @@ from tests.support.strategies import (
 
 
 def expected_bits(folder: Path, sentence: Sequence[str]) -> Any:
-    """Return the reference's surprisals and entropies of T tokens per direction, (2, 2, T)."""
-    values, _ = reference.model_predictions(folder, sentence, WORDS)
-    log_p = np.stack([values[0, :-1], values[1, 1:]])  # (2, T, V)
-    words = [WORDS.index(token if token in WORDS else "<UNK>") for token in sentence]
+    """Return the reference's surprisals and entropies per direction, (2, 2, T)."""
+    (forward, backward), _ = reference.model_predictions(folder, sentence, WORDS)
+    log_p = np.stack([forward[:-1], backward[1:]])  # (2, T, V)
+    surprisals = np.zeros((2, len(sentence)))
+    for position, token in enumerate(sentence):
+        word = WORDS.index(token if token in WORDS else "<UNK>")
+        surprisals[:, position] = -log_p[:, position, word]
     entropies = -(np.exp(log_p) * log_p).sum(axis=2)
-    return np.stack([-log_p[:, range(len(words)), words], entropies], axis=1) / np.log(
-        2
-    )
+    return np.stack([surprisals, entropies], axis=1) / np.log(2)
 
 
 @given(seeds, batches(), st.booleans())
@@ -55,8 +58,9 @@ def test_surprisals_and_entropies_equal_the_reference(
     model = LanguageModel(model=folder)
     measured = measure_surprisal(model, sentences, backward=backward, with_entropy=True)
     for values, sentence in zip(measured, sentences, strict=True):
+        known = [token in WORDS and token != "<UNK>" for token in sentence]
         assert values.tokens == sentence
-        assert values.known.tolist() == [t in WORDS and t != "<UNK>" for t in sentence]
+        assert values.known.tolist() == known
         assert values.entropy is not None
         expected = expected_bits(folder, sentence)[int(backward)]
         assert_allclose([values.surprisal, values.entropy], expected, atol=5e-5)
@@ -68,33 +72,43 @@ def measure_rows(
     """Measure the columns and rows of a table, whose rows begin with the names of the record."""
     table = SurprisalTable(**settings)
     [scored] = table.measure(LanguageModel(model=folder), [record])
-    return table.columns, [[*scored.names, *table.row(unit)] for unit in scored.result]
+    rows = [[*scored.names, *table.row(unit)] for unit in scored.result]
+    return table.columns, rows
 
 
-visible_tokens = odd_tokens.filter(
-    lambda token: (
-        token.isprintable() and "|" not in token and not any(map(str.isspace, token))
-    )
-)
+def is_visible(token: str) -> bool:
+    """Return whether a token may be a part of a word or of a region."""
+    has_space = any(character.isspace() for character in token)
+    return token.isprintable() and "|" not in token and not has_space
+
+
 words_of_tokens = st.lists(
-    st.lists(visible_tokens, min_size=1, max_size=3), min_size=1, max_size=4
+    st.lists(odd_tokens.filter(is_visible), min_size=1, max_size=3),
+    min_size=1,
+    max_size=4,
 )
+MARKS: dict[UnitKind, str] = {"word": " ", "region": " | "}
+"""What stands between two units in a text."""
 
 
-@given(seeds, words_of_tokens, st.sampled_from([("word", " "), ("region", " | ")]))
+@given(seeds, words_of_tokens, st.sampled_from(["word", "region"]))
 def test_sums_of_words_are_those_of_the_reference(
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,
     words: list[list[str]],
-    kind: tuple[UnitKind, str],
+    unit: UnitKind,
 ) -> None:
     model_folder = tmp_path_factory.mktemp("model")
     make_language_model(small_architecture(), seed, model_folder)
-    unit, mark = kind
-    settings = {"unit": unit, "direction": "both", "with_entropy": True}
-    sentence = [token for tokens in words for token in tokens]
-    record = Record(mark.join(map("".join, words)), sentence, "s1")
-    columns, rows = measure_rows(model_folder, record, **settings)
+    sentence = list(chain.from_iterable(words))
+    text = MARKS[unit].join("".join(tokens) for tokens in words)
+    columns, rows = measure_rows(
+        model_folder,
+        Record(text, sentence, "s1"),
+        unit=unit,
+        direction="both",
+        with_entropy=True,
+    )
     assert columns == [
         f"{unit}_number",
         unit,
@@ -108,17 +122,27 @@ def test_sums_of_words_are_those_of_the_reference(
         "length",
         "known",
     ]
-    expected, entropies = expected_bits(model_folder, sentence).swapaxes(0, 1)
-    ends = np.cumsum([len(tokens) for tokens in words])
-    for row, tokens, end in zip(rows, words, ends, strict=True):
-        sums = [sum(bits[end - len(tokens) : end]) for bits in expected]
-        assert row[2:4] == ["".join(tokens), len(tokens)]
-        assert_allclose(row[4:7], [*sums, sum(sums) / 2], atol=2e-4)
+    forward, backward = expected_bits(model_folder, sentence)
+    assert len(rows) == len(words)
+    start = 0
+    for number, tokens in enumerate(words, start=1):
+        row = dict(zip(["id", *columns], rows[number - 1], strict=True))
+        end = start + len(tokens)
+        of_forward = sum(forward[0, start:end])
+        of_backward = sum(backward[0, start:end])
+        assert row[f"{unit}_number"] == number
+        assert row[unit] == "".join(tokens)
+        assert row["tokens"] == len(tokens)
+        average = (of_forward + of_backward) / 2
+        assert_allclose(row["surprisal_forward"], of_forward, atol=2e-4)
+        assert_allclose(row["surprisal_backward"], of_backward, atol=2e-4)
+        assert_allclose(row["surprisal_average"], average, atol=2e-4)
         # Each direction has the entropy of the prediction that meets the word first.
-        first = [entropies[0][end - len(tokens)], entropies[1][end - 1]]
-        assert_allclose(row[7:9], first, atol=5e-5)
-        assert row[-1] == all(token in WORDS and token != "<UNK>" for token in tokens)
-    assert [row[1] for row in rows] == list(range(1, 1 + len(words)))
+        assert_allclose(row["entropy_forward"], forward[1, start], atol=5e-5)
+        assert_allclose(row["entropy_backward"], backward[1, end - 1], atol=5e-5)
+        are_known = [token in WORDS and token != "<UNK>" for token in tokens]
+        assert row["known"] == all(are_known)
+        start = end
 
 
 def test_tokens_of_two_words_are_an_error_with_the_record(model_folder: Path) -> None:
@@ -142,10 +166,11 @@ def test_units_have_their_texts_and_tokens(
     kind: UnitKind, text: str, expected: str
 ) -> None:
     tokens = tokenize(text.replace("|", " "))
-    units = find_units(kind, text, tokens)
-    assert (
-        "; ".join(f"{u.text}: {' '.join(tokens[u.tokens])}" for u in units) == expected
-    )
+    shown = []
+    for unit in find_units(kind, text, tokens):
+        unit_tokens = " ".join(tokens[unit.tokens])
+        shown.append(f"{unit.text}: {unit_tokens}")
+    assert "; ".join(shown) == expected
 
 
 def test_units_have_numbers_and_tokens_positions() -> None:
@@ -154,7 +179,10 @@ def test_units_have_numbers_and_tokens_positions() -> None:
     assert find_units("token", "a b", ["a", "b"]) == [a, b]
     # An empty region keeps its number.
     regions = find_units("region", "The horse | | fell", ["The", "horse", "fell"])
-    assert regions == [Unit(1, "The horse", slice(0, 2)), Unit(3, "fell", slice(2, 3))]
+    assert regions == [
+        Unit(1, "The horse", slice(0, 2)),
+        Unit(3, "fell", slice(2, 3)),
+    ]
     # Tokens may have typographic marks too.
     words = ["isn’t", "here—“never”…"]
     assert [unit.text for unit in find_units("word", " ".join(words), words)] == words
@@ -170,10 +198,14 @@ def test_words_partition_the_tokens_of_moses(words: list[str]) -> None:
         visible = "".join(normalize(text).split())
         assert "".join(tokens) != visible  # Moses changes some texts of signs.
         return
-    assert [token for unit in units for token in tokens[unit.tokens]] == tokens
     assert [unit.text for unit in units] == words
+    found = []
     for unit in units:
-        assert "".join(tokens[unit.tokens]) == "".join(normalize(unit.text).split())
+        unit_tokens = tokens[unit.tokens]
+        visible = "".join(normalize(unit.text).split())
+        assert "".join(unit_tokens) == visible
+        found += unit_tokens
+    assert found == tokens
 
 
 @pytest.mark.parametrize(
@@ -198,8 +230,10 @@ def test_estimated_frequencies_sum_to_one() -> None:
     frequencies = estimate_frequencies(vocabulary)
     assert list(frequencies) == ["the", "cat", "sat"]
     special = math.log(4 / 1) / math.log(7)  # the share of the ranks 0 to 2
-    assert sum(2**value for value in frequencies.values()) == pytest.approx(1 - special)
-    assert frequencies["the"] == pytest.approx(math.log2(math.log(5 / 4) / math.log(7)))
+    shares = [2**value for value in frequencies.values()]
+    assert sum(shares) == pytest.approx(1 - special)
+    share_of_the = math.log(5 / 4) / math.log(7)
+    assert frequencies["the"] == pytest.approx(math.log2(share_of_the))
     assert frequencies["the"] > frequencies["cat"] > frequencies["sat"]
 
 
@@ -244,7 +278,10 @@ def test_a_file_without_counts_is_an_error(
     "content",
     [
         pytest.param(
-            "Word\tFREQcount\tCDcount\tSUBTLWF\nthe\t4\t9\t9.5\ndog\t3\t8\t7\nill\t1\t1\t2",
+            "Word\tFREQcount\tCDcount\tSUBTLWF\n"
+            "the\t4\t9\t9.5\n"
+            "dog\t3\t8\t7\n"
+            "ill\t1\t1\t2",
             id="SUBTLEX-US",
         ),
         pytest.param(
@@ -304,11 +341,13 @@ def test_columns_of_published_lists_are_found(content: str, tmp_path: Path) -> N
 
 
 def test_columns_are_found_in_the_first_lines_of_a_long_list(tmp_path: Path) -> None:
-    words = [chr(97 + n // 26) + chr(97 + n % 26) for n in range(500)]
+    letters = string.ascii_lowercase
+    words = [one + other for one in letters for other in letters][:500]
+    lines = []
+    for rank, word in enumerate(words, start=1):
+        lines.append(f"{word}\t{1.234 / rank:.3f}\n")
     path = tmp_path / "counts.txt"
-    path.write_text(
-        "".join(f"{word}\t{1.234 / (n + 1):.3f}\n" for n, word in enumerate(words))
-    )
+    path.write_text("".join(lines))
     frequencies = read_frequencies(path)
     assert list(frequencies) == words
     assert frequencies["aa"] - frequencies["ab"] == 1

@@ -1,3 +1,5 @@
+"""Models of ELMoForManyLangs: values, characters and words, and faults in their files."""
+
 import io
 import json
 import pickle
@@ -44,31 +46,30 @@ def folder(tmp_path: Path) -> Path:
 def test_readable_and_fast_models_equal_the_package(model: Path) -> None:
     bilm = load_bilm(find_model(model))
     layers, *_ = bilm(bilm.sentence_ids(SENTENCES))
-    names = ("encoder.pkl", "token_embedder.pkl")
-    files = [torch.load(model / name, weights_only=True) for name in names]
+    n_parameters = 0
+    for name in ("encoder.pkl", "token_embedder.pkl"):
+        tensors = torch.load(model / name, weights_only=True)
+        n_parameters += sum(values.numel() for values in tensors.values())
     info = json.loads(elmo("info", model, "--json").stdout)
-    assert info["parameters"] == sum(t.numel() for file in files for t in file.values())
+    assert info["parameters"] == n_parameters
     activations = ElmoEmbedder(model=model, state="zero").embed_batch(SENTENCES)
     with h5py.File(model / "expected.hdf5") as file:
         for i, values in enumerate(activations):
             expected = file[f"stateless/{i}"][()]
             assert_allclose(values, expected, atol=TOLERANCE)
-            assert_allclose(
-                layers[:, i, 1 : 1 + len(SENTENCES[i])], expected, atol=TOLERANCE
-            )
+            end = 1 + len(SENTENCES[i])
+            assert_allclose(layers[:, i, 1:end], expected, atol=TOLERANCE)
 
 
 @each_model
 def test_carried_state_equals_the_package(model: Path) -> None:
     carrying = ElmoEmbedder(model=model, state="carry")
-    with h5py.File(model / "expected.hdf5") as expected:
-        for n, batch in enumerate(json.loads(expected.attrs["batches"])):
-            for k, values in enumerate(
-                carrying.embed_batch([SENTENCES[i] for i in batch])
-            ):
-                assert_allclose(
-                    values, expected[f"stateful/{n}/{k}"][()], atol=TOLERANCE
-                )
+    with h5py.File(model / "expected.hdf5") as file:
+        for number, batch in enumerate(json.loads(file.attrs["batches"])):
+            activations = carrying.embed_batch([SENTENCES[i] for i in batch])
+            for slot, values in enumerate(activations):
+                expected = file[f"stateful/{number}/{slot}"][()]
+                assert_allclose(values, expected, atol=TOLERANCE)
 
 
 @each_model
@@ -79,9 +80,8 @@ def test_the_module_takes_ids_of_many_langs(model: Path) -> None:
     expected = embedder.embed_sentence(["the", "cat"]).mean(axis=0)
     for cached in (None, torch.tensor([[1, 0], [0, 0]])):
         output = module(inputs, cached)
-        assert_allclose(
-            output["elmo_representations"][0][0].detach(), expected, atol=TOLERANCE
-        )
+        (representation,) = output["elmo_representations"]
+        assert_allclose(representation[0].detach(), expected, atol=TOLERANCE)
         assert output["mask"].tolist() == [[1, 1], [1, 0]]
 
 
@@ -89,8 +89,9 @@ def test_the_ids_of_a_token() -> None:
     symbols = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>", "a", "b"]
     characters = Lexicon({symbol: row for row, symbol in enumerate(symbols)})
     words = Lexicon({"<oov>": 0, "ab": 1, "aba": 2, "<bos>": 3})
+    lstm = LstmOptions(2, 2, 1)
     char_cnn = CharacterOptions(2, ((1, 3),), 1, "relu", 5)
-    options = ManyLangsOptions(LstmOptions(2, 2, 1), char_cnn, 4, 5)
+    options = ManyLangsOptions(lstm, char_cnn, 4, 5)
     encoder = LexiconEncoder(options, Lexicons(characters, words))
     # The word, <eow>, the characters, <bow>, <pad>: all raised by one.
     assert encoder.token_ids(["ab", "abab", "x", "<bos>", "<eos>"]).tolist() == [
@@ -191,15 +192,14 @@ def test_a_pickle_cannot_run_anything(
 ) -> None:
     archive = io.BytesIO()
     torch.save({"projection.bias": Harmful()}, archive)
-    pickles = [
-        pickle.dumps({"projection.bias": Harmful()}, protocol) for protocol in (0, 2, 4)
-    ]
-    for content in (*pickles, archive.getvalue()):
+    contents = [archive.getvalue()]
+    for protocol in (0, 2, 4):
+        contents.append(pickle.dumps({"projection.bias": Harmful()}, protocol))
+    message = r"encoder.pkl: not a valid PyTorch file"
+    for content in contents:
         (folder / "encoder.pkl").write_bytes(content)
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # The error is the only line.
-            with pytest.raises(
-                ElmoError, match=r"encoder.pkl: not a valid PyTorch file"
-            ):
+            with pytest.raises(ElmoError, match=message):
                 load_bilm(find_model(folder))
     assert capsys.readouterr() == ("", "")

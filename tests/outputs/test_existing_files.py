@@ -93,9 +93,8 @@ def test_an_overwriting_run_is_resumed_too_if_it_fits() -> None:
     assert resumed.resumed_from == 5 - resumed.n_sentences > 0
     embed_in_part(overwrite=True)
     TEXT.write_text("x" + LINES)
-    assert (
-        embed(TEXT, OUT, overwrite=True).n_sentences == 5
-    )  # Another input starts over.
+    # Another input starts over.
+    assert embed(TEXT, OUT, overwrite=True).n_sentences == 5
     embed(TEXT, "whole")
     assert_same_file(OUT, "whole")
     embed_in_part(overwrite=True)

@@ -77,9 +77,10 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(
     message = r"is an unfinished run with other options: file_format \(hdf5, not npz"
     with pytest.raises(OutputError, match=message):
         open_writer(tmp_path / "out", corpus.attributes, file_format="npz")
-    open_writer(
+    writer = open_writer(
         tmp_path / "out", corpus.attributes, file_format="npz", overwrite=True
-    ).__exit__()
+    )
+    writer.__exit__()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -88,14 +89,17 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(
 def test_compression_keeps_values(
     layout: str, compression: str, tmp_path: Path
 ) -> None:
-    values = [np.ones((3, n, 64), np.float32) for n in (200, 0, 500)]
-    records = [line_record(" ".join(["a"] * len(value[0]))) for value in values]
+    lengths = [200, 0, 500]
+    values = [np.ones((3, length, 64), np.float32) for length in lengths]
+    records = [line_record("a " * length) for length in lengths]
     corpus = Corpus(records, values, {"layers": "all"})
-    write(corpus, tmp_path / "plain", layout)
-    write(corpus, tmp_path / "small", layout, compression=compression)
-    assert_holds(tmp_path / "small", corpus)
-    assert (tmp_path / "small").stat().st_size < (tmp_path / "plain").stat().st_size / 5
-    with h5py.File(tmp_path / "small") as file:
+    plain = tmp_path / "plain"
+    small = tmp_path / "small"
+    write(corpus, plain, layout)
+    write(corpus, small, layout, compression=compression)
+    assert_holds(small, corpus)
+    assert small.stat().st_size < plain.stat().st_size / 5
+    with h5py.File(small) as file:
         assert file["0" if layout == "allennlp" else "activations"].shuffle
 
 
@@ -115,6 +119,10 @@ def test_missing_packages_are_reported(
     assert [path.name for path in tmp_path.iterdir()] == ["zstd"]
 
 
+JSON_LINES = ("--model", TINY, "--pooling", "mean", "--layers", "top")
+"""Options that JSON lines can hold: one vector per sentence."""
+
+
 @pytest.fixture
 def text(folder: Path) -> Path:
     Path("text").write_text("The cat sat\n\nbank\n")
@@ -123,8 +131,17 @@ def text(folder: Path) -> Path:
 
 def test_a_reader_that_goes_away_ends_the_run_in_silence(text: Path) -> None:
     text.write_text("The cat sat\n" * 500)
-    options = ("--model", TINY, "--pooling", "mean", "--format", "jsonl", "-q")
-    with start_elmo("embed", text, "-", *options, stdout=subprocess.PIPE) as run:
+    run = start_elmo(
+        "embed",
+        text,
+        "-",
+        "--format",
+        "jsonl",
+        "-q",
+        *JSON_LINES,
+        stdout=subprocess.PIPE,
+    )
+    with run:
         assert run.stdout is not None
         assert run.stderr is not None
         assert json.loads(run.stdout.readline())["index"] == 0
@@ -158,35 +175,37 @@ def test_parquet_has_fixed_width_columns(
     )
     assert str(file.schema_arrow.field("activations").type) == kind
     metadata = json.loads(file.metadata.metadata[b"elmo"])
-    assert (metadata["layers"], metadata["records"]) == ("0,1", "51")
+    assert metadata["layers"] == "0,1"
+    assert metadata["records"] == "51"
 
 
 def test_json_lines_go_to_standard_output(text: Path) -> None:
-    options = ("--model", TINY, "--pooling", "mean", "--layers", "top")
-    elmo("embed", text, "out.jsonl", *options)
-    result = elmo(
-        "embed", "-", "-", *options, "--format", "jsonl", stdin=text.read_bytes()
-    )
-    assert (result.exit_code, result.stdout) == (
-        0,
-        Path("out.jsonl").read_text(encoding="utf-8"),
-    )
-    assert result.stderr.splitlines()[-1].startswith(
-        "Wrote to standard output: 3 sentences, "
-    )
+    elmo("embed", text, "out.jsonl", *JSON_LINES)
+    content = text.read_bytes()
+    result = elmo("embed", "-", "-", *JSON_LINES, "--format", "jsonl", stdin=content)
+    assert result.exit_code == 0
+    assert result.stdout == Path("out.jsonl").read_text(encoding="utf-8")
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("Wrote to standard output: 3 sentences, ")
 
 
-@pytest.mark.parametrize(
-    ("output", "warns"),
-    [("out.dat", True), ("v", False), ("v.txt --format jsonl", False)],
-)
-def test_an_unknown_suffix_gives_hdf5_and_a_warning(
-    output: str, warns: bool, text: Path
-) -> None:
+def test_an_unknown_suffix_gives_hdf5_and_a_warning(text: Path) -> None:
+    result = elmo("embed", text, "out.dat", "--model", TINY)
+    assert result.exit_code == 0
     warning = "Warning: out.dat will be HDF5. Choose another format with --format.\n"
-    result = elmo("embed", text, *output.split(), "--model", TINY)
-    assert (result.exit_code, warning in result.stderr) == (0, warns)
-    assert h5py.is_hdf5(output.split()[0]) == ("jsonl" not in output)
+    assert warning in result.stderr
+    assert h5py.is_hdf5("out.dat")
+
+
+@pytest.mark.parametrize("options", ["v", "v.txt --format jsonl"])
+def test_no_suffix_and_a_named_format_give_no_warning(options: str, text: Path) -> None:
+    result = elmo("embed", text, *options.split(), "--model", TINY)
+    assert result.exit_code == 0
+    assert "will be HDF5" not in result.stderr
+    if options == "v":
+        assert h5py.is_hdf5("v")
+    else:
+        assert not h5py.is_hdf5("v.txt")
 
 
 @each_example(__file__)

@@ -231,9 +231,8 @@ def archive(
 NUMPY = io.BytesIO()
 np.savez(NUMPY, a=np.zeros(3))
 LARGE = archive({"weights.hdf5": bytes(1 << 24)})
-LYING = LARGE.replace(
-    struct.pack("<I", 1 << 24), struct.pack("<I", 1000)
-)  # about its sizes
+# It lies about its sizes.
+LYING = LARGE.replace(struct.pack("<I", 1 << 24), struct.pack("<I", 1000))
 DAMAGED = archive({"model.hdf5": b""}, zipfile.ZIP_STORED).replace(
     OPTIONS, bytes(len(OPTIONS))
 )

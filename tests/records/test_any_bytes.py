@@ -13,7 +13,7 @@ from elmo_cli import open_activations
 from elmo_cli.files.file_types import binary_type
 from tests.support.commands import TINY, elmo, without_size
 
-_PIECES = st.one_of(
+PIECES = st.one_of(
     st.sampled_from(
         [
             b"\n",
@@ -45,7 +45,7 @@ _PIECES = st.one_of(
     st.text(max_size=5).map(lambda text: text.encode("utf-8", "replace")),
     st.binary(max_size=5),
 )
-contents = st.lists(_PIECES, max_size=12).map(b"".join)
+contents = st.lists(PIECES, max_size=12).map(b"".join)
 """Bytes as they are in a file that is called a text: many line ends, much that is no UTF-8."""
 
 OPTIONS = (
@@ -69,18 +69,20 @@ def folder() -> Iterator[None]:
 
 
 def ends_well(*arguments: str | Path, output: str | None = None) -> bool:
-    """Run a command; if it fails, then with status 1 or 2, one line of error and no output."""
+    """Return whether a command succeeds.
+
+    If it fails, then with status 1 or 2, one line of error and no output.
+    """
     result = elmo(*arguments)
     shown = (arguments, result.stderr, result.exception)
     assert result.exception is None or isinstance(result.exception, SystemExit), shown
     assert result.exit_code in (0, 1, 2), shown
     if result.exit_code:
-        errors = (
-            without_size(result.stderr).removeprefix(f"Model: {TINY}\n").split("\n")
-        )
-        lines = [
-            line for line in errors if not line.startswith(("Skipped: ", "Warning: "))
-        ]
+        errors = without_size(result.stderr).removeprefix(f"Model: {TINY}\n")
+        lines: list[str] = []
+        for line in errors.split("\n"):
+            if not line.startswith(("Skipped: ", "Warning: ")):
+                lines.append(line)
         assert lines[-1] == "", shown
         assert lines[-2].startswith("Error: "), shown
         assert result.exit_code == 2 or len(lines) == 2, shown
@@ -91,8 +93,10 @@ def ends_well(*arguments: str | Path, output: str | None = None) -> bool:
 
 def sentences_of(content: bytes) -> list[list[str]] | None:
     """Find the sentences of a text in another way. Return None if it is not UTF-8."""
+    has_only_cr = b"\r" in content and b"\n" not in content
     # Old Macs ended lines with a carriage return alone.
-    lines = content.split(b"\r" if b"\r" in content and b"\n" not in content else b"\n")
+    end = b"\r" if has_only_cr else b"\n"
+    lines = content.split(end)
     if not lines[-1]:
         lines.pop()
     try:
@@ -104,7 +108,8 @@ def sentences_of(content: bytes) -> list[list[str]] | None:
 
 def is_binary(content: bytes) -> bool:
     """Return whether a file, or its first line, begins like data."""
-    return any(map(binary_type, (content, content[: content.find(b"\n") + 1])))
+    first_line = content[: content.find(b"\n") + 1]
+    return bool(binary_type(content) or binary_type(first_line))
 
 
 @given(content=contents, options=st.sampled_from(OPTIONS))
@@ -113,18 +118,18 @@ def is_binary(content: bytes) -> bool:
 @example(content=b"\xef\xbb\xbf\n\xef\xbb\xbfa", options="")
 @example(content=b"\0", options="--use-sentence-keys")
 @example(content=b"\r\r", options="")
-def test_any_text_is_embedded_or_named(content: bytes, options: str) -> None:
+def test_any_text_is_embedded_or_an_error(content: bytes, options: str) -> None:
     sentences = None if is_binary(content) else sentences_of(content)
     with folder():
         Path("text").write_bytes(content)
-        command = ["embed", "text", "out", "--model", str(TINY), *options.split()]
-        done = ends_well(*command, output="out")
+        done = ends_well(
+            "embed", "text", "out", "--model", TINY, *options.split(), output="out"
+        )
         if done and options in ("", "--layout packed"):
             assert sentences is not None
             with open_activations("out") as activations:
-                assert [values.shape[1] for values in activations] == [
-                    len(s) for s in sentences
-                ]
+                found = [values.shape[1] for values in activations]
+            assert found == [len(sentence) for sentence in sentences]
         elif "--skip-errors" in options:
             assert done or is_binary(content)
         elif options != "--use-sentence-keys":
@@ -133,66 +138,68 @@ def test_any_text_is_embedded_or_named(content: bytes, options: str) -> None:
 
 @given(content=contents, more=contents)
 @example(content=b"\0", more=b"")
-def test_any_fasta_is_embedded_or_named(content: bytes, more: bytes) -> None:
+def test_any_fasta_is_embedded_or_an_error(content: bytes, more: bytes) -> None:
+    def embed(*options: str) -> bool:
+        """Return whether the file is embedded."""
+        return ends_well(
+            "embed", "x.fasta", "out", "--model", TINY, *options, output="out"
+        )
+
     with folder():
-        Path("x.fasta").write_bytes(b">" + content + b"\n>" + more)
-        arguments = ("embed", "x.fasta", "out", "--model", TINY)
-        if not ends_well(*arguments, output="out"):
-            done = ends_well(*arguments, "--skip-errors", output="out")
-            lines = Path("x.fasta").read_bytes().split(b"\n")
-            assert done or any(
-                map(binary_type, lines)
-            )  # by the first line that is no UTF-8
-            if not done:
-                return
+        fasta = b">" + content + b"\n>" + more
+        Path("x.fasta").write_bytes(fasta)
+        if not embed() and not embed("--skip-errors"):
+            # The first line that is not UTF-8 shows what the file is.
+            assert any(binary_type(line) for line in fasta.split(b"\n"))
+            return
         with open_activations("out") as activations:
-            assert all(record.id for record, _ in activations.records())
+            for record, _ in activations.records():
+                assert record.id
 
 
 @given(content=contents, name=st.sampled_from(["text", "text.gz", "x.fasta.gz"]))
-def test_any_bytes_are_no_gzip(content: bytes, name: str) -> None:
+def test_any_bytes_after_the_mark_of_gzip_are_an_error(
+    content: bytes, name: str
+) -> None:
     with folder():
         Path(name).write_bytes(b"\x1f\x8b" + content)
         assert not ends_well("embed", name, "out", "--model", TINY, output="out")
 
 
 @given(content=contents)
-def test_any_bytes_as_options_or_weights_are_reported(content: bytes) -> None:
+def test_any_bytes_as_options_or_weights_are_an_error(content: bytes) -> None:
+    def embed(*model: str | Path) -> bool:
+        """Return whether a text is embedded with this model."""
+        return ends_well("embed", "text", "out", *model, "-q", output="out")
+
+    options = TINY / "options.json"
+    weights = TINY / "weights.hdf5"
     with folder():
         Path("text").write_text("the cat\n")
-        for name in (
-            "options.json",
-            "weights.hdf5",
-            "weights.safetensors",
-            "model.zip",
-        ):
+        Path("options.json").write_bytes(content)
+        assert not embed("--options-file", "options.json", "--weight-file", weights)
+        for name in ("weights.hdf5", "weights.safetensors"):
             Path(name).write_bytes(content)
-        for files in (
-            ("--options-file", "options.json", "--weight-file", TINY / "weights.hdf5"),
-            ("--options-file", TINY / "options.json", "--weight-file", "weights.hdf5"),
-            (
-                "--options-file",
-                TINY / "options.json",
-                "--weight-file",
-                "weights.safetensors",
-            ),
-            ("--model", "model.zip"),
-        ):
-            assert not ends_well("embed", "text", "out", *files, "-q", output="out")
+            assert not embed("--options-file", options, "--weight-file", name)
+        Path("model.zip").write_bytes(content)
+        assert not embed("--model", "model.zip")
 
 
 @given(partial=contents, log=contents)
 def test_any_bytes_beside_an_output_are_reported_or_no_obstacle(
     partial: bytes, log: bytes
 ) -> None:
+    def embed() -> bool:
+        """Return whether the text is embedded."""
+        return ends_well("embed", "text", "out", "--model", TINY, "-q", output="out")
+
     with folder():
         Path("text").write_text("the cat\n\nsat\n")
         Path("out.partial").write_bytes(partial)
         Path("out.partial.log").write_bytes(log)
-        arguments = ("embed", "text", "out", "--model", TINY, "-q")
-        if not ends_well(*arguments, output="out"):
-            for name in ("out.partial", "out.partial.log"):
-                Path(name).unlink(missing_ok=True)
-            assert ends_well(*arguments, output="out")
+        if not embed():
+            Path("out.partial").unlink(missing_ok=True)
+            Path("out.partial.log").unlink(missing_ok=True)
+            assert embed()
         with open_activations("out") as activations:
             assert [values.shape[1] for values in activations] == [2, 0, 1]

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,22 @@ TEXTS = [" ".join(sentences) for sentences in STORIES.values()]
 PASSAGES = [
     {"id": story, "text": text} for story, text in zip(STORIES, TEXTS, strict=True)
 ]
-ROWS = [
-    {"story": passage["id"], "zone": zone, "word": word}
-    for passage in PASSAGES
-    for zone, word in enumerate(passage["text"].split(), start=1)
-]
+
+
+def words_of_passages() -> list[dict[str, Any]]:
+    """Return a row per word, with the story and the place of the word in it."""
+    rows: list[dict[str, Any]] = []
+    for passage in PASSAGES:
+        for zone, word in enumerate(passage["text"].split(), start=1):
+            rows.append({"story": passage["id"], "zone": zone, "word": word})
+    return rows
+
+
+ROWS = words_of_passages()
 TOKENS = [
     [token for word in text.split() for token in tokenize(word)] for text in TEXTS
 ]
+RAW = "Don't go, ..."
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -65,11 +74,20 @@ def activations_of(table: str, *options: str) -> list[np.ndarray]:
 def test_ids_of_19_digits_join_the_output_with_its_input(name: str) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     ids = [1294030472427835393, 1294030472427835394]
-    table = write_table(
-        f"table.{name}", [{"id": number, "text": "A dog ."} for number in ids]
+    rows = [{"id": number, "text": "A dog ."} for number in ids]
+    table = write_table(f"table.{name}", rows)
+    result = elmo(
+        "embed",
+        table,
+        "o.parquet",
+        "--layers",
+        "top",
+        "--pooling",
+        "mean",
+        "--model",
+        TINY,
     )
-    options = ("--layers", "top", "--pooling", "mean", "--model", TINY)
-    assert elmo("embed", table, "o.parquet", *options).exit_code == 0
+    assert result.exit_code == 0
     column = parquet.read_table("o.parquet")["id"]
     assert (str(column.type), column.to_pylist()) == ("int64", ids)
 
@@ -81,37 +99,51 @@ def test_ids_of_19_digits_join_the_output_with_its_input(name: str) -> None:
 def test_a_word_per_row_has_the_context_of_its_text(
     name: str, model_folder: Path
 ) -> None:
-    table = write_table(f"table.{name}", ROWS)
-    options = ("--word-column", "word", "--id-column", "story", "--keep-columns", "all")
-    rows = surprisals(table, "--model", model_folder, *options)
-    assert [(row["id"], row["zone"], row["word"]) for row in rows] == [
-        (row["story"], str(row["zone"]), row["word"]) for row in ROWS
-    ]
-    assert [row["word_number"] for row in rows] == [str(row["zone"]) for row in ROWS]
-    Path("lines.txt").write_text("\n".join(map(" ".join, TOKENS)))
-    expected = iter(surprisals("lines.txt", "--model", model_folder))
-    for row in rows:
-        bits = sum(
-            float(next(expected)["surprisal"]) for _ in range(int(row["tokens"]))
-        )
+    found = surprisals(
+        write_table(f"table.{name}", ROWS),
+        "--model",
+        model_folder,
+        "--word-column",
+        "word",
+        "--id-column",
+        "story",
+        "--keep-columns",
+        "all",
+    )
+    Path("lines.txt").write_text("\n".join(" ".join(tokens) for tokens in TOKENS))
+    by_token = iter(surprisals("lines.txt", "--model", model_folder))
+    for row, expected in zip(found, ROWS, strict=True):
+        assert row["id"] == expected["story"]
+        assert row["word"] == expected["word"]
+        assert row["zone"] == str(expected["zone"])
+        assert row["word_number"] == str(expected["zone"])
+        bits = 0.0
+        for _ in range(int(row["tokens"])):
+            bits += float(next(by_token)["surprisal"])
         assert_allclose(float(row["surprisal"]), bits, atol=1e-5)
-    assert next(expected, None) is None
+    assert next(by_token, None) is None
 
 
-def test_a_text_of_words_is_one_record() -> None:
-    options = ("--word-column", "word", "--id-column", "story")
-    words = activations_of(write_table("table.csv", ROWS), *options)
+def test_the_words_of_a_text_are_one_record() -> None:
+    table = write_table("table.csv", ROWS)
+    words = activations_of(table, "--word-column", "word", "--id-column", "story")
     embedder = ElmoEmbedder(model=TINY)
     for values, tokens in zip(words, TOKENS, strict=True):
         assert_allclose(values, embedder.embed_sentence(tokens), atol=1e-6)
-    split = activations_of(
-        write_table("table.csv", ROWS), *options, "--split-sentences"
-    )
-    expected = activations_of(write_table("table.csv", PASSAGES), "--split-sentences")
-    assert all(map(np.array_equal, split, expected))
 
 
 # Passages
+
+
+def test_the_words_of_a_text_are_split_into_its_sentences() -> None:
+    table = write_table("table.csv", ROWS)
+    found = activations_of(
+        table, "--word-column", "word", "--id-column", "story", "--split-sentences"
+    )
+    passages = write_table("passages.csv", PASSAGES)
+    expected = activations_of(passages, "--split-sentences")
+    for values, others in zip(found, expected, strict=True):
+        assert_array_equal(values, others)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -127,48 +159,131 @@ def test_the_sentences_of_a_passage_are_computed_one_by_one(name: str) -> None:
         assert_array_equal(values, expected)
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max", "first", "last"])
-def test_a_passage_is_pooled_over_all_its_tokens(pooling: str) -> None:
+@pytest.mark.parametrize(
+    ("pooling", "pool"),
+    [
+        ("mean", lambda values: values.mean(axis=0)),
+        ("max", lambda values: values.max(axis=0)),
+        ("first", lambda values: values[0]),
+        ("last", lambda values: values[-1]),
+    ],
+)
+def test_a_passage_is_pooled_over_all_its_tokens(
+    pooling: str, pool: Callable[[np.ndarray], np.ndarray]
+) -> None:
     pytest.importorskip("sentencex")
     table = write_table("table.csv", PASSAGES)
     passages = activations_of(table, "--split-sentences", "--layers", "top")
-    options = ("--layers", "top", "--pooling", pooling, "--normalize")
-    pooled = activations_of(table, "--split-sentences", *options)
+    pooled = activations_of(
+        table,
+        "--split-sentences",
+        "--layers",
+        "top",
+        "--pooling",
+        pooling,
+        "--normalize",
+    )
     for values, vector in zip(passages, pooled, strict=True):
-        pools = {"mean": values.mean(0), "max": values.max(0), "first": values[0]}
-        expected = pools.get(pooling, values[-1])
+        expected = pool(values)
         assert_allclose(vector, expected / np.linalg.norm(expected), atol=1e-6)
 
 
-def test_a_passage_is_one_record_of_every_command(model_folder: Path) -> None:
+@pytest.fixture
+def passages_and_sentences(folder: Path) -> None:
+    """Write passages into a table, and their sentences into lines.txt."""
     pytest.importorskip("sentencex")
-    table = write_table("table.jsonl", PASSAGES)
-    model = ("--model", model_folder)
+    write_table("table.jsonl", PASSAGES)
     Path("lines.txt").write_text("\n".join(LINES))
-    split = (table, "--split-sentences", *model)
-    moses = ("lines.txt", "--tokenizer", "moses", *model)
-    rows, single = (surprisals(*each, "--words-by", "space") for each in (split, moses))
-    assert [row["surprisal"] for row in rows] == [row["surprisal"] for row in single]
-    assert [int(row["word_number"]) for row in rows] == [row["zone"] for row in ROWS]
-    one, other = (elmo("perplexity", *each, "--json").stdout for each in (split, moses))
-    assert one == other != ""
-    per_record = elmo(
-        "perplexity", *split, "--per-sentence", "--json"
-    ).stdout.splitlines()
-    tokens = [*map(len, map(tokenize, TEXTS))]
-    assert [json.loads(line)["tokens"] for line in per_record] == tokens
-    each = ("--each", "--top", "1", "--json")
-    words, expected = (
-        re.findall(r'"word": "(.+?)"', elmo("predict", "--file", *of, *each).stdout)
-        for of in (split, moses)
+
+
+@pytest.mark.usefixtures("passages_and_sentences")
+def test_surprisal_of_a_passage_is_that_of_its_sentences(model_folder: Path) -> None:
+    rows = surprisals(
+        "table.jsonl",
+        "--split-sentences",
+        "--model",
+        model_folder,
+        "--words-by",
+        "space",
     )
-    assert words == expected != []
+    expected = surprisals(
+        "lines.txt",
+        "--tokenizer",
+        "moses",
+        "--model",
+        model_folder,
+        "--words-by",
+        "space",
+    )
+    bits = [row["surprisal"] for row in rows]
+    assert bits == [row["surprisal"] for row in expected]
+    numbers = [int(row["word_number"]) for row in rows]
+    assert numbers == [row["zone"] for row in ROWS]
 
 
-def test_rows_of_tokens_count_over_the_passage() -> None:
+@pytest.mark.usefixtures("passages_and_sentences")
+def test_perplexity_of_a_passage_is_that_of_its_sentences(model_folder: Path) -> None:
+    def of_passages(*options: str) -> str:
+        """Return the perplexity of the passages."""
+        result = elmo(
+            "perplexity",
+            "table.jsonl",
+            "--split-sentences",
+            "--model",
+            model_folder,
+            "--json",
+            *options,
+        )
+        return result.stdout
+
+    expected = elmo(
+        "perplexity",
+        "lines.txt",
+        "--tokenizer",
+        "moses",
+        "--model",
+        model_folder,
+        "--json",
+    ).stdout
+    assert expected != ""
+    assert of_passages() == expected
+    found: list[int] = []
+    for line in of_passages("--per-sentence").splitlines():
+        found.append(json.loads(line)["tokens"])
+    assert found == [len(tokenize(text)) for text in TEXTS]
+
+
+@pytest.mark.usefixtures("passages_and_sentences")
+def test_words_predicted_in_a_passage_are_those_of_its_sentences(
+    model_folder: Path,
+) -> None:
+    def predicted(path: str, *options: str) -> list[str]:
+        """Return the likeliest word at each place."""
+        result = elmo(
+            "predict",
+            "--file",
+            path,
+            "--each",
+            "--top",
+            "1",
+            "--json",
+            "--model",
+            model_folder,
+            *options,
+        )
+        return re.findall(r'"word": "(.+?)"', result.stdout)
+
+    words = predicted("table.jsonl", "--split-sentences")
+    assert words == predicted("lines.txt", "--tokenizer", "moses") != []
+
+
+def test_positions_in_rows_of_tokens_count_through_the_passage() -> None:
     pytest.importorskip("sentencex")
     table = write_table("table.csv", PASSAGES)
-    options = (
+    result = elmo(
+        "embed",
+        table,
+        "o.jsonl",
         "--split-sentences",
         "--rows",
         "tokens",
@@ -177,111 +292,151 @@ def test_rows_of_tokens_count_over_the_passage() -> None:
         "--model",
         TINY,
     )
-    assert elmo("embed", table, "o.jsonl", *options).exit_code == 0
+    assert result.exit_code == 0
     rows = read_rows("o.jsonl")
     assert list(rows[0]) == ["id", "line", "position", "token", "vector"]
-    positions = [n for text in TEXTS for n in range(len(tokenize(text)))]
+    positions: list[int] = []
+    for text in TEXTS:
+        positions += range(len(tokenize(text)))
     assert [row["position"] for row in rows] == positions
 
 
 def test_a_state_is_carried_through_the_sentences_of_a_passage() -> None:
     pytest.importorskip("sentencex")
-    table = write_table("table.csv", PASSAGES)
     Path("lines.txt").write_text("\n".join(TEXTS))
-    carry = ("--split-sentences", "--state", "carry", "--tokenizer", "moses")
-    passages = activations_of(table, *carry, "--batch-size", "1")
-    lines = activations_of("lines.txt", *carry, "--batch-size", "1")
-    assert_allclose(
-        np.concatenate(passages, axis=1), np.concatenate(lines, axis=1), atol=1e-6
-    )
+
+    def carried(table: str) -> np.ndarray:
+        """Return the activations of all tokens."""
+        values = activations_of(
+            table,
+            "--split-sentences",
+            "--state",
+            "carry",
+            "--tokenizer",
+            "moses",
+            "--batch-size",
+            "1",
+        )
+        return np.concatenate(values, axis=1)
+
+    passages = carried(write_table("table.csv", PASSAGES))
+    assert_allclose(passages, carried("lines.txt"), atol=1e-6)
 
 
 # Sequences
 
 
-@pytest.mark.parametrize("name", [*NAMES, "txt"])
-def test_residues_of_sequences_are_those_of_fasta(name: str) -> None:
-    sequences = ["CASSLGNEQF", "cass lgv*"]
-    Path("s.fasta").write_text(f">a\n{sequences[0]}\n>b\ncassl\nGV*\n")
-    options = ["--tokenizer", "residues"]
-    if name == "txt":
-        Path("table.txt").write_text("\n".join(sequences))
-    else:
-        items = zip("ab", sequences, strict=True)
-        write_table(
-            f"table.{name}",
-            [{"key": key, "junction_aa": value} for key, value in items],
-        )
-        options += ["--text-column", "junction_aa", "--id-column", "key"]
-    values = activations_of(f"table.{name}", *options)
+def assert_activations_of_sequences(found: list[np.ndarray]) -> None:
+    """Assert that these, which are in o.h5, are the activations of two sequences."""
     with open_activations("o.h5") as activations:
         assert activations.tokens(1) == list("CASSLGV*")
-    assert all(map(np.array_equal, values, activations_of("s.fasta")))
+    Path("s.fasta").write_text(">a\nCASSLGNEQF\n>b\ncassl\nGV*\n")
+    for values, expected in zip(found, activations_of("s.fasta"), strict=True):
+        assert_array_equal(values, expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sequences_of_a_table_are_those_of_fasta(name: str) -> None:
+    rows = [
+        {"key": "a", "junction_aa": "CASSLGNEQF"},
+        {"key": "b", "junction_aa": "cass lgv*"},
+    ]
+    table = write_table(f"table.{name}", rows)
+    found = activations_of(
+        table,
+        "--tokenizer",
+        "residues",
+        "--text-column",
+        "junction_aa",
+        "--id-column",
+        "key",
+    )
+    assert_activations_of_sequences(found)
 
 
 # Default tokenizers
 
 
-def test_the_default_tokenizer_goes_by_the_input() -> None:
-    text = "Don't go, ..."
-    rows: list[tuple[dict[str, Any], list[str]]]
-    rows = [({"text": text}, tokenize(text)), ({"tokens": text}, text.split())]
-    lists = [({"tokens": ["go,", "a b"]}, ["go,", "a b"]), ({"text": ["a b"]}, ["a b"])]
-    cases = [(f"t.{name}", row, tokens) for name in NAMES for row, tokens in rows]
-    embedder = ElmoEmbedder(model=TINY)
-    for name, row, tokens in (*cases, *(("t.jsonl", *each) for each in lists)):
-        write_table(name, [row])
-        activations_of(name)
-        embedder.embed_file(name, "p.h5", overwrite=True)
-        for file in ("o.h5", "p.h5"):
-            with open_activations(file) as activations:
-                assert activations.tokens(0) == tokens, (name, row)
-    Path("t.txt").write_text(text)
-    activations_of("t.txt")
+def test_sequences_in_lines_are_those_of_fasta() -> None:
+    Path("table.txt").write_text("CASSLGNEQF\ncass lgv*")
+    found = activations_of("table.txt", "--tokenizer", "residues")
+    assert_activations_of_sequences(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "tokens"),
+    [
+        *((f"t.{name}", {"text": RAW}, tokenize(RAW)) for name in NAMES),
+        *((f"t.{name}", {"tokens": RAW}, RAW.split()) for name in NAMES),
+        ("t.jsonl", {"tokens": ["go,", "a b"]}, ["go,", "a b"]),
+        ("t.jsonl", {"text": ["a b"]}, ["a b"]),
+    ],
+)
+def test_the_default_tokenizer_goes_by_the_column(
+    name: str, row: dict[str, Any], tokens: list[str]
+) -> None:
+    write_table(name, [row])
+    activations_of(name)
     with open_activations("o.h5") as activations:
-        assert activations.tokens(0) == text.split()
+        assert activations.tokens(0) == tokens
+    ElmoEmbedder(model=TINY).embed_file(name, "p.h5")
+    with open_activations("p.h5") as activations:
+        assert activations.tokens(0) == tokens
 
 
 # Python
 
 
-@pytest.mark.parametrize("by", ["token", "word", "region"])
-@pytest.mark.parametrize("direction", ["forward", "both"])
+def test_lines_are_split_at_spaces_by_default() -> None:
+    Path("t.txt").write_text(RAW)
+    activations_of("t.txt")
+    with open_activations("o.h5") as activations:
+        assert activations.tokens(0) == RAW.split()
+
+
+@pytest.mark.parametrize(
+    ("by", "options"),
+    [
+        ("token", []),
+        ("word", ["--words-by", "space"]),
+        ("region", ["--regions", "text"]),
+    ],
+)
+@pytest.mark.parametrize(
+    ("direction", "columns"),
+    [
+        ("forward", ["surprisal"]),
+        ("both", ["surprisal_forward", "surprisal_backward"]),
+    ],
+)
 def test_units_in_python_are_the_rows_of_the_command(
-    by: Any, direction: Any, model_folder: Path
+    by: Any, options: list[str], direction: Any, columns: list[str], model_folder: Path
 ) -> None:
     texts = ["The cat | sat, they said.", "No."]
-    Path("t.jsonl").write_text(
-        "".join(json.dumps({"text": text}) + "\n" for text in texts)
-    )
-    options = {
-        "token": (),
-        "word": ("--words-by", "space"),
-        "region": ("--regions", "text"),
-    }[by]
+    table = write_table("t.jsonl", [{"text": text} for text in texts])
     rows = surprisals(
-        "t.jsonl", "--model", model_folder, "--direction", direction, *options
+        table, "--model", model_folder, "--direction", direction, *options
     )
     language_model = LanguageModel(model=model_folder)
-    units = measure_units(language_model, texts, by, direction=direction)
-    found = [unit for text in units for unit in text]
-    assert [(row[by], row["known"]) for row in rows] == [
-        (unit.text, str(int(unit.known))) for unit in found
-    ]
-    columns = {
-        "forward": ["surprisal"],
-        "both": ["surprisal_forward", "surprisal_backward"],
-    }
-    values = [[float(row[column]) for column in columns[direction]] for row in rows]
-    bits = np.array([unit.surprisal for unit in found], np.float64)
-    assert_allclose(np.array(values), bits, atol=1e-6)
-    by_lists = list(
-        measure_units(language_model, [texts[0].split()], direction=direction)
-    )
-    assert [unit.text for unit in by_lists[0]] == texts[0].split()
+    units = []
+    for units_of_text in measure_units(language_model, texts, by, direction=direction):
+        units += units_of_text
+    for row, unit in zip(rows, units, strict=True):
+        assert row[by] == unit.text
+        assert row["known"] == str(int(unit.known))
+        bits = [float(row[column]) for column in columns]
+        assert bits == pytest.approx(list(unit.surprisal), abs=1e-6)
 
 
 # CoNLL-U, JSON lines and FASTA
+
+
+def test_units_may_be_measured_of_tokens(model_folder: Path) -> None:
+    tokens = ["The", "cat", "|", "sat,", "they", "said."]
+    language_model = LanguageModel(model=model_folder)
+    [units] = measure_units(language_model, [tokens], direction="forward")
+    assert [unit.text for unit in units] == tokens
+
 
 TREEBANK = """\
 # newdoc id = d
@@ -336,75 +491,99 @@ def test_datasets_are_named_by_sentence_ids(layout: str) -> None:
 
 def test_a_run_that_an_error_ended_resumes() -> None:
     Path("bad.conllu").write_text(f"{TREEBANK}\n# sent_id = fr-3\n1\n")
-    often: dict[str, Any] = {"checkpoint_tokens": 1}
     with pytest.raises(InputError, match=r"bad\.conllu, line 19: expected 10 fields"):
-        embed("bad.conllu", "out.hdf5", **often)
+        embed("bad.conllu", "out.hdf5", checkpoint_tokens=1)
     Path("bad.conllu").write_text(f"{TREEBANK}\n# sent_id = fr-3\n1\tNon\n")
-    assert embed("bad.conllu", "out.hdf5", **often).resumed_from == 2
-    assert embed("bad.conllu", "whole.hdf5", **often).resumed_from == 0
+    resumed = embed("bad.conllu", "out.hdf5", checkpoint_tokens=1)
+    assert resumed.resumed_from == 2
+    whole = embed("bad.conllu", "whole.hdf5", checkpoint_tokens=1)
+    assert whole.resumed_from == 0
     assert_same_file("out.hdf5", "whole.hdf5")
     with h5py.File("out.hdf5") as file:
         assert sorted(file) == ["fr-1", "fr-2", "fr-3"]
         assert file["fr-2"].attrs["tokens"] == '["Oui"]'
 
 
-def test_a_skipped_record_keeps_its_number_but_not_its_id() -> None:
-    arguments = (
+def skip_errors(lines: str) -> None:
+    """Embed JSON lines to o.h5, and skip those with errors."""
+    elmo(
         "embed",
         "-",
+        "o.h5",
         "--model",
         TINY,
         "--input-format",
         "jsonl",
         "--skip-errors",
+        stdin=lines,
     )
-    elmo(*arguments, "out.hdf5", stdin='{\n{"text": "a b"}\n{}\n{"text": "c"}\n')
-    with open_activations("out.hdf5") as activations:
+
+
+def test_a_skipped_record_keeps_its_number() -> None:
+    skip_errors('{\n{"text": "a b"}\n{}\n{"text": "c"}\n')
+    with open_activations("o.h5") as activations:
         assert [len(values[0]) for values in activations] == [0, 2, 0, 1]
         assert json.loads(activations.attributes["skipped"]).keys() == {"0", "2"}
-    elmo(*arguments, "keys.hdf5", stdin='{\n{"id": "x", "text": "a b"}\n{"id": "y"}\n')
-    with open_activations("keys.hdf5") as activations:
+
+
+def test_a_skipped_record_has_no_id() -> None:
+    skip_errors('{\n{"id": "x", "text": "a b"}\n{"id": "y"}\n')
+    with open_activations("o.h5") as activations:
         assert [activations.key(number) for number in range(len(activations))] == ["x"]
-        assert json.loads(activations.attributes["skipped"]).keys() == {
-            "record 1",
-            "record 3",
-        }
+        skipped = json.loads(activations.attributes["skipped"])
+        assert skipped.keys() == {"record 1", "record 3"}
 
 
-def test_a_residue_is_a_token_and_the_first_word_the_key() -> None:
+def activations_of_proteins() -> list[np.ndarray]:
+    """Return the activations of `PROTEINS`, computed from their residues."""
+    embedder = ElmoEmbedder(model=TINY)
+    return embedder.embed_batch([list("MKVLAGH*"), [], list("SEQWENCE")])
+
+
+def test_the_residues_of_fasta_are_tokens_and_its_first_word_the_key() -> None:
     Path("p.fasta").write_text(PROTEINS)
     result = elmo("embed", "p.fasta", "out.h5", "--model", TINY)
     assert result.exit_code == 0, result.stderr
-    expected = ElmoEmbedder(model=TINY).embed_batch(
-        [list("MKVLAGH*"), [], list("SEQWENCE")]
-    )
     ids = ["sp|P1|ONE First protein OS=Homo sapiens", "two", "three a/b"]
     with h5py.File("out.h5") as file:
         assert file.attrs["format"] == "fasta"
         assert len(file) == 3
-        for name, array in zip(ids, expected, strict=True):
+        for name, expected in zip(ids, activations_of_proteins(), strict=True):
             dataset = file[name.split()[0]]
-            assert (dataset.attrs["original_id"], dataset.shape) == (name, array.shape)
-            assert_allclose(dataset[()], array, atol=1e-5)
-    # The mean of the sum of the layers is SeqVec's vector.
-    chosen = ("--layers", "sum", "--pooling", "mean", "--input-format", "fasta")
-    elmo("embed", "-", "sum.h5", *chosen, "--model", TINY, stdin=PROTEINS)
+            assert dataset.attrs["original_id"] == name
+            assert dataset.shape == expected.shape
+            assert_allclose(dataset[()], expected, atol=1e-5)
+
+
+def test_the_vector_of_seqvec_is_the_mean_of_the_sum_of_the_layers() -> None:
+    elmo(
+        "embed",
+        "-",
+        "sum.h5",
+        "--layers",
+        "sum",
+        "--pooling",
+        "mean",
+        "--input-format",
+        "fasta",
+        "--model",
+        TINY,
+        stdin=PROTEINS,
+    )
+    expected = activations_of_proteins()[2].sum(axis=0).mean(axis=0)
     with h5py.File("sum.h5") as file:
-        assert_allclose(
-            file["three"][()], expected[2].sum(axis=0).mean(axis=0), atol=1e-5
-        )
+        assert_allclose(file["three"][()], expected, atol=1e-5)
         assert file["two"][()].tolist() == [0] * 32
 
 
-def test_proteins_for_a_model_of_english_are_warned_of() -> None:
+def test_proteins_log_a_warning_for_a_model_of_english() -> None:
     Path("q.fasta").write_text(">a\n" + "MKVLAGH" * 5 + "\n")
+    result = elmo("embed", "q.fasta", "out.h5", "--model", "mini")
     message = (
-        "Warning: the input seems to be proteins, but the model mini was trained on English text. "
-        "--model seqvec was trained on proteins.\n"
+        "Warning: the input seems to be proteins, but the model mini was trained on "
+        "English text. --model seqvec was trained on proteins.\n"
     )
-    assert (
-        elmo("embed", "q.fasta", "out.h5", "--model", "mini").stderr.count(message) == 1
-    )
+    assert result.stderr.count(message) == 1
 
 
 # Every format is opened once

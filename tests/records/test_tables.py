@@ -256,7 +256,8 @@ def test_cells_may_have_any_length() -> None:
 
 def test_rows_of_empty_cells_are_skipped() -> None:
     records = read_text("\n,,,\nid,text,cond,\n1,a,x,\n,,,\n\n2,b,x,\n,,,,,,\n,,,\n")
-    assert [(each.id, each.text) for each in records] == [("1", "a"), ("2", "b")]
+    assert [each.id for each in records] == ["1", "2"]
+    assert [each.text for each in records] == ["a", "b"]
     records = read_text('text\na\n""\nb\n')  # The only cell of a row is its text.
     assert [each.text for each in records] == ["a", "", "b"]
 
@@ -336,4 +337,5 @@ def test_bytes_of_parquet_are_counted() -> None:
     counts: list[int] = []
     with open_records(open_input(path), on_bytes=counts.append) as (records, *_):
         assert len(list(records)) == 3000
-    assert (sum(counts), len(counts) > 2) == (Path(path).stat().st_size, True)
+    assert sum(counts) == Path(path).stat().st_size
+    assert len(counts) > 2

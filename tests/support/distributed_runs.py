@@ -19,17 +19,9 @@ from tests.support.commands import TINY, elmo
 
 LINES = "".join(f"The cat {i} sat\n\n" for i in range(20))
 """Text of the fixture `corpus_folder`, with every second line empty."""
-RUN = (
-    "distribute",
-    "text.txt",
-    "out",
-    "--engine",
-    "none",
-    "--part-size",
-    "0.002",
-    "--model",
-    TINY,
-)
+SMALL_PARTS = ("--engine", "none", "--part-size", "0.002", "--model", TINY)
+"""Options of a run in this process: two lines of `LINES` per part or so."""
+RUN = ("distribute", "text.txt", "out", *SMALL_PARTS)
 ZERO = CorpusSettings(ModelSettings(str(TINY)))
 WARM = CorpusSettings(ModelSettings(str(TINY), state="warm"))
 

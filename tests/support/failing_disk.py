@@ -43,9 +43,8 @@ class Disk:
     def used(self) -> Iterator[None]:
         """Use this disk in a block."""
         with pytest.MonkeyPatch.context() as monkeypatch:
-            monkeypatch.setattr(
-                os, "fsync", lambda descriptor: None
-            )  # It takes most of the time.
+            # It takes most of the time.
+            monkeypatch.setattr(os, "fsync", lambda descriptor: None)
             for owner, name in CALLS:
                 monkeypatch.setattr(
                     owner, name, guarded(getattr(owner, name), self.before_call)

@@ -180,9 +180,8 @@ class FakeDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
             result = result.clone()  # Devices share no memory.
         if not is_here or name in _READS:
             return result
-        if (
-            torch.Tag.inplace_view in func.tags
-        ):  # Change the shape of the outer tensor too.
+        # Change the shape of the outer tensor too.
+        if torch.Tag.inplace_view in func.tags:
             with no_dispatch():
                 func(*args, **kwargs)
         known = {id(fake.stored): fake for fake in fakes}
@@ -265,9 +264,8 @@ def fake_device(
         values = as_tensor(data, dtype=dtype)
         return values if device is None else values.to(device)
 
-    patch(
-        torch, "as_tensor", as_tensor_in_steps
-    )  # In C++, the transfer would not be noticed.
+    # In C++, the transfer would not be noticed.
+    patch(torch, "as_tensor", as_tensor_in_steps)
     lifts_cpu_tensors = torch._C._only_lift_cpu_tensors()
     torch._C._set_only_lift_cpu_tensors(True)
     device = FakeDevice(kind)

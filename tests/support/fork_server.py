@@ -230,9 +230,8 @@ def finish(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # ignored in the background of a shell
+    # It is ignored in the background of a shell.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_BLOCK, WAITING)
     preload()
     request = Server(socket.socket(fileno=int(sys.argv[1]))).serve()

@@ -141,7 +141,8 @@ def test_bytes_are_counted_and_damage_is_reported(
     compress: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
     path = tmp_path / "a"
-    long = b"".join(b"%x\n" % pow(3, i, 2**61 - 1) for i in range(9000))
+    numbers = [pow(3, i, 2**61 - 1) for i in range(9000)]
+    long = b"".join(b"%x\n" % number for number in numbers)
     for content in (
         long,
         b"",
@@ -174,9 +175,10 @@ def test_zstd_without_its_package_is_reported(
 
 def test_a_truncated_gzip_file_is_reported_after_its_good_lines() -> None:
     # Lines that hardly compress, so that their file is longer than any buffer.
-    noise = b"".join(b"%x\n" % pow(3, 1000 + i, 2**256 - 189) for i in range(8000))
-    content = gzip.compress(noise)
-    lines = LineReader("input.gz", io.BytesIO(content[: len(content) * 3 // 4])).lines()
+    numbers = [pow(3, 1000 + i, 2**256 - 189) for i in range(8000)]
+    content = gzip.compress(b"".join(b"%x\n" % number for number in numbers))
+    truncated = content[: len(content) * 3 // 4]
+    lines = LineReader("input.gz", io.BytesIO(truncated)).lines()
     read: list[str] = []
     with pytest.raises(
         InputError, match=r"^input\.gz, line \d+: reading failed: "

@@ -28,7 +28,7 @@ class PagedFile(FileIO):
     """File object for `h5py.File`, which holds changes of older bytes in memory.
 
     Bytes behind the end of the last checkpoint are written at once. Changes before it
-    are kept as pages, until `begin_checkpoint` has made them part of a new one.
+    are kept as pages, until `apply` has written those of a new one.
 
     HDF5 would crash if one of its operations raised an error. Instead, the first error
     is stored as `error`, and nothing is written after it.

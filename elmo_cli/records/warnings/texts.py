@@ -1,6 +1,7 @@
 """Checks of texts: the rows of a table, or lines that may be passages."""
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from elmo_cli.errors.messages import Message
@@ -9,19 +10,33 @@ from elmo_cli.records.warnings.lines import hard_wrapping
 from elmo_cli.records.warnings.sample import Sample
 from elmo_cli.records.warnings.tokens import MIN_RESIDUES
 
-_SEQUENCE: Final = "[ACDEFGHIKLMNPQRSTVWYX*-]{8,}"
+_MIN_RESIDUES_OF_SEQUENCE: Final = 8
+_SEQUENCE: Final = re.compile(
+    rf"[ACDEFGHIKLMNPQRSTVWYX*-]{{{_MIN_RESIDUES_OF_SEQUENCE},}}"
+)
 """Residues in one word. Few other words in capitals lack B, J, O, U and Z."""
-_PASSAGE: Final = (
-    r"(?s:.*)(\b(?!(?:[b-df-hj-np-tv-xz]+"
-    r"|al|approx|ca|eds?|etc|evtl|in[ck]l|max|min|resp|usw)\.)"
-    r"""[^\W\d_A-ZÀ-ÞΑ-ΩА-Я]{2,}\.|\w[!?])["'”’»)]*\s+["'“‘«(]*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
+
+_CAPITALS: Final = "A-ZÀ-ÞΑ-ΩА-Я"
+_NO_VOWELS: Final = "[b-df-hj-np-tv-xz]+"
+_ABBREVIATION: Final = (
+    rf"(?:{_NO_VOWELS}|al|approx|ca|eds?|etc|evtl|in[ck]l|max|min|resp|usw)\."
 )
-"""Text with the end of a sentence inside. After an abbreviation, `.` ends none."""
-_TOKENIZED_PASSAGE: Final = (
-    r"""(?s:.*)\w\w [.!?] (?:["'”’»)`]+ )*[A-ZÀ-ÞΑ-ΩА-Я](?s:.*)"""
+_LAST_WORD: Final = rf"\b(?!{_ABBREVIATION})[^\W\d_{_CAPITALS}]{{2,}}\."
+_SENTENCE_END: Final = re.compile(
+    rf"""
+    (?: {_LAST_WORD} | \w[!?] )
+    ["'”’»)]*
+    \s+
+    ["'“‘«(]* [{_CAPITALS}]
+    """,
+    re.VERBOSE,
 )
-_NUMBER: Final = r"[-+]?\d[\d.,]*"
-_WORD: Final = r"\S+"
+"""End of a sentence and start of the next. After an abbreviation, `.` ends none."""
+_TOKENIZED_SENTENCE_END: Final = re.compile(
+    rf"""\w\w [.!?] (?:["'”’»)`]+ )*[{_CAPITALS}]"""
+)
+_NUMBER: Final = re.compile(r"[-+]?\d[\d.,]*")
+_WORD: Final = re.compile(r"\S+")
 
 _MIN_WORDS: Final = 10
 _MIN_WORDS_SHARE: Final = 0.95
@@ -35,7 +50,7 @@ def only_numbers(sample: Sample) -> Message | None:
     """Return a warning if a column has numbers in place of texts."""
     if not sample.is_table:
         return None
-    numbers = _matching(sample, _NUMBER, least=1, share=1)
+    numbers = _matching(sample, _NUMBER.fullmatch, least=1, share=1)
     if not numbers:
         return None
     return Message(
@@ -49,7 +64,7 @@ def words_as_texts(sample: Sample) -> Message | None:
     """Return a warning for rows that seem to be the words of running text."""
     if not sample.is_table:
         return None
-    words = _matching(sample, _WORD, least=_MIN_WORDS, share=_MIN_WORDS_SHARE)
+    words = _matching(sample, _WORD.fullmatch, least=_MIN_WORDS, share=_MIN_WORDS_SHARE)
     n_ends = sum(word.rstrip("\"'”’»)").endswith((".", "!", "?")) for word in words)
     # All answers such as `Yes.` end a sentence.
     if n_ends == 0 or n_ends > len(words) / 3:
@@ -68,9 +83,11 @@ def words_as_texts(sample: Sample) -> Message | None:
 
 def sequences_as_words(sample: Sample) -> Message | None:
     """Return a warning for sequences of residues that are one token each."""
-    if max(map(len, sample.tokens), default=0) < 8:
+    if max(map(len, sample.tokens), default=0) < _MIN_RESIDUES_OF_SEQUENCE:
         return None
-    sequences = _matching(sample, _SEQUENCE, least=_MIN_SEQUENCES, share=MIN_RESIDUES)
+    sequences = _matching(
+        sample, _SEQUENCE.fullmatch, least=_MIN_SEQUENCES, share=MIN_RESIDUES
+    )
     if not sequences:
         return None
     return Message(
@@ -87,9 +104,13 @@ def sentences_in_texts(sample: Sample) -> Message | None:
     """Return a warning if many texts or lines contain several sentences."""
     if not sample.expected.may_split_sentences:
         return None
-    pattern = _PASSAGE if sample.is_table else f"{_PASSAGE}|{_TOKENIZED_PASSAGE}"
     least = max(2, min(5, len(sample.texts)))
-    passages = _matching(sample, pattern, least=least, share=_MIN_PASSAGES_SHARE)
+    passages = _matching(
+        sample,
+        _SENTENCE_END.search if sample.is_table else _sentence_end,
+        least=least,
+        share=_MIN_PASSAGES_SHARE,
+    )
     if not passages or hard_wrapping(sample) is not None:
         return None
     return Message(
@@ -100,6 +121,11 @@ def sentences_in_texts(sample: Sample) -> Message | None:
         n_texts=f"{len(sample.texts):,}",
         unit="texts" if sample.is_table else "lines",
     )
+
+
+def _sentence_end(line: str) -> re.Match[str] | None:
+    """Find the end of a sentence in a line, which may be tokenized."""
+    return _SENTENCE_END.search(line) or _TOKENIZED_SENTENCE_END.search(line)
 
 
 def tokenized_text(sample: Sample) -> Message | None:
@@ -153,13 +179,15 @@ def region_marks(sample: Sample) -> Message | None:
     )
 
 
-def _matching(sample: Sample, pattern: str, *, least: int, share: float) -> list[str]:
-    """Return the texts that match a pattern, if they are enough of them.
+def _matching(
+    sample: Sample, matches: Callable[[str], object], *, least: int, share: float
+) -> list[str]:
+    """Return the texts for which `matches` is true, stripped, if they are enough.
 
     `least` is their minimum number, and `share` their minimum share of the texts.
     """
     if not sample.is_whole:
         return []
-    texts = sample.texts
-    found = [text.strip() for text in texts if re.fullmatch(pattern, text.strip())]
+    texts = [text.strip() for text in sample.texts]
+    found = [text for text in texts if matches(text)]
     return found if len(found) >= max(least, share * len(texts)) else []

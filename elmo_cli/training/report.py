@@ -1,4 +1,4 @@
-"""The record of a run: how its model was trained and how good it is, in training.json.
+"""The report of a run: how its model was trained and how good it is, in training.json.
 
 The signature in it recognizes a finished run, whose checkpoint was removed.
 """
@@ -23,11 +23,11 @@ from elmo_cli.training.training_options import effective_options
 from elmo_cli.training.training_run import Run
 from elmo_cli.version import __version__
 
-RECORD_FILE = "training.json"
+REPORT_FILE = "training.json"
 CARD_FILE = "card.md"
 
 
-def write_record(
+def write_report(
     run: Run, description: Description, perplexity: Figures | None
 ) -> None:
     """Write training.json and card.md, for the model of the last step."""
@@ -36,7 +36,7 @@ def write_record(
     signature = description.signature
     validation_file = description.validation_file
     n_words = len(run.vocabulary)
-    record = {
+    report = {
         "elmo_cli_version": __version__,
         "date": time.strftime("%Y-%m-%d"),
         "finished": run.is_done,
@@ -58,8 +58,8 @@ def write_record(
         "perplexity": perplexity,
     }
     folder = description.folder
-    write_lines(folder / RECORD_FILE, [json.dumps(record, indent=1)])
-    write_lines(folder / CARD_FILE, card_lines(record))
+    write_lines(folder / REPORT_FILE, [json.dumps(report, indent=1)])
+    write_lines(folder / CARD_FILE, card_lines(report))
 
 
 def is_finished(description: Description) -> bool:
@@ -98,12 +98,12 @@ def is_finished(description: Description) -> bool:
 
 
 def _read_signature(folder: Path) -> Signature | None:
-    """Return the signature of the finished run in a folder; None without a record."""
+    """Return the signature of the finished run in a folder; None without a report."""
     try:
-        record = read_json(folder / RECORD_FILE)
+        report = read_json(folder / REPORT_FILE)
     except OptionsError:
         return None
-    match record:
+    match report:
         case {
             "finished": True,
             "signature": {"identity": identity, "options": dict(options)},
