@@ -4,7 +4,8 @@ part-00000000.parquet ...   parts; the metadata of each names its plan, its numb
                             the number of all parts
 _elmo/plan.parquet          plan, as JSON in the metadata of a file without rows
 _elmo/work/                 unfinished files, and reasons of failed parts; removed at
-the end _SUCCESS                    empty; it appears when all parts are complete
+                            the end
+_SUCCESS                    empty; it appears when all parts are complete
 
 A folder belongs to one plan: inputs, options and parts. The file of the plan is created
 exclusively and never changes. It has the columns of the parts, because polars reads all
