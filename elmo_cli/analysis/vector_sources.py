@@ -131,10 +131,10 @@ class VectorSource:
     def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
         """Yield the records that have tokens, in the order of the file.
 
-        In AllenNLP's layout, only the last of equal sentences has its text, so the others
-        are skipped. `layers` are numbers separated by commas, of which the mean is taken.
-        By default they are all layers except the token layer, which finds words of
-        similar spelling first, unless the file has no other layer.
+        In AllenNLP's layout, only the last of equal sentences has its text, so the
+        others are skipped. `layers` are numbers separated by commas, of which the mean
+        is taken. By default they are all layers except the token layer, which finds
+        words of similar spelling first, unless the file has no other layer.
         """
         rows = self.layer_rows(layers)
         for stored in self.stored_records():

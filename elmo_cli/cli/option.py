@@ -14,8 +14,8 @@ Condition = str | tuple[str, str]
 class Option(click.Option):
     """Option with a heading, and with the options that it requires or excludes.
 
-    One of `requires` is enough, and none of `excludes` may be set. The names in `aliases`
-    work like the others, but the help does not show them.
+    One of `requires` is enough, and none of `excludes` may be set. The names in
+    `aliases` work like the others, but the help does not show them.
     """
 
     heading = "Options"

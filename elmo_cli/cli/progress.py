@@ -43,9 +43,9 @@ def progress_bar(
 ) -> Iterator["tqdm[None]"]:
     """Open a progress bar with the time left.
 
-    It counts a unit, or by default the bytes of `source`. It is shown on a terminal unless
-    -q was given or a person types the source, and as lines if `as_lines` is True. It
-    disappears at the end if `leave` is False.
+    It counts a unit, or by default the bytes of `source`. It is shown on a terminal
+    unless -q was given or a person types the source, and as lines if `as_lines` is
+    True. It disappears at the end if `leave` is False.
     """
     from tqdm import tqdm
     from tqdm.contrib.logging import logging_redirect_tqdm

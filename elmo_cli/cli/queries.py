@@ -1,7 +1,7 @@
 """Queries of `elmo neighbours` and `elmo cosine`, in lists that are ready together.
 
-A query is a line of standard input or a row of a table. The first ones are answered before
-the last ones are typed.
+A query is a line of standard input or a row of a table. The first ones are answered
+before the last ones are typed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,8 +44,8 @@ def in_chunks(
 ) -> Iterator[list[_Query]]:
     """Yield parsed rows in lists of rows that can be read without waiting.
 
-    The rows before one that cannot be parsed are yielded first. Messages begin with `name`
-    and the number of the row.
+    The rows before one that cannot be parsed are yielded first. Messages begin with
+    `name` and the number of the row.
     """
     chunk: list[_Query] = []
     try:
@@ -78,9 +78,9 @@ def read_query_table(
 ) -> "Iterator[list[Occurrence]]":
     """Yield the queries of a table, in lists of rows that are ready together.
 
-    A row has a sentence, in the column `word` the word to search for, and optionally in the
-    column `occurrence` its number in the sentence. Where tokens are pooled, the sentence is
-    the query.
+    A row has a sentence, in the column `word` the word to search for, and optionally in
+    the column `occurrence` its number in the sentence. Where tokens are pooled, the
+    sentence is the query.
     """
     from elmo_cli.analysis.occurrences import Occurrence, occurrence_of
 
@@ -103,10 +103,10 @@ def read_pair_table(
 ) -> "Iterator[list[PairRow]]":
     """Yield all columns and the two occurrences of each row of a table, in lists of rows.
 
-    `settings.text_column` names the two sentences, separated by a comma. The columns `word1`
-    and `word2`, or `word`, have the words, `occurrence1` and `occurrence2` their numbers in
-    the sentences; or `start1`, `end1` and so on have their characters. A row without such
-    words has the error in place of its occurrences.
+    `settings.text_column` names the two sentences, separated by a comma. The columns
+    `word1` and `word2`, or `word`, have the words, `occurrence1` and `occurrence2`
+    their numbers in the sentences; or `start1`, `end1` and so on have their characters.
+    A row without such words has the error in place of its occurrences.
     """
     names = (settings.text_column or "sentence1,sentence2").split(",")
     if len(names) != 2:

@@ -1,9 +1,9 @@
 """Rows on standard output, as CSV, TSV or JSON lines.
 
-A cell with a quote, a tab, a comma or a line end is quoted, so that pandas (`read_csv`) and
-R (`read.csv`, `read.delim`) find every row. A missing value is an empty cell, and an empty
-text is `""`. Quoting does not help for `NA`, `null` and `None`, which pandas reads as
-missing: `RowPrinter.like_missing` counts them.
+A cell with a quote, a tab, a comma or a line end is quoted, so that pandas (`read_csv`)
+and R (`read.csv`, `read.delim`) find every row. A missing value is an empty cell, and
+an empty text is `""`. Quoting does not help for `NA`, `null` and `None`, which pandas
+reads as missing: `RowPrinter.like_missing` counts them.
 """
 
 import re
@@ -43,8 +43,8 @@ def print_rows(
 ) -> Iterator["RowPrinter"]:
     """Open a printer of rows to standard output, by the option --format; TSV by default.
 
-    The header has `input_columns` if there are no rows. At the end, warn about texts that
-    pandas or R would read as missing.
+    The header has `input_columns` if there are no rows. At the end, warn about texts
+    that pandas or R would read as missing.
     """
     rows = RowPrinter(partial(click.echo, nl=False), row_format or "tsv", columns)
     yield rows
@@ -84,8 +84,9 @@ class RowPrinter:
     ) -> None:
         """Write rows, and before the first one the header.
 
-        Each row repeats `names`, which are its first values, and the columns of the input;
-        see `renamed_columns`. CSV and TSV cannot hold a column that the first rows lack.
+        Each row repeats `names`, which are its first values, and the columns of the
+        input; see `renamed_columns`. CSV and TSV cannot hold a column that the first
+        rows lack.
         """
         full_rows = [[*names, *row] for row in rows]
         if self._delimiter is None:

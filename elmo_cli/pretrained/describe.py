@@ -34,8 +34,8 @@ def describe_models(
 ) -> list[dict[str, Any]]:
     """Describe the published models, English ones first.
 
-    The language is a code (ISO 639), by default any. With `downloaded`, only the models on
-    this disk are described.
+    The language is a code (ISO 639), by default any. With `downloaded`, only the models
+    on this disk are described.
     """
     models = sorted(MODELS, key=lambda model: model.language_code != "en")
     if language is not None:

@@ -34,9 +34,9 @@ logger = logging.getLogger(__name__)
 def files_of(settings: ModelSettings, *, with_softmax: bool = False) -> ModelFiles:
     """Find the files of a model from any of the ways to give one.
 
-    `options_file` alone is a `model`. Without a vocabulary or softmax, the file next to the
-    weights is used. `with_softmax` requires a softmax, and a vocabulary next to it or to
-    the weights.
+    `options_file` alone is a `model`. Without a vocabulary or softmax, the file next to
+    the weights is used. `with_softmax` requires a softmax, and a vocabulary next to it
+    or to the weights.
     """
     files = _find_options_and_weights(settings, with_softmax=with_softmax)
     if settings.vocabulary_file is not None:
@@ -110,9 +110,9 @@ def find_model(
 ) -> ModelFiles:
     """Find the files of a model, and download them, with the softmax if `with_softmax`.
 
-    The name is in the registry or on the hub, or the path of a folder or zip file. A `Path`
-    is never a name. By default it is the environment variable ELMO_MODEL, else the bundled
-    model.
+    The name is in the registry or on the hub, or the path of a folder or zip file. A
+    `Path` is never a name. By default it is the environment variable ELMO_MODEL, else
+    the bundled model.
     """
     start_of_error = ""
     if name is None:

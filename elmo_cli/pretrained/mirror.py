@@ -1,7 +1,7 @@
 """The mirror, which is tried before the published addresses of a model.
 
-The environment variable ELMO_MIRROR is its address. A mirror has the layout of the cache
-folder, so a copy of a cache folder is a mirror.
+The environment variable ELMO_MIRROR is its address. A mirror has the layout of the
+cache folder, so a copy of a cache folder is a mirror.
 """
 
 import logging

@@ -32,8 +32,8 @@ _PATTERNS: Final = {
     ),
     "vocabulary": ("vocab.txt", "vocab.txt.gz", "*vocab*.txt", "*vocab*.txt.gz"),
 }
-"""Patterns of names. The first that fits counts. HDF5 comes before safetensors, which is
-an extra."""
+"""Patterns of names. The first that fits counts. HDF5 comes before safetensors, which
+is an extra."""
 
 
 def candidates(folder: Path, role: str) -> list[Path]:
