@@ -130,7 +130,7 @@ class ElmoEmbedder:
     def from_pretrained(
         cls, name: str | Path, revision: str | None = None, **options: Any
     ) -> "ElmoEmbedder":
-        """Load a model by its name, or from a folder, a zip file or the Hugging Face hub.
+        """Load a model by its name, or from a folder, a zip file or Hugging Face's hub.
 
         Args:
             name: Name of a model of `elmo models`, a folder or a zip file, else

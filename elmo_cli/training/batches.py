@@ -32,7 +32,7 @@ _WINDOW_BATCHES = 50  # minimum number of batches per window
 
 
 class Piece(NamedTuple):
-    """Successive predictions of a sentence: of its T + 1 ones, for T tokens."""
+    """Successive predictions of a sentence; T tokens have T + 1 of them in all."""
 
     sentence: Sentence
     start: int
