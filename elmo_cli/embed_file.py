@@ -491,13 +491,12 @@ class FileRun:
         return f"{self.plan.unit} {self.n_done:,}"
 
     def _note_skipped(self, record: Record, number: int, reason: str | Message) -> None:
-        name = record.id
-        if not name:
-            name = (
-                f"{self.plan.unit} {number}"
-                if self.records.has_ids
-                else str(number - 1)
-            )
+        if record.id:
+            name = record.id
+        elif self.records.has_ids:
+            name = f"{self.plan.unit} {number}"
+        else:
+            name = str(number - 1)
         self.skipped[name] = spelled_as_options(reason)
         if len(self.skipped) <= _MAX_SHOWN_ERRORS:
             logger.warning("Skipped: %s", reason)
