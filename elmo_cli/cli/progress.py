@@ -106,7 +106,7 @@ def show_parts(bar: "tqdm[None]", counts: "RunCounts") -> None:
 
 
 def part_lines(folder: str) -> "Callable[[RunCounts], None]":
-    """Return a function that prints the progress of a run over many parts now and then."""
+    """Return a function that prints now and then how many parts of a run are done."""
     printed = time.monotonic()
 
     def show(counts: "RunCounts") -> None:

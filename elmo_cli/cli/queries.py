@@ -30,7 +30,7 @@ MAX_CHUNK: Final = 64  # queries that are answered together
 
 
 def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
-    """Yield the parsed lines of standard input, in lists of lines that are ready together."""
+    """Yield the parsed lines of standard input, in lists that are ready together."""
     with Source(STANDARD_INPUT) as source:
         lines, is_ready = source.lines()
         yield from in_chunks(lines, parse, is_ready, "standard input, line")
@@ -101,7 +101,7 @@ def read_query_table(
 def read_pair_table(
     path: str, settings: TextSettings, tokenizer: Tokenizer
 ) -> "Iterator[list[PairRow]]":
-    """Yield all columns and the two occurrences of each row of a table, in lists of rows.
+    """Yield the columns and the two occurrences of each row of a table, in lists.
 
     `settings.text_column` names the two sentences, separated by a comma. The columns
     `word1` and `word2`, or `word`, have the words, `occurrence1` and `occurrence2`
@@ -199,7 +199,7 @@ def _column(columns: Mapping[str, object], name: str) -> object:
 
 
 def _number(columns: Mapping[str, object], name: str, *, least: int) -> int | None:
-    """Return a number in a column; None if the cell is empty, or the column is missing."""
+    """Return a number in a column; None without the column, or if the cell is empty."""
     value = columns.get(name)
     is_not_a_number = value != value
     if value in (None, "") or is_not_a_number:

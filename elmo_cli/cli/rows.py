@@ -41,7 +41,7 @@ def print_rows(
     columns: Sequence[str],
     input_columns: Mapping[str, object] = _NO_COLUMNS,
 ) -> Iterator["RowPrinter"]:
-    """Open a printer of rows to standard output, by the option --format; TSV by default.
+    """Open a printer of rows to standard output in a format; TSV by default.
 
     The header has `input_columns` if there are no rows. At the end, warn about texts
     that pandas or R would read as missing.
@@ -67,7 +67,7 @@ class RowPrinter:
     def __init__(
         self, write: Callable[[str], object], row_format: str, columns: Sequence[str]
     ) -> None:
-        """Make a writer, which calls `write` with the lines of rows that are together."""
+        """Make a writer that calls `write` with the lines of rows that are together."""
         self._write = write
         self._columns = columns
         self._delimiter = _DELIMITERS[row_format]
@@ -137,7 +137,7 @@ class RowPrinter:
 
 
 def cell(value: object) -> str:
-    """Return a computed value as a cell. A float has six decimals, or near 0 six digits."""
+    """Return a value as a cell. A float has six decimals, or near 0 six digits."""
     if isinstance(value, float):
         return f"{value:.6g}" if 0 < abs(value) < 1e-3 else f"{value:.6f}"
     return _exact_cell(value)

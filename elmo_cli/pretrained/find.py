@@ -87,7 +87,7 @@ def _find_options_and_weights(
 
 
 def _find_two_files(*, options_file: str | Path, weight_file: str | Path) -> ModelFiles:
-    """Return the files of a model whose options and weights are given by path or URL."""
+    """Return the files of a model with options and weights given by path or URL."""
     options = local_file(options_file, "options")
     weights = local_file(weight_file, "weights")
     if weights.suffix != ".pkl":
@@ -156,11 +156,11 @@ class ResolvedModel:
     language: str | None = None
     """Language code (ISO 639)."""
     tokenizer: str | None = None
-    """Tokenizer of its training text. None if it is unknown, as for published models."""
+    """Tokenizer of its training text. None if unknown, as for published models."""
 
 
 def resolve_model(settings: ModelSettings) -> ResolvedModel:
-    """Resolve a model before its text is opened. Only a model of the hub is downloaded."""
+    """Resolve a model before its text is opened. Only one of the hub is downloaded."""
     model = settings.model
     options_file = settings.options_file
     if model is None and options_file is not None and settings.weight_file is not None:

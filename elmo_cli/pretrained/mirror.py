@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def try_mirror(model: PublishedModel, *, with_softmax: bool) -> None:
-    """Get the missing files of a model from ELMO_MIRROR, if it is set. Log a failure."""
+    """Get a model's missing files from ELMO_MIRROR, if it is set. Log a failure."""
     address = _mirror_address()
     if address is None:
         return

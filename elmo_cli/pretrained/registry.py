@@ -59,7 +59,7 @@ MODELS: Final = tuple(
 
 
 def default_model() -> str:
-    """Return the name or path of the default model: ELMO_MODEL, else the bundled one."""
+    """Return the default model's name or path: ELMO_MODEL, else the bundled one."""
     return os.environ.get("ELMO_MODEL") or BUNDLED
 
 

@@ -51,7 +51,7 @@ def candidates(folder: Path, role: str) -> list[Path]:
 
 
 def only_file(folder: Path, role: str) -> Path | None:
-    """Return the file of a folder that has a role; None without one, or with several."""
+    """Return a folder's only file in a role; None without one, or with several."""
     paths = candidates(folder, role)
     return paths[0] if len(paths) == 1 else None
 
