@@ -9,21 +9,20 @@ Start with `ElmoEmbedder`, which turns sentences into activations:
 
 Main names, each with its own help:
 
-    ElmoEmbedder        activations of sentences, texts and files open_activations
-    the files that it and `elmo embed` write LanguageModel       probabilities of
-    tokens, with the functions measure_surprisal, measure_units, measure_perplexity and
-    predict_words
-    neighbours, word_neighbours, similarities    similar tokens write_occurrences,
-    measure_change            words in a corpus, and how their use changes Elmo,
-    batch_to_ids, HubElmo                  layers of a torch model
+    ElmoEmbedder        activations of sentences, texts and files
+    open_activations    the files that it and `elmo embed` write
+    LanguageModel       probabilities of tokens, with the functions
+                        measure_surprisal, measure_units, measure_perplexity and predict_words
+    neighbours, word_neighbours, similarities    similar tokens
+    write_occurrences, measure_change            words in a corpus, and how their use changes
+    Elmo, batch_to_ids, HubElmo                  layers of a torch model
 
-All names are listed in `_MODULES` below. `ElmoError` is the base class of all errors
-that the package raises on purpose.
+All names are listed in `_MODULES` below. `ElmoError` is the base class of all errors that
+the package raises on purpose.
 
-Letters in shapes: B sentences per batch, T tokens per sentence (the longest of the
-batch), N tokens of all sentences together, L layers including the token layer, W their
-width, P = W / 2 the size of a token vector, D the size of a memory cell, V words in the
-vocabulary.
+Letters in shapes: B sentences per batch, T tokens per sentence (the longest of the batch), N tokens
+of all sentences together, L layers including the token layer, W their width, P = W / 2 the size of
+a token vector, D the size of a memory cell, V words in the vocabulary.
 
 Importing this package loads neither torch nor h5py; using its names does.
 """
