@@ -1,6 +1,9 @@
-"""`ElmoEmbedder`, the public class: AllenNLP's methods on an `Engine`. Start reading here.
+"""`ElmoEmbedder`, the public class: AllenNLP's methods on an `Engine`.
 
-"Inside a window" in docs/architecture.md shows the stages between sentences and activations.
+Start reading here.
+
+"Inside a window" in docs/architecture.md shows the stages between sentences and
+activations.
 """
 
 import logging
@@ -55,13 +58,14 @@ Array = NDArray[np.float32]
 
 
 class ElmoEmbedder:
-    """Embedder of sentences with one model, with the methods of AllenNLP's `ElmoEmbedder`.
+    """Embedder of sentences, with the methods of AllenNLP's `ElmoEmbedder`.
 
         embedder = ElmoEmbedder("original")  # without a name: the bundled model
         embedder.encode("We sat on the bank.")  # one vector per text: (1024,)
         embedder.embed_sentence(["We", "sat", "."])  # all layers: (3, 3, 1024)
 
-    The vectors of a sentence do not depend on other sentences, unless `state` is "carry".
+    The vectors of a sentence do not depend on other sentences, unless `state` is
+    "carry".
     """
 
     _copied = WeightsVersion()  # version of `elmo_bilm` that the engine has
@@ -82,18 +86,21 @@ class ElmoEmbedder:
         """Load a model.
 
         Args:
-            options_file: Path or URL of options.json, with `weight_file`; alone, a `model`.
+            options_file: Path or URL of options.json, with `weight_file`; alone, a
+                `model`.
             weight_file: Path or URL of weights.hdf5; requires `options_file`.
             cuda_device: Number of a GPU; -1 is the CPU.
-            model: Name, folder or files of a model, in place of the two files. Without any of
-                them, the default model is loaded.
-            vocabulary_file: Words of a word-level model. None is vocab.txt next to the weights.
-            state: Initial LSTM state of each sentence. "zero": the zero state. "warm": the state
-                after a fixed text. "carry": the last state of the sentence in the same slot of
-                the previous batch, as in AllenNLP and bilm-tf. None: "zero", or "warm" for a
-                model that says that it was trained with carried state.
-            precision: Precision of the computation; "int8" needs a processor with AVX-512 VNNI,
-                "tf32" an NVIDIA GPU.
+            model: Name, folder or files of a model, in place of the two files. Without
+                any of them, the default model is loaded.
+            vocabulary_file: Words of a word-level model. None is vocab.txt next to the
+                weights.
+            state: Initial LSTM state of each sentence. "zero": the zero state. "warm":
+                the state after a fixed text. "carry": the last state of the sentence in
+                the same slot of the previous batch, as in AllenNLP and bilm-tf. None:
+                "zero", or "warm" for a model that says that it was trained with carried
+                state.
+            precision: Precision of the computation; "int8" needs a processor with
+                AVX-512 VNNI, "tf32" an NVIDIA GPU.
             batch_tokens: Maximum number of tokens per batch.
             device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`, in place of `cuda_device`.
 
@@ -123,11 +130,11 @@ class ElmoEmbedder:
     def from_pretrained(
         cls, name: str | Path, revision: str | None = None, **options: Any
     ) -> "ElmoEmbedder":
-        """Load a model by its name, from a folder or zip file, or from the Hugging Face hub.
+        """Load a model by its name, or from a folder, a zip file or Hugging Face's hub.
 
         Args:
-            name: Name of a model of `elmo models`, a folder or a zip file, else `OWNER/NAME` on
-                the hub.
+            name: Name of a model of `elmo models`, a folder or a zip file, else
+                `OWNER/NAME` on the hub.
             revision: Branch, tag or commit of a model of the hub. None is `main`.
             options: Keyword arguments of the constructor.
 
@@ -144,7 +151,8 @@ class ElmoEmbedder:
         """Write the model as a folder for the hub, with config.json and README.md.
 
         Raises:
-            ElmoError: A file already exists, or the model cannot be written in this form.
+            ElmoError: A file already exists, or the model cannot be written in this
+                form.
         """
         from elmo_cli.pretrained.save import save_model
 
@@ -209,16 +217,17 @@ class ElmoEmbedder:
 
     @property
     def content_sha256(self) -> str:
-        """SHA-256 of everything that the numbers of the model depend on, read on first use."""
+        """SHA-256 of all that the model's numbers depend on, read on first use."""
         return self.engine.content_sha256
 
     @cached_property
     def elmo_bilm(self) -> BiLm:
-        """Readable biLM. Changes of its weights take effect with the next call of a method.
+        """Readable biLM. Changes of its weights take effect with the next method call.
 
-        Operations in place, `load_state_dict`, an optimizer's step and new `weight.data` are
-        noticed. Call `reload_weights` after a change that torch does not count: by
-        `weight.data.add_()`, through NumPy, or by an optimizer with `fused=True`.
+        Operations in place, `load_state_dict`, an optimizer's step and new
+        `weight.data` are noticed. Call `reload_weights` after a change that torch does
+        not count: by `weight.data.add_()`, through NumPy, or by an optimizer with
+        `fused=True`.
         """
         # The fast biLM keeps no copy, so that it is read from its files again.
         # Tensors of inference mode have no counter of changes.
@@ -228,7 +237,7 @@ class ElmoEmbedder:
         return bilm
 
     def reload_weights(self) -> None:
-        """Notice changes of the weights of `elmo_bilm` that torch does not count; see there."""
+        """Notice changes of weights that torch does not count; see `elmo_bilm`."""
         self._copied = WeightsVersion()
 
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
@@ -294,19 +303,20 @@ class ElmoEmbedder:
             batch_size: Sentences per batch; it matters with carried state only.
             layers: `all`, `top`, `average`, `sum`, numbers such as 2, -1 or [0, 2],
                 `word_emb` (the token layer once, W / 2 wide), or `lstm1`, `lstm2`, ...
-            mix: In place of `layers`, the scalar parameters of a trained mix of all layers,
-                before the softmax.
+            mix: In place of `layers`, the scalar parameters of a trained mix of all
+                layers, before the softmax.
             gamma: Scale of the mix. None is 1.
-            pooling: One vector per sentence: the `mean` or `max` over its tokens, its `first`
-                or `last` token; zeros for a sentence without tokens.
+            pooling: One vector per sentence: the `mean` or `max` over its tokens, its
+                `first` or `last` token; zeros for a sentence without tokens.
             normalize: Scale every vector to length 1. Zeros stay zeros.
 
         Returns:
-            An iterator over float32, shape (L, T, W), or (T, W) for one layer; pooled, (L, W)
-            or (W,).
+            An iterator over float32, shape (L, T, W), or (T, W) for one layer; pooled,
+            (L, W) or (W,).
 
         Raises:
-            InputError: The layer or the pooling is unknown, or both `layers` and `mix` are given.
+            InputError: The layer or the pooling is unknown, or both `layers` and `mix`
+                are given.
         """
         engine = self.engine
         selection = self._selection(
@@ -366,24 +376,26 @@ class ElmoEmbedder:
         Args:
             texts: Raw texts, which are tokenized, or lists of tokens; or one raw text.
             batch_size: As in `embed_sentences`.
-            layers, mix, gamma: As in `embed_sentences`, but `average` if neither layers nor a
-                mix is given.
+            layers, mix, gamma: As in `embed_sentences`, but `average` if neither layers
+                nor a mix is given.
             pooling: As in `embed_sentences`. None keeps one vector per token.
-            tokenizer: `moses`, `spacy` or `whitespace`. None is the tokenizer that the model was
-                trained with if it names one, else `moses`.
-            language: Code of the language of the texts. None is the language of the model.
+            tokenizer: `moses`, `spacy` or `whitespace`. None is the tokenizer that the
+                model was trained with if it names one, else `moses`.
+            language: Code of the language of the texts. None is the language of the
+                model.
             normalize_embeddings: Scale every vector to length 1.
             convert_to_tensor: Return tensors on the device instead of arrays.
             show_progress_bar: Show a bar on standard error.
-            device: Device in place of the embedder's; the model is loaded there for this call.
+            device: Device in place of the embedder's; the model is loaded there for
+                this call.
 
         Returns:
-            float32, shape (n, W) for n texts, (n, L, W) for several layers, without the n for
-            one text. Where tokens are not pooled, a list of (T, W) or (L, T, W).
+            float32, shape (n, W) for n texts, (n, L, W) for several layers, without the
+            n for one text. Where tokens are not pooled, a list of (T, W) or (L, T, W).
 
         Raises:
-            InputError: A text is neither a string nor a list of tokens, or the layer, the pooling
-                or the tokenizer is unknown.
+            InputError: A text is neither a string nor a list of tokens, or the layer,
+                the pooling or the tokenizer is unknown.
         """
         chosen = choose_tokenizer(
             TextSettings(tokenizer=tokenizer, language=language),
@@ -457,12 +469,14 @@ class ElmoEmbedder:
     ) -> "Summary":
         """Embed a text, a table or FASTA into HDF5 or another format.
 
-        A run that was interrupted resumes from its last checkpoint when it is called again. A
-        finished output of the same input and options is left unchanged.
+        A run that was interrupted resumes from its last checkpoint when it is called
+        again. A finished output of the same input and options is left unchanged.
 
         Args:
-            input_file: Path, also of a compressed file, or an open text file. `-`: standard input.
-            output_file_path: The file appears when it is complete; `-` is standard output.
+            input_file: Path, also of a compressed file, or an open text file. `-`:
+                standard input.
+            output_file_path: The file appears when it is complete; `-` is standard
+                output.
             output_format: The layers. This, `batch_size`, `mix`, `gamma`, `pooling` and
                 `normalize` are as in `embed_sentences`.
             overwrite: Replace an existing output, and an unfinished run that differs.
@@ -470,33 +484,39 @@ class ElmoEmbedder:
             should_stop: Called after each window. Return True to stop the run.
 
         Args: Input
-            input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or `parquet`.
-                None: chosen by the content and the suffix.
-            tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is the tokenizer of the
-                model's training, else `moses` for a table and `whitespace` for other inputs.
-            language: Code of the language of the text. None is the language of the model.
-            split_sentences: Compute each sentence by itself. The sentences of a text file are
-                records of their own, and a row of a table remains one record.
+            input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or
+                `parquet`. None: chosen by the content and the suffix.
+            tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is the
+                tokenizer of the model's training, else `moses` for a table and
+                `whitespace` for other inputs.
+            language: Code of the language of the text. None is the language of the
+                model.
+            split_sentences: Compute each sentence by itself. The sentences of a text
+                file are records of their own, and a row of a table remains one record.
             paragraphs: Join the lines of a text until a blank line.
             shard: `3/16` embeds every 16th sentence from the third.
-            skip_errors: Give sentences that cannot be read, or do not fit into memory, an empty
-                dataset, and name them in the attribute `skipped`.
+            skip_errors: Give sentences that cannot be read, or do not fit into memory,
+                an empty dataset, and name them in the attribute `skipped`.
 
         Args: Columns of a table
-            delimiter: Character between the cells of CSV or TSV. None follows the header.
-            quotes: `none` if quotes in CSV or TSV are text, `csv` if they enclose cells. None is
-                `csv`, but a cell of TSV ends in its line.
-            text_column: Column of a table, or field of its rows, with the text or a list of
-                tokens. None is `text` or `tokens`.
-            word_column: Column with one word per row, in place of `text_column`. Consecutive rows
-                with the same id are one text.
+            delimiter: Character between the cells of CSV or TSV. None follows the
+                header.
+            quotes: `none` if quotes in CSV or TSV are text, `csv` if they enclose
+                cells. None is `csv`, but a cell of TSV ends in its line.
+            text_column: Column of a table, or field of its rows, with the text or a
+                list of tokens. None is `text` or `tokens`.
+            word_column: Column with one word per row, in place of `text_column`.
+                Consecutive rows with the same id are one text.
             id_column: Column or field with the ids. None is `id`, if there is one.
-            keep_columns: Columns that rows of the output repeat; `("all",)` is all others.
+            keep_columns: Columns that rows of the output repeat; `("all",)` is all
+                others.
 
         Args: Output
-            file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None: by suffix, else `hdf5`.
+            file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None: by suffix,
+                else `hdf5`.
             dtype: Data type of the stored values: `float32` or `float16`.
-            rows: Rows of Parquet and JSON lines: `sentences`, or `tokens` for one row per token.
+            rows: Rows of Parquet and JSON lines: `sentences`, or `tokens` for one row
+                per token.
             layout: Layout of HDF5: `allennlp` or `packed`.
             compression: Compression of HDF5: `gzip` or `zstd`.
             forget_sentences: Omit `sentence_to_index`.

@@ -114,7 +114,7 @@ class Engine:
         return make_encoder(bilm, compute_types(precision, CPU), self.state)
 
     def on_device(self, device: Device | None) -> "Engine":
-        """Return this engine on `device`, loaded again if needed. None is any device."""
+        """Return this engine on `device`, loaded again if needed. None means any one."""
         if device is None or choose_device(device) == self.device:
             return self
         engine = load_engine(replace(self.settings, device=str(device)), self.files)
@@ -254,7 +254,7 @@ class Engine:
         )
 
     def empty_activations(self, selection: Selection) -> Array:
-        """Return the activations of a sentence without tokens: none, or zeros if pooled."""
+        """Return activations of a sentence without tokens: none, or zeros if pooled."""
         layers = torch.empty(self.options.n_layers, 0, self.options.width, device="cpu")
         values = choose_layers(selection, layers)
         if selection.pooling is not None:

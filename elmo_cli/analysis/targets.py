@@ -40,8 +40,8 @@ def read_targets(
     """Read a file of target words.
 
     A line has a word, or a word and its forms separated by commas: `lemma,form,form`. A
-    table has a column of words, and optionally a column `form` with one form of the word
-    per row.
+    table has a column of words, and optionally a column `form` with one form of the
+    word per row.
 
     Args:
         path: Path of the file. CSV and TSV without a header `word` are read as lines.

@@ -1,8 +1,8 @@
 """`elmo usages`: the vectors of the occurrences of target words in a text.
 
 Only sentences with a target word are computed, and only the vectors of target words are
-written: in Parquet, a table with one row per occurrence, in the order of the text; or in
-HDF5, with one record per sentence. docs/change.md describes the columns.
+written: in Parquet, a table with one row per occurrence, in the order of the text; or
+in HDF5, with one record per sentence. docs/change.md describes the columns.
 """
 
 import json

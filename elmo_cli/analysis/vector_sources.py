@@ -109,7 +109,7 @@ class VectorSource:
     forms: dict[str, str]
     """Target word of each form: of the attributes, and of the records read so far."""
     stored_layers: str | None
-    """Selection of layers that the file was written with. None if it is not recorded."""
+    """Selection of layers that the file was written with; None if unknown."""
     layer_numbers: list[int]
     """Numbers of the layers on the axis of layers. Empty without such an axis."""
     stored_records: Callable[[], Iterator[StoredRecord]]
@@ -131,10 +131,10 @@ class VectorSource:
     def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
         """Yield the records that have tokens, in the order of the file.
 
-        In AllenNLP's layout, only the last of equal sentences has its text, so the others
-        are skipped. `layers` are numbers separated by commas, of which the mean is taken.
-        By default they are all layers except the token layer, which finds words of
-        similar spelling first, unless the file has no other layer.
+        In AllenNLP's layout, only the last of equal sentences has its text, so the
+        others are skipped. `layers` are numbers separated by commas, of which the mean
+        is taken. By default they are all layers except the token layer, which finds
+        words of similar spelling first, unless the file has no other layer.
         """
         rows = self.layer_rows(layers)
         for stored in self.stored_records():
@@ -172,7 +172,7 @@ class VectorSource:
         return [stored.index(number) for number in chosen]
 
     def has_token_layer(self, layers: Layers | None = None) -> bool:
-        """Return whether the vectors contain the token layer, which depends on spelling.
+        """Return whether the vectors have the token layer, which depends on spelling.
 
         Raises:
             SettingsError: The file lacks the layers.

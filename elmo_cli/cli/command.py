@@ -1,4 +1,4 @@
-"""Command of `elmo`: its options by headings, their conditions, and advice in errors."""
+"""Command of `elmo`: options by headings, their conditions, and advice in errors."""
 
 import re
 from collections.abc import Callable
@@ -129,7 +129,7 @@ def options_by_heading(
 
 
 def _check_output(ctx: click.Context) -> None:
-    """Raise an `OutputError` if the file to write, called OUTPUT, is also one to read."""
+    """Raise an `OutputError` if the file to write (OUTPUT) is also one to read."""
     written: list[str] = []
     read: list[str] = []
     for parameter in ctx.command.params:

@@ -31,7 +31,7 @@ class LineFormatter(logging.Formatter):
 
 
 def _spelled(value: object) -> object:
-    """Return an argument of a log entry, a message or an error with options as typed."""
+    """Return an argument of a log entry. A message or error has options as typed."""
     if isinstance(value, (Message, Exception)):
         return shown_message(value)
     return value
@@ -49,7 +49,7 @@ def _for_terminal(message: str) -> str:
 
 
 def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -> int:
-    """Raise the verbosity by each -v, lower it by each -q, and set the level of the log."""
+    """Set the level of the log: each -v raises the verbosity, and each -q lowers it."""
     verbosity: int = ctx.meta.get("verbosity", 0)
     if parameter.name == "verbose":
         verbosity += count

@@ -14,8 +14,8 @@ Condition = str | tuple[str, str]
 class Option(click.Option):
     """Option with a heading, and with the options that it requires or excludes.
 
-    One of `requires` is enough, and none of `excludes` may be set. The names in `aliases`
-    work like the others, but the help does not show them.
+    One of `requires` is enough, and none of `excludes` may be set. The names in
+    `aliases` work like the others, but the help does not show them.
     """
 
     heading = "Options"
@@ -34,7 +34,7 @@ class Option(click.Option):
         self.aliases = aliases
 
     def check(self, ctx: click.Context) -> None:
-        """Raise a `UsageError` if a required option is missing or an excluded one is set."""
+        """Raise a `UsageError` if a required option is missing or one is excluded."""
         if not self.is_set(ctx):
             return
         fulfilled = [each for each in self.requires if self._holds(each, ctx)]
@@ -63,7 +63,7 @@ class Option(click.Option):
         return self.is_typed(ctx) or self.is_variable(ctx)
 
     def shown(self, ctx: click.Context) -> str:
-        """Return the name of the option, with the variable that its value comes from."""
+        """Return the option's name, with the variable that its value comes from."""
         if self.is_variable(ctx):
             return f"{self.opts[0]} ({self.envvar})"
         return self.opts[0]

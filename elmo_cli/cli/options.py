@@ -1,7 +1,8 @@
 """Options that several commands share.
 
-Most of them are made from the fields of `elmo_cli.options`, which have their help, choices
-and default. `options_from(TextSettings, values)` puts their values together again.
+Most of them are made from the fields of `elmo_cli.options`, which have their help,
+choices and default. `options_from(TextSettings, values)` puts their values together
+again.
 """
 
 from collections.abc import Sequence

@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 PATH: Final = click.Path(readable=False, allow_dash=True, path_type=str)
-"""File, folder or `-`, completed by TAB. The function that reads it reports its errors."""
+"""File, folder or `-`, completed by TAB. Its errors are reported where it is read."""
 
 
 class WholeNumber(click.IntRange):

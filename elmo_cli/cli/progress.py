@@ -43,9 +43,9 @@ def progress_bar(
 ) -> Iterator["tqdm[None]"]:
     """Open a progress bar with the time left.
 
-    It counts a unit, or by default the bytes of `source`. It is shown on a terminal unless
-    -q was given or a person types the source, and as lines if `as_lines` is True. It
-    disappears at the end if `leave` is False.
+    It counts a unit, or by default the bytes of `source`. It is shown on a terminal
+    unless -q was given or a person types the source, and as lines if `as_lines` is
+    True. It disappears at the end if `leave` is False.
     """
     from tqdm import tqdm
     from tqdm.contrib.logging import logging_redirect_tqdm
@@ -106,7 +106,7 @@ def show_parts(bar: "tqdm[None]", counts: "RunCounts") -> None:
 
 
 def part_lines(folder: str) -> "Callable[[RunCounts], None]":
-    """Return a function that prints the progress of a run over many parts now and then."""
+    """Return a function that prints now and then how many parts of a run are done."""
     printed = time.monotonic()
 
     def show(counts: "RunCounts") -> None:

@@ -1,7 +1,7 @@
 """Queries of `elmo neighbours` and `elmo cosine`, in lists that are ready together.
 
-A query is a line of standard input or a row of a table. The first ones are answered before
-the last ones are typed.
+A query is a line of standard input or a row of a table. The first ones are answered
+before the last ones are typed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ MAX_CHUNK: Final = 64  # queries that are answered together
 
 
 def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
-    """Yield the parsed lines of standard input, in lists of lines that are ready together."""
+    """Yield the parsed lines of standard input, in lists that are ready together."""
     with Source(STANDARD_INPUT) as source:
         lines, is_ready = source.lines()
         yield from in_chunks(lines, parse, is_ready, "standard input, line")
@@ -44,8 +44,8 @@ def in_chunks(
 ) -> Iterator[list[_Query]]:
     """Yield parsed rows in lists of rows that can be read without waiting.
 
-    The rows before one that cannot be parsed are yielded first. Messages begin with `name`
-    and the number of the row.
+    The rows before one that cannot be parsed are yielded first. Messages begin with
+    `name` and the number of the row.
     """
     chunk: list[_Query] = []
     try:
@@ -78,9 +78,9 @@ def read_query_table(
 ) -> "Iterator[list[Occurrence]]":
     """Yield the queries of a table, in lists of rows that are ready together.
 
-    A row has a sentence, in the column `word` the word to search for, and optionally in the
-    column `occurrence` its number in the sentence. Where tokens are pooled, the sentence is
-    the query.
+    A row has a sentence, in the column `word` the word to search for, and optionally in
+    the column `occurrence` its number in the sentence. Where tokens are pooled, the
+    sentence is the query.
     """
     from elmo_cli.analysis.occurrences import Occurrence, occurrence_of
 
@@ -101,12 +101,12 @@ def read_query_table(
 def read_pair_table(
     path: str, settings: TextSettings, tokenizer: Tokenizer
 ) -> "Iterator[list[PairRow]]":
-    """Yield all columns and the two occurrences of each row of a table, in lists of rows.
+    """Yield the columns and the two occurrences of each row of a table, in lists.
 
-    `settings.text_column` names the two sentences, separated by a comma. The columns `word1`
-    and `word2`, or `word`, have the words, `occurrence1` and `occurrence2` their numbers in
-    the sentences; or `start1`, `end1` and so on have their characters. A row without such
-    words has the error in place of its occurrences.
+    `settings.text_column` names the two sentences, separated by a comma. The columns
+    `word1` and `word2`, or `word`, have the words, `occurrence1` and `occurrence2`
+    their numbers in the sentences; or `start1`, `end1` and so on have their characters.
+    A row without such words has the error in place of its occurrences.
     """
     names = (settings.text_column or "sentence1,sentence2").split(",")
     if len(names) != 2:
@@ -199,7 +199,7 @@ def _column(columns: Mapping[str, object], name: str) -> object:
 
 
 def _number(columns: Mapping[str, object], name: str, *, least: int) -> int | None:
-    """Return a number in a column; None if the cell is empty, or the column is missing."""
+    """Return a number in a column; None without the column, or if the cell is empty."""
     value = columns.get(name)
     is_not_a_number = value != value
     if value in (None, "") or is_not_a_number:

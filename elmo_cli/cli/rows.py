@@ -1,9 +1,9 @@
 """Rows on standard output, as CSV, TSV or JSON lines.
 
-A cell with a quote, a tab, a comma or a line end is quoted, so that pandas (`read_csv`) and
-R (`read.csv`, `read.delim`) find every row. A missing value is an empty cell, and an empty
-text is `""`. Quoting does not help for `NA`, `null` and `None`, which pandas reads as
-missing: `RowPrinter.like_missing` counts them.
+A cell with a quote, a tab, a comma or a line end is quoted, so that pandas (`read_csv`)
+and R (`read.csv`, `read.delim`) find every row. A missing value is an empty cell, and
+an empty text is `""`. Quoting does not help for `NA`, `null` and `None`, which pandas
+reads as missing: `RowPrinter.like_missing` counts them.
 """
 
 import re
@@ -41,10 +41,10 @@ def print_rows(
     columns: Sequence[str],
     input_columns: Mapping[str, object] = _NO_COLUMNS,
 ) -> Iterator["RowPrinter"]:
-    """Open a printer of rows to standard output, by the option --format; TSV by default.
+    """Open a printer of rows to standard output in a format; TSV by default.
 
-    The header has `input_columns` if there are no rows. At the end, warn about texts that
-    pandas or R would read as missing.
+    The header has `input_columns` if there are no rows. At the end, warn about texts
+    that pandas or R would read as missing.
     """
     rows = RowPrinter(partial(click.echo, nl=False), row_format or "tsv", columns)
     yield rows
@@ -67,7 +67,7 @@ class RowPrinter:
     def __init__(
         self, write: Callable[[str], object], row_format: str, columns: Sequence[str]
     ) -> None:
-        """Make a writer, which calls `write` with the lines of rows that are together."""
+        """Make a writer that calls `write` with the lines of rows that are together."""
         self._write = write
         self._columns = columns
         self._delimiter = _DELIMITERS[row_format]
@@ -84,8 +84,9 @@ class RowPrinter:
     ) -> None:
         """Write rows, and before the first one the header.
 
-        Each row repeats `names`, which are its first values, and the columns of the input;
-        see `renamed_columns`. CSV and TSV cannot hold a column that the first rows lack.
+        Each row repeats `names`, which are its first values, and the columns of the
+        input; see `renamed_columns`. CSV and TSV cannot hold a column that the first
+        rows lack.
         """
         full_rows = [[*names, *row] for row in rows]
         if self._delimiter is None:
@@ -136,7 +137,7 @@ class RowPrinter:
 
 
 def cell(value: object) -> str:
-    """Return a computed value as a cell. A float has six decimals, or near 0 six digits."""
+    """Return a value as a cell. A float has six decimals, or near 0 six digits."""
     if isinstance(value, float):
         return f"{value:.6g}" if 0 < abs(value) < 1e-3 else f"{value:.6f}"
     return _exact_cell(value)

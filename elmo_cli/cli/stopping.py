@@ -21,8 +21,8 @@ def stop_on_signal() -> Iterator[Callable[[], bool]]:
     """Open a context whose value returns whether the run should stop.
 
     The first signal stops the run after the current batch. The second ends the process
-    immediately, like a kill. A signal that is ignored, such as SIGINT under `nohup`, stays
-    ignored.
+    immediately, like a kill. A signal that is ignored, such as SIGINT under `nohup`,
+    stays ignored.
     """
     received: list[float] = []
     meta = click.get_current_context().meta

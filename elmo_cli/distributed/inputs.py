@@ -387,8 +387,8 @@ def _split_rows(
 def read_part(part: Part, settings: TextSettings, *, has_ids: bool) -> Iterator[Record]:
     """Yield the records of a part. With `skip_errors`, invalid ones have an `error`.
 
-    With `has_ids`, a record of a table without an id is invalid. An `OtherInputError` is
-    raised after the last record if the bytes differ from the plan's.
+    With `has_ids`, a record of a table without an id is invalid. An `OtherInputError`
+    is raised after the last record if the bytes differ from the plan's.
     """
     input_format = find_input_format(settings, part.path)
     if has_ids:

@@ -143,8 +143,8 @@ def open_plan(
     recorded = _recorded_settings(settings, files)
     if part_mb is not None:
         recorded["part_size"] = str(part_mb)
-    # A run writes its plan before its parts. The names are read before the plan: if there
-    # is no plan afterwards, no run has written the files.
+    # A run writes its plan before its parts. The names are read before the plan: if
+    # there is no plan afterwards, no run has written the files.
     names = set(folder.names())
     stored = read_plan(folder)
     if stored is None:

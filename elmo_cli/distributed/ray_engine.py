@@ -103,7 +103,8 @@ def embed_on_ray(
                 option = Message("{--address}")
             _connect(ray, option, address, starter)
         if threading.current_thread() is threading.main_thread():
-            # Ray's core prints a stack trace at SIGTERM before it calls Python's handler.
+            # Ray's core prints a stack trace at SIGTERM before it calls Python's
+            # handler.
             signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
         try:
             n_workers = min(resources.workers or len(parts), len(parts))

@@ -35,9 +35,9 @@ class Message:
     hold an option, or the name of a value, which is inserted as it is. A value may be a
     message or an error itself.
 
-    `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in a
-    shell, such as a pipe. Of several remedies, the first one whose options the running
-    command has is shown.
+    `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in
+    a shell, such as a pipe. Of several remedies, the first one whose options the
+    running command has is shown.
     """
 
     def __init__(

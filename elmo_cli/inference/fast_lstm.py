@@ -115,7 +115,7 @@ class FastLstm:
         return {**vars(self), "block": self._block()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickle, with the gates arranged for the kernels of this processor."""
+        """Restore a pickle, with the gates arranged for this processor's kernels."""
         block = state.pop("block")
         vars(self).update(state)
         if type(self._project) is Linear:

@@ -1,7 +1,7 @@
-"""Options as fields of dataclasses: each one has its type, default, choices and help there.
+"""Options as fields of dataclasses, with their types, defaults, choices and help.
 
-The command line makes its options from these fields, `options_from` fills them from keyword
-arguments, and the documentation lists them.
+The command line makes its options from these fields, `options_from` fills them from
+keyword arguments, and the documentation lists them.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class OptionInfo:
     help: str
     """Template of a `Message`, which Python and the command line spell differently."""
     default_text: str = ""
-    """Words for a default that the value itself does not tell, such as `by the header`."""
+    """Words for a default that the value does not tell, such as `by the header`."""
     value: str = ""  # name of the value in a help: `I/N`
     choices: tuple[str, ...] = ()
     name: str = ""  # name on the command line where it is not the field's: `--format`
@@ -71,7 +71,8 @@ def check_choices(options: Any) -> None:
 def options_from(kind: type[_Options], values: Mapping[str, Any]) -> _Options:
     """Make options from the values that have the name of a field.
 
-    Other values are not read. A field keeps its default where the value is missing or None.
+    Other values are not read. A field keeps its default where the value is missing or
+    None.
     """
     own = {}
     for each in fields(cast(Any, kind)):

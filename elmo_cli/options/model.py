@@ -9,12 +9,12 @@ from elmo_cli.errors.checks import check_at_least, check_choice
 from elmo_cli.options.fields import option
 
 InitialState = Literal["zero", "warm", "carry"]
-"""Initial LSTM state of a sentence: zero, the state after a fixed text, or carried over."""
+"""Initial LSTM state of a sentence: zero, after a fixed text, or carried over."""
 INITIAL_STATES: Final = get_args(InitialState)
 Precision = Literal["float32", "tf32", "bfloat16", "float16", "int8"]
 PRECISIONS: Final = get_args(Precision)
 Direction = Literal["forward", "backward", "both"]
-"""Context of a prediction: the tokens before it, the tokens after it, or each in turn."""
+"""Context of a prediction: the tokens before it, those after it, or each in turn."""
 DIRECTIONS: Final = get_args(Direction)
 # sentences per batch; it changes results of carried state only
 DEFAULT_BATCH_SIZE: Final = 64

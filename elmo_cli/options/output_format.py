@@ -22,7 +22,7 @@ class OutputFormat:
     has_rows: bool = False
     """True if there are rows, which have ids and columns of the input."""
     has_fixed_columns: bool = False
-    """True if each row has the same columns, their types, and the index of its record."""
+    """True if all rows have the same typed columns, and the index of their record."""
     has_ids_beside: bool = False
     """True if a file next to the output has the ids."""
     needs_pooling: bool = False
@@ -62,6 +62,6 @@ _SUFFIXES: Final = {".h5": HDF5, **{f".{name}": each for name, each in FORMATS.i
 
 
 def format_of_suffix(path: str | Path) -> OutputFormat | None:
-    """Return the format that the suffix of a path names; without a suffix it is HDF5."""
+    """Return the format that a path's suffix names; without a suffix it is HDF5."""
     suffix = Path(path).suffix.lower()
     return HDF5 if suffix == "" else _SUFFIXES.get(suffix)

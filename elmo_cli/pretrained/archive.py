@@ -26,8 +26,8 @@ _UNPACKED: Final = (
     ".safetensors",
     ".txt",
 )
-"""Suffixes of files that are unpacked. Zip files of the NLPL repository have other, large
-files."""
+"""Suffixes of files that are unpacked. Zip files of the NLPL repository have other,
+large files."""
 _MAX_MEMBERS: Final = 100  # files that are unpacked; a model has up to six
 
 
@@ -47,8 +47,9 @@ def unpacked(archive: Path) -> Path:
 def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> None:
     """Unpack the files of a model into a folder that is locked.
 
-    If one file fails, none appears. Folders in the archive are ignored, so that no file is
-    written outside of `folder`. Links become files. A published model limits the size.
+    If one file fails, none appears. Folders in the archive are ignored, so that no file
+    is written outside of `folder`. Links become files. A published model limits the
+    size.
     """
     try:
         with TemporaryDirectory(dir=folder) as temporary:

@@ -49,7 +49,7 @@ def hashed_folder(kind: str, identity: str) -> Path:
 
 
 def n_bytes_downloaded(model: PublishedModel) -> int | None:
-    """Return the size of a published model's options and weights on this disk, or None."""
+    """Return the size of a model's options and weights on this disk, or None."""
     folder = published_folder(model)
     options = only_file(folder, "options")
     weights = only_file(folder, "weights")

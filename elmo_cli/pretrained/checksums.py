@@ -19,7 +19,7 @@ def sha256(path: Path) -> str:
 
 
 def check_sha256(path: Path, expected: str | None) -> None:
-    """Raise a `ModelError` if a file has another SHA-256 than the expected one, if any."""
+    """Raise a `ModelError` if a file has another SHA-256 than expected, if any."""
     if expected is None:
         return
     found = sha256(path)

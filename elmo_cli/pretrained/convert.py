@@ -35,8 +35,8 @@ def convert_weights(
     """Write the weights of a biLM or a softmax to a file.
 
     Return their number and data type. The suffix of `target` chooses the format. Its
-    metadata or attributes record its source. The default `dtype` is float16 if all values
-    of `source` are, else float32.
+    metadata or attributes record its source. The default `dtype` is float16 if all
+    values of `source` are, else float32.
     """
     if dtype is not None:
         check_choice("dtype", dtype, ("float32", "float16"))

@@ -34,8 +34,8 @@ def describe_models(
 ) -> list[dict[str, Any]]:
     """Describe the published models, English ones first.
 
-    The language is a code (ISO 639), by default any. With `downloaded`, only the models on
-    this disk are described.
+    The language is a code (ISO 639), by default any. With `downloaded`, only the models
+    on this disk are described.
     """
     models = sorted(MODELS, key=lambda model: model.language_code != "en")
     if language is not None:
@@ -72,7 +72,7 @@ def describe_model(name: str | None = None) -> dict[str, Any]:
 
 
 def _describe_published(model: PublishedModel) -> dict[str, Any]:
-    """Describe a model by its entry in the registry, and say whether it is on this disk."""
+    """Describe a model by its registry entry, and say whether it is on this disk."""
     n_bytes = n_bytes_downloaded(model)
     if model.name == BUNDLED:
         state = "bundled"
@@ -92,7 +92,7 @@ def _describe_published(model: PublishedModel) -> dict[str, Any]:
 
 
 def _describe_files(files: ModelFiles) -> dict[str, Any]:
-    """Describe a model by its files: its size, its options, its card and their paths."""
+    """Describe a model by its files: their paths, its size, options and card."""
     files = with_own_softmax(files)
     options = files.parsed_options
     n_characters = N_CHARACTERS

@@ -46,8 +46,8 @@ def download_file(
 ) -> None:
     """Download a file from the first URL that works, into a folder that is locked.
 
-    `check` reads the complete file before it gets its name, and raises an `ElmoError` if
-    the file is damaged. `advice` is the last sentence of the error if all URLs fail.
+    `check` reads the complete file before it gets its name, and raises an `ElmoError`
+    if the file is damaged. `advice` is the last sentence of the error if all URLs fail.
     """
     # The name is hidden. Its suffix tells `check` the format.
     unfinished = destination.with_name(f".partial.{destination.name}")

@@ -11,7 +11,7 @@ from elmo_cli.pretrained.other_programs import refuse_other_program
 def check_file(
     path: Path, *, role: str | None, expected_sha256: str | None = None
 ) -> None:
-    """Raise an error unless a file can be read in its role, and has a SHA-256, if any."""
+    """Raise an error unless a file can be read in its role, and has its SHA-256."""
     check_sha256(path, expected_sha256)
     is_pickle = path.suffix == ".pkl"
     if not is_pickle:

@@ -34,9 +34,9 @@ logger = logging.getLogger(__name__)
 def files_of(settings: ModelSettings, *, with_softmax: bool = False) -> ModelFiles:
     """Find the files of a model from any of the ways to give one.
 
-    `options_file` alone is a `model`. Without a vocabulary or softmax, the file next to the
-    weights is used. `with_softmax` requires a softmax, and a vocabulary next to it or to
-    the weights.
+    `options_file` alone is a `model`. Without a vocabulary or softmax, the file next to
+    the weights is used. `with_softmax` requires a softmax, and a vocabulary next to it
+    or to the weights.
     """
     files = _find_options_and_weights(settings, with_softmax=with_softmax)
     if settings.vocabulary_file is not None:
@@ -87,7 +87,7 @@ def _find_options_and_weights(
 
 
 def _find_two_files(*, options_file: str | Path, weight_file: str | Path) -> ModelFiles:
-    """Return the files of a model whose options and weights are given by path or URL."""
+    """Return the files of a model with options and weights given by path or URL."""
     options = local_file(options_file, "options")
     weights = local_file(weight_file, "weights")
     if weights.suffix != ".pkl":
@@ -110,9 +110,9 @@ def find_model(
 ) -> ModelFiles:
     """Find the files of a model, and download them, with the softmax if `with_softmax`.
 
-    The name is in the registry or on the hub, or the path of a folder or zip file. A `Path`
-    is never a name. By default it is the environment variable ELMO_MODEL, else the bundled
-    model.
+    The name is in the registry or on the hub, or the path of a folder or zip file. A
+    `Path` is never a name. By default it is the environment variable ELMO_MODEL, else
+    the bundled model.
     """
     start_of_error = ""
     if name is None:
@@ -156,11 +156,11 @@ class ResolvedModel:
     language: str | None = None
     """Language code (ISO 639)."""
     tokenizer: str | None = None
-    """Tokenizer of its training text. None if it is unknown, as for published models."""
+    """Tokenizer of its training text. None if unknown, as for published models."""
 
 
 def resolve_model(settings: ModelSettings) -> ResolvedModel:
-    """Resolve a model before its text is opened. Only a model of the hub is downloaded."""
+    """Resolve a model before its text is opened. Only one of the hub is downloaded."""
     model = settings.model
     options_file = settings.options_file
     if model is None and options_file is not None and settings.weight_file is not None:

@@ -50,7 +50,7 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
 
 
 def _stage(path: str | Path, staged: Path, model: PublishedModel) -> None:
-    """Copy the files of a source into a temporary folder, with their names in the cache."""
+    """Copy a source's files into a temporary folder, with their names in the cache."""
     source = Path(path)
     try:
         if source.is_dir():
@@ -94,7 +94,7 @@ def _cache_name(source: Path) -> str:
 
 
 def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
-    """Copy options or weights that are not among the new files from the cache folder."""
+    """Copy options or weights that the new files lack from the cache folder."""
     for role in ("options", "weights"):
         if candidates(staged, role):
             continue

@@ -1,7 +1,7 @@
 """The mirror, which is tried before the published addresses of a model.
 
-The environment variable ELMO_MIRROR is its address. A mirror has the layout of the cache
-folder, so a copy of a cache folder is a mirror.
+The environment variable ELMO_MIRROR is its address. A mirror has the layout of the
+cache folder, so a copy of a cache folder is a mirror.
 """
 
 import logging
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def try_mirror(model: PublishedModel, *, with_softmax: bool) -> None:
-    """Get the missing files of a model from ELMO_MIRROR, if it is set. Log a failure."""
+    """Get a model's missing files from ELMO_MIRROR, if it is set. Log a failure."""
     address = _mirror_address()
     if address is None:
         return

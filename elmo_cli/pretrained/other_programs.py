@@ -11,7 +11,7 @@ from elmo_cli.pretrained.roles import role_of
 
 
 class _Kind(NamedTuple):
-    """Kind of file, recognized by patterns of its whole name and its first characters."""
+    """Kind of file, recognized by patterns of its name and of its first characters."""
 
     what: str
     remedy: str

@@ -1,8 +1,8 @@
-"""Registry of the published models, which models.json lists with the addresses of their files.
+"""Registry of the published models, which models.json lists with their addresses.
 
-A file has several URLs, because hosts disappear. They are tried in order. The publishers
-give no checksums. The two checksums in the list were recorded by git-lfs for copies in
-public repositories.
+A file has several URLs, because hosts disappear. They are tried in order. The
+publishers give no checksums. The two checksums in the list were recorded by git-lfs for
+copies in public repositories.
 """
 
 import json
@@ -39,8 +39,9 @@ class PublishedModel:
     files: Sequence[str] = ("options.json", "weights.hdf5")
     """Names of the files in a mirror, the weights last."""
     urls: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """URLs of the files, by their roles as in `FILE_NAMES`, in the order in which they are
-    tried. `archive` is a zip file with the options and the weights, which is tried first.
+    """URLs of the files, by their roles as in `FILE_NAMES`, in the order in which they
+    are tried. `archive` is a zip file with the options and the weights, which is tried
+    first.
     """
 
     def known_sha256(self, name: str) -> str | None:
@@ -58,7 +59,7 @@ MODELS: Final = tuple(
 
 
 def default_model() -> str:
-    """Return the name or path of the default model: ELMO_MODEL, else the bundled one."""
+    """Return the default model's name or path: ELMO_MODEL, else the bundled one."""
     return os.environ.get("ELMO_MODEL") or BUNDLED
 
 

@@ -32,8 +32,8 @@ _PATTERNS: Final = {
     ),
     "vocabulary": ("vocab.txt", "vocab.txt.gz", "*vocab*.txt", "*vocab*.txt.gz"),
 }
-"""Patterns of names. The first that fits counts. HDF5 comes before safetensors, which is
-an extra."""
+"""Patterns of names. The first that fits counts. HDF5 comes before safetensors, which
+is an extra."""
 
 
 def candidates(folder: Path, role: str) -> list[Path]:
@@ -51,7 +51,7 @@ def candidates(folder: Path, role: str) -> list[Path]:
 
 
 def only_file(folder: Path, role: str) -> Path | None:
-    """Return the file of a folder that has a role; None without one, or with several."""
+    """Return a folder's only file in a role; None without one, or with several."""
     paths = candidates(folder, role)
     return paths[0] if len(paths) == 1 else None
 

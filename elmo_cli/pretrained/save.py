@@ -16,7 +16,7 @@ _README: Final = "README.md"
 
 
 def save_model(files: ModelFiles, folder: str | Path) -> None:
-    """Write a model as a folder for the hub, with its vocabulary and softmax, if any."""
+    """Write a model as a folder for the hub, with any vocabulary and softmax."""
     folder = Path(folder)
     if files.weights.suffix == ".pkl":
         problem = "models of ELMoForManyLangs cannot be saved as safetensors"
@@ -38,7 +38,7 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
 
 
 def _write_readme(files: ModelFiles, folder: Path) -> None:
-    """Write the README.md of a model: metadata in YAML, its use, and the model's card."""
+    """Write a model's README.md: metadata in YAML, its use, and the model's card."""
     options = files.parsed_options
     language = "" if files.language is None else f"language: {files.language}\n"
     reads_characters = options.char_cnn is not None
@@ -56,7 +56,7 @@ def _write_readme(files: ModelFiles, folder: Path) -> None:
 
 
 def _card_section(files: ModelFiles) -> str:
-    """Return the card of a model as a section of the page, or nothing without a card."""
+    """Return a model's card as a section of the page, or nothing without a card."""
     lines = ["", ""]
     with suppress(OSError, UnicodeDecodeError):
         card = read_text(files.options.with_name("card.md"))

@@ -13,8 +13,9 @@ class TrainedWith(NamedTuple):
     """Defaults for the use of a model, from its training by `elmo train`."""
 
     initial_state: Literal["zero", "warm"]
-    """Initial state of sentences. It is `warm` for a model that was trained with carried state,
-    which does not know the zero state. A fixed state keeps sentences independent."""
+    """Initial state of sentences. It is `warm` for a model that was trained with
+    carried state, which does not know the zero state. A fixed state keeps sentences
+    independent."""
     tokenizer: str | None
     """Name such as `moses:en`. None if the text had tokens, or if it is unknown."""
 

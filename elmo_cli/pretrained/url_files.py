@@ -16,9 +16,10 @@ from elmo_cli.pretrained.roles import FILE_NAMES
 
 
 def local_file(file: str | Path, role: str) -> Path:
-    """Return a path unchanged. Download the file of an https URL once, and return its path.
+    """Return a path unchanged. Download the file of an https URL once, for its path.
 
-    If the URL belongs to a published model, the other URLs of the file serve as fallbacks.
+    If the URL belongs to a published model, the other URLs of the file serve as
+    fallbacks.
     """
     url = str(file)
     if "://" not in url:

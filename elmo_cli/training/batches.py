@@ -1,13 +1,13 @@
 """Windows of sentences to batches, shuffled per window, and batches to numbers.
 
-A direction reads a boundary and the tokens, and predicts the tokens and the other boundary.
-For T tokens there are T + 1 predictions:
+A direction reads a boundary and the tokens, and predicts the tokens and the other
+boundary. For T tokens there are T + 1 predictions:
 
     forward     reads <S> a b c       predicts a b c </S>
     backward    reads </S> c b a      predicts c b a <S>
 
-A row of a batch is one piece of a sentence; in a block, it is the successive pieces of a
-stream. A stream therefore never reads the boundary that it predicts, as in bilm-tf's
+A row of a batch is one piece of a sentence; in a block, it is the successive pieces of
+a stream. A stream therefore never reads the boundary that it predicts, as in bilm-tf's
 training. Where models are used, bilm-tf, AllenNLP and `elmo embed` read it. Each batch
 comes with the progress after it.
 """
@@ -32,7 +32,7 @@ _WINDOW_BATCHES = 50  # minimum number of batches per window
 
 
 class Piece(NamedTuple):
-    """Successive predictions of a sentence with T tokens, which has T + 1 predictions."""
+    """Successive predictions of a sentence; T tokens have T + 1 of them in all."""
 
     sentence: Sentence
     start: int
@@ -50,8 +50,9 @@ class Batch(NamedTuple):
     words: NDArray[np.int64]
     """Vocabulary index of each distinct token."""
     steps: NDArray[np.int64]
-    """Indices into `tokens`, 0 after the end of a row, shape (4, B, U): tokens that forward
-    reads, that forward predicts, that backward reads, that backward predicts."""
+    """Indices into `tokens`, 0 after the end of a row, shape (4, B, U): tokens that
+    forward reads, that forward predicts, that backward reads, that backward
+    predicts."""
     lengths: NDArray[np.int64]
     """Predictions per row and direction, shape (B,)."""
 
@@ -77,7 +78,7 @@ def _shuffle(
     seed: int,
     progress: TextProgress,
 ) -> Iterator[tuple[_Item, TextProgress]]:
-    """Yield the items of each window in random order, each with the progress after it."""
+    """Yield the items of each window in random order, with the progress after each."""
     for items, after in windows:
         random.Random(f"{seed} window {progress.n_windows}").shuffle(items)
         for number in range(progress.n_used + 1, len(items)):
@@ -109,7 +110,7 @@ def split_into_blocks(
     options: TrainingOptions,
     start: TextProgress,
 ) -> Iterator[tuple[list[Row], TextProgress]]:
-    """Yield blocks of all streams. A stream takes the next sentence when it needs one."""
+    """Yield blocks of all streams, each of which takes the next sentence at need."""
     streams = list(start.streams) or [([], 1)] * options.batch_size
     progress = start
     while True:

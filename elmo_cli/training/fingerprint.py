@@ -22,7 +22,7 @@ class FileFingerprint(TypedDict):
 
 
 def fingerprint(path: Path) -> FileFingerprint:
-    """Return the fingerprint of a file: its size, and a hash of its content or samples."""
+    """Return a file's fingerprint: its size, and a hash of its content or samples."""
     try:
         with open(path, "rb") as file:
             n_bytes = os.fstat(file.fileno()).st_size

@@ -61,8 +61,8 @@ class Softmax(nn.Module):
         Args:
             context: Top layer at each prediction, float, shape (N, P).
             targets: Word of each prediction, int64, shape (N,).
-            samples: Words, on the same device, that stand for all words. By default, all
-                words are computed.
+            samples: Words, on the same device, that stand for all words. By default,
+                all words are computed.
         """
         if samples is not None:
             return self._sampled(context, targets, samples)

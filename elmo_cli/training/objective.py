@@ -1,7 +1,7 @@
 """A batch to its loss.
 
-Both directions share the softmax (Peters et al., 2018). The forward top layer at a token
-predicts the token after it, and the backward top layer the token before it.
+Both directions share the softmax (Peters et al., 2018). The forward top layer at a
+token predicts the token after it, and the backward top layer the token before it.
 """
 
 import torch
@@ -15,7 +15,7 @@ from elmo_cli.training.loss import Samples, Softmax
 
 
 class Objective(nn.Module):
-    """Language model in training: a biLM, and the softmax that both directions share."""
+    """Language model in training: a biLM, and the softmax of both directions."""
 
     def __init__(self, bilm: BiLm, softmax: Softmax) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Objective(nn.Module):
         state: BiLmState | None = None,
         samples: Samples | None = None,
     ) -> tuple[Tensor, Tensor, BiLmState]:
-        """Return the sum of each direction's losses, in nats, and the state after the rows.
+        """Return each direction's sum of losses, in nats, and the state after the rows.
 
         The rows start from `state`, by default the zero state. The new state has no
         gradients.
@@ -37,7 +37,8 @@ class Objective(nn.Module):
         device = bilm.device
         state = state or bilm.initial_state(len(batch.lengths))
         if not batch.lengths.any():
-            # Other processes have all rows. The zero loss gives every parameter a gradient.
+            # Other processes have all rows. The zero loss gives every parameter a
+            # gradient.
             zero = sum((p.sum() for p in self.parameters()), torch.tensor(0.0)) * 0
             return zero, zero, state
         packing = pack(batch.lengths)

@@ -30,7 +30,7 @@ def make_optimizer(
 def learning_rate_at(
     step: int, share_done: float, options: TrainingOptions
 ) -> tuple[float, bool]:
-    """Return the learning rate after a share of the run, 0 to 1, and whether it is rising.
+    """Return the learning rate after a share of the run, 0 to 1, and whether it rises.
 
     It rises over `warmup_steps`, at most a tenth of the run, and falls to 0 over
     `decay_share`.

@@ -2,8 +2,8 @@
 
 Nothing may keep the group of processes beyond its end: its threads release tensors some
 time after they were summed, and abort the process if Python has ended in the meantime.
-Torch's `DistributedDataParallel` keeps the group, so that it must be released first: see
-`Run.close`.
+Torch's `DistributedDataParallel` keeps the group, so that it must be released first:
+see `Run.close`.
 """
 
 import os
@@ -60,7 +60,8 @@ def join_processes(device: Device) -> Iterator[Processes]:
     if count == 1:
         yield Processes(own_device)
         return
-    # This import must come before there is a group: its default arguments would keep it.
+    # This import must come before there is a group: its default arguments would keep
+    # it.
     import torch.distributed.nn
 
     required = {"RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}

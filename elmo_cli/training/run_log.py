@@ -26,7 +26,7 @@ class RunLog:
     """The log of a run, which the first process writes; see `open_log`."""
 
     def __init__(self, run: Run, path: Path, board: Any | None) -> None:
-        """Log to log.jsonl at `path`, and to a writer of TensorBoard if there is one."""
+        """Log to log.jsonl at `path`, and to a writer of TensorBoard, if any."""
         self._run = run
         self._path = path
         self._board = board

@@ -1,8 +1,8 @@
 """The signature of a run: everything that must stay equal when it resumes.
 
-A checkpoint and the report of a finished run contain the signature of their run. A command
-continues a run only if the signatures are equal; the length alone may differ. The signature
-recognizes texts and models by their content, so that files may be moved.
+A checkpoint and the report of a finished run contain the signature of their run. A
+command continues a run only if the signatures are equal; the length alone may differ.
+The signature recognizes texts and models by their content, so that files may be moved.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -124,7 +124,7 @@ def _word_changes(before: Sequence[str], now: Sequence[str]) -> Iterator[str]:
 def _changes(
     before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
 ) -> Iterator[str]:
-    """Describe the values that differ in two nested mappings: `lstm.dim 32 (now 64)`."""
+    """Describe how two nested mappings differ: `lstm.dim 32 (now 64)`."""
     for name in {**before, **now}:
         old = before.get(name)
         new = now.get(name)

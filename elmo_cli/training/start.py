@@ -1,4 +1,4 @@
-"""The start of a run: architecture, vocabulary, and weights that are random or a model's."""
+"""The start of a run: architecture, vocabulary, and random or given weights."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -62,10 +62,10 @@ class Start:
 
 
 def choose_start(options: StartOptions) -> Start:
-    """Choose the architecture of an options.json, of a preset, or of a model to start from.
+    """Choose an architecture: of an options.json, a preset, or a model to start from.
 
-    The words to predict are those of `vocabulary_file`, else of the model to start from,
-    else the most frequent ones of the text.
+    The words to predict are those of `vocabulary_file`, else of the model to start
+    from, else the most frequent ones of the text.
     """
     vocabulary = None
     if options.vocabulary_file is not None:
@@ -181,7 +181,7 @@ def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> N
 def start_weights(
     start: Start, vocabulary: Vocabulary, options: TrainingOptions
 ) -> Objective:
-    """Make a biLM and its softmax from the model to start from; what it lacks is random."""
+    """Make a biLM and its softmax from the model to start from, else random ones."""
     torch.manual_seed(options.seed)
     files = start.files
     if files is None:

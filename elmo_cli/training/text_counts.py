@@ -20,8 +20,8 @@ def count_text(
 ) -> tuple[int, list[str]]:
     """Count the tokens of a text, and write its validation lines into a folder.
 
-    Return their number; special tokens and the most frequent words, at most `n_words`, or
-    no words if `n_words` is None.
+    Return their number; special tokens and the most frequent words, at most `n_words`,
+    or no words if `n_words` is None.
     """
     logger.info("Counting the tokens of %s", counted(len(text.paths), "file"))
     words: Counter[str] = Counter()

@@ -11,7 +11,7 @@ from elmo_cli.text.sources import Source
 
 
 def find_text_files(patterns: Sequence[str | Path]) -> tuple[Path, ...]:
-    """Find the files of names and patterns (`*`, `?`, `[...]`, `**`), each file once."""
+    """Find the files of names and patterns (`*`, `?`, `[...]`, `**`), each once."""
     files: dict[Path, None] = {}
     for pattern in patterns:
         for path in _paths_of(str(pattern)):

@@ -83,11 +83,11 @@ def train_model(
     *,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Figures | None:
-    """Train a model on text and write it into a folder, or resume the run in that folder.
+    """Train a model on text and write it into a folder, or resume the run in it.
 
-    Return the perplexity of the validation text, if there is one. `training_options` are
-    fields of `TrainingOptions`. If `should_stop` returns True, a checkpoint is saved for a
-    `StoppedError`.
+    Return the perplexity of the validation text, if there is one. `training_options`
+    are fields of `TrainingOptions`. If `should_stop` returns True, a checkpoint is
+    saved for a `StoppedError`.
     """
     _check_validation_file(text_options)
     if run_options.tensorboard:
@@ -262,7 +262,7 @@ def _train(
     options: RunOptions,
     should_stop: Callable[[], bool],
 ) -> None:
-    """Train to the last step, with log entries, checkpoints and evaluations on the way."""
+    """Train to the last step, with log entries, checkpoints and evaluations."""
     keep_memory()
     before = time.monotonic()
     saved_at = before

@@ -95,9 +95,9 @@ class TrainingOptions:
     """All options that change what is learned.
 
     With the zero state, every sentence is a row of a batch. Longer sentences than
-    `max_length` are split into pieces, each of which starts from the zero state. With the
-    carried state, the text is split into blocks, and each block starts from the state at
-    the end of the block before it.
+    `max_length` are split into pieces, each of which starts from the zero state. With
+    the carried state, the text is split into blocks, and each block starts from the
+    state at the end of the block before it.
     """
 
     steps: int | None = option(
@@ -162,15 +162,15 @@ LENGTH_OPTIONS: Final = ("steps", "epochs")
 
 
 def complete_options(
-    given: Mapping[str, Any], content: Mapping[str, Any]
+    given: Mapping[str, Any], options_json: Mapping[str, Any]
 ) -> TrainingOptions:
-    """Complete fields of `TrainingOptions`, where not None, by an options.json and defaults."""
+    """Return all options: those given, else those in options.json, else defaults."""
     chosen = {name: value for name, value in given.items() if value is not None}
     optimizer = chosen.get("optimizer", TrainingOptions.optimizer)
     values: dict[str, Any] = {}
     if optimizer == "adagrad":
         values.update(ADAGRAD_DEFAULTS)
-    values.update(read_published(content, optimizer))
+    values.update(read_published(options_json, optimizer))
     values.update(chosen)
     return TrainingOptions(**values)
 
@@ -178,7 +178,10 @@ def complete_options(
 def effective_options(
     options: TrainingOptions, *, n_words: int, warmup_steps: int
 ) -> dict[str, Any]:
-    """Return the options that have an effect. The learning rate rose over `warmup_steps`."""
+    """Return the options that have an effect.
+
+    The learning rate rose over `warmup_steps`.
+    """
     unused = {"epochs" if options.steps else "steps"}
     if options.state == "carry":
         unused.update(["batch_tokens", "max_length"])

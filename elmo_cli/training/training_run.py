@@ -2,7 +2,8 @@
 
 All that a step needs beyond the weights follows from its number and the progress in the
 text: each step seeds its random numbers itself. A run that resumes from a checkpoint
-therefore gives the same bits as a run that was never stopped, on the CPU of one machine.
+therefore gives the same bits as a run that was never stopped, on the CPU of one
+machine.
 """
 
 import gc
@@ -31,7 +32,7 @@ from elmo_cli.training.training_text import TextProgress
 
 
 class Run:
-    """A training run: the model, the optimizer, and all else that changes from step to step."""
+    """Training run: the model, the optimizer, and all else that steps change."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class Run:
         *,
         text_tokens: int | None = None,
     ) -> None:
-        """Begin a run. A length in epochs requires `text_tokens`, the tokens per pass."""
+        """Begin a run. A length in epochs requires `text_tokens`, those per pass."""
         self.vocabulary = vocabulary
         self.options = options
         self.processes = processes
@@ -81,7 +82,7 @@ class Run:
 
     @exact_products()
     def train_step(self, rows: Sequence[Row], progress: TextProgress) -> None:
-        """Train on one batch of `read_batches`, which yields the progress after it too."""
+        """Train on one batch of `read_batches`, with the progress after it."""
         options = self.options
         processes = self.processes
         self._set_learning_rate()
@@ -124,7 +125,7 @@ class Run:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
     def _draw_samples(self) -> Samples | None:
-        """Draw the words of this step's sampled softmax. All processes draw the same words."""
+        """Draw the words of this step's sampled softmax, the same in all processes."""
         n_words = len(self.vocabulary)
         n_samples = self.options.negative_samples
         if n_samples == 0 or n_samples >= n_words:
@@ -145,7 +146,8 @@ class Run:
     def check_loss(self) -> Tensor:
         """Return the sums of all processes since `take_loss`, float32, shape (3,).
 
-        All processes must call this method. A loss that is not finite is an `ElmoError`.
+        All processes must call this method. A loss that is not finite is an
+        `ElmoError`.
         """
         sums = torch.stack(self.processes.gather(self._loss_sums)).sum(dim=0)
         if not sums.isfinite().all():
@@ -160,7 +162,7 @@ class Run:
         return sums
 
     def close(self) -> None:
-        """Release the group of processes before it ends. There are no steps afterwards."""
+        """Release the group of processes before it ends. No steps follow."""
         if self.processes.count > 1:
             self._parallel = self.objective
             gc.collect()
@@ -188,7 +190,8 @@ class Run:
         """Return the tensors of the carried state, with the rows of all processes."""
         tensors = [] if self._carried is None else state_tensors(self._carried)
         gathered = self.processes.gather([values.cpu() for values in tensors])
-        # The rows of a batch go to the processes in turn. Here they are interleaved again.
+        # The rows of a batch go to the processes in turn. Here they are interleaved
+        # again.
         return [
             torch.stack(rows, 1).flatten(0, 1) for rows in zip(*gathered, strict=True)
         ]

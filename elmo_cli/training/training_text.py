@@ -1,8 +1,8 @@
 """The text of a run: files to windows of sentences, resumable anywhere.
 
-The progress in a text is a file and an offset, so that a run resumes without reading the
-text before it. Compressed files are decompressed up to the offset. Other formats, such as
-CoNLL-U, are parsed from the beginning of the file.
+The progress in a text is a file and an offset, so that a run resumes without reading
+the text before it. Compressed files are decompressed up to the offset. Other formats,
+such as CoNLL-U, are parsed from the beginning of the file.
 """
 
 import random
@@ -33,8 +33,8 @@ class TextProgress(NamedTuple):
     file: int = 0
     """Complete files of this pass, in the order of this pass."""
     offset: int = 0
-    """Decompressed bytes of the current file before the current window. It is 0 in other
-    formats than text, whose records are skipped by their number."""
+    """Decompressed bytes of the current file before the current window. It is 0 in
+    other formats than text, whose records are skipped by their number."""
     n_records: int = 0
     """Lines or other records of the current file before the current window."""
     n_windows: int = 0
@@ -106,7 +106,8 @@ class TrainingText:
             window: list[Sentence] = []
             n_tokens = 0
             for sentences, after in self._rest_of_pass(progress):
-                # Only a further sentence ends a window: the last one completes the pass.
+                # Only a further sentence ends a window: the last one completes the
+                # pass.
                 if n_tokens >= max_tokens:
                     n_windows += 1
                     yield window, progress._replace(n_windows=n_windows)
@@ -147,7 +148,7 @@ class TrainingText:
             n_records = 0
 
     def is_validation(self, text: str) -> bool:
-        """Return whether a record is validation text. Equal texts have equal answers."""
+        """Return whether a record is validation text, which equal texts agree on."""
         return zlib.crc32(text.encode()) < self.validation_share * 2**32
 
     def validation_sentences(self, path: str | Path) -> Iterator[Sentence]:

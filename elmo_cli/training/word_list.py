@@ -11,7 +11,7 @@ _MAX_COLUMNS_SHARE = 0.5
 
 
 def read_word_list(path: str | Path) -> Vocabulary:
-    """Read a vocabulary file, and check that its lines are words without further columns."""
+    """Read a vocabulary file, and check that its lines are words, without columns."""
     words = read_words(path)
     lines_with_columns = [
         line for line, word in enumerate(words, start=1) if len(word.split()) > 1

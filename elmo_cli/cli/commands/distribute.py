@@ -144,7 +144,8 @@ def distribute(
     # A wrong model, or a wrong precision, is an error before there is a folder.
     loading.find_files(model_settings)
     _check_precision(engine, model_settings, resources)
-    # Workers share the tokenizer by its full name, and each has its own device and part.
+    # Workers share the tokenizer by its full name, and each has its own device and
+    # part.
     settings = CorpusSettings(
         model=model_settings,
         text=replace(
@@ -207,7 +208,8 @@ def _check_precision(
     if engine == "none":
         compute_types(precision, choose_device(model_settings.device))
     elif precision == "tf32" and not resources.gpus_per_worker:
-        # Workers without a GPU compute on a CPU, of which only they know if it has int8.
+        # Workers without a GPU compute on a CPU, of which only they know if it has
+        # int8.
         compute_types(precision, choose_device("cpu"))
 
 
