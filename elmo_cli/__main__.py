@@ -63,10 +63,11 @@ def read_quotas(
 def run() -> None:
     """Run the command of the command line; see `elmo_cli.cli`."""
     handler = signal.getsignal(signal.SIGINT)
-    # Ctrl-C during an import would print a traceback. nohup ignores it, which stays so.
+    # Ctrl-C during an import would print a traceback. If nohup ignores Ctrl-C, it
+    # stays ignored.
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # torch reads it when it is imported.
+    # torch reads this variable on import.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     limit_threads()

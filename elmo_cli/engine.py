@@ -114,7 +114,7 @@ class Engine:
         return make_encoder(bilm, compute_types(precision, CPU), self.state)
 
     def on_device(self, device: Device | None) -> "Engine":
-        """Return this engine on `device`, loaded again if needed. None means any one."""
+        """Return this engine on `device`, loaded again if needed. None keeps it."""
         if device is None or choose_device(device) == self.device:
             return self
         engine = load_engine(replace(self.settings, device=str(device)), self.files)
@@ -173,12 +173,14 @@ class Engine:
             results = self._compute_distinct(sentences, compute)
             self._run_empty_sentences(sentences)
             return [results.get(slot, empty) for slot in range(len(sentences))]
-        index: dict[tuple[str, ...], int] = {}
-        indices = [
-            index.setdefault(tuple(sentence), len(index)) for sentence in sentences
+        number_of: dict[tuple[str, ...], int] = {}  # of each distinct sentence
+        numbers = [
+            number_of.setdefault(tuple(sentence), len(number_of))
+            for sentence in sentences
         ]
-        results = self._compute_distinct([list(tokens) for tokens in index], compute)
-        return [results.get(index, empty) for index in indices]
+        distinct = [list(tokens) for tokens in number_of]
+        results = self._compute_distinct(distinct, compute)
+        return [results.get(number, empty) for number in numbers]
 
     def _compute_distinct(
         self, sentences: list[Sentence], compute: Compute[_Result]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import ignore, never
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import ComputationError, StoppedError
@@ -127,8 +127,8 @@ class RecordEmbedder:
 
         Args:
             records: Records, as they are read.
-            finite: Check of the activations. They may have its data type, and it notes
-                the batches that are finite.
+            finite: Check that the activations are finite. They are computed in its data
+                type, and batches without NaN or infinity are reported to it.
             is_ready: Function that returns False if the next record is not there yet. A
                 window ends early then, and at a checkpoint. By default, all are there.
             on_unfinished: Called after a window that ends within a record, when all
@@ -231,13 +231,13 @@ def run(
     sink: Sink,
     *,
     on_window: Callable[[], object] = ignore,
-    should_stop: Callable[[], object] = ignore,
+    should_stop: Callable[[], bool] = never,
 ) -> None:
     """Write records to a sink, as they are computed.
 
-    `on_window` is called after each record with one of whose sentences a window ended,
-    and so is `should_stop`: a `StoppedError` is raised if it returns True.
-    `RecordEmbedder.embed` reports a window before its record is complete.
+    `on_window` is called after a record if a window ended with one of its sentences.
+    `should_stop` is called next, and a `StoppedError` is raised if it returns True.
+    `RecordEmbedder.embed` reports windows that end before their record is complete.
     """
     for embedded in records:
         sink.write(embedded)

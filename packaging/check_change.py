@@ -2,10 +2,10 @@
 
     python packaging/check_change.py [BASE]
 
-BASE is the branch or commit to compare with; `main` by default. Each folder of the package
-has its tests in a folder of tests/ that has its name. A change of a file that everything
-uses needs `pytest` as well, which the last line says. Hints about the wording of changed
-files are printed, but never fail a change.
+BASE is the branch or commit to compare with; `main` by default. A folder of the package
+has its tests in a folder of tests/ that has its name, or in those of `TESTED_IN`. A
+change of a file that everything uses needs `pytest` as well, which the last line says.
+Hints about the wording of changed files are printed, but never fail a change.
 """
 
 import subprocess
@@ -27,10 +27,18 @@ ALWAYS: Final = ("test_imports.py",)
 TESTED_IN: Final = {
     "compiled": ("compiled", "inference"),
     "files": ("outputs", "errors"),
-    "options": ("cli", "errors"),
+    "options": ("options", "cli", "errors"),
     "records": ("records", "text"),
 }
 """Folders of tests for folders of the package that others test as well."""
+OTHER_TESTS: Final = {
+    "benchmarks": "test_benchmarks.py",
+    "evaluation": "evaluation",
+    "packaging": "test_packaging.py",
+    "hatch_build.py": "test_packaging.py",
+    "examples": "docs",
+}
+"""Tests for what is beside the package."""
 
 
 def main() -> int:
@@ -94,6 +102,8 @@ def tests_of(changed: list[str]) -> list[Path]:
             tests.update(TESTS / folder for folder in folders)
         elif first == "elmo_cli":
             tests.update(TESTS.glob(f"test_{Path(rest[-1]).stem}*.py"))
+        elif first in OTHER_TESTS:
+            tests.add(TESTS / OTHER_TESTS[first])
         elif first == "docs" or name.endswith(".md"):
             tests.add(TESTS / "docs" / "test_docs.py")
     return sorted(path for path in tests if path.exists())

@@ -99,13 +99,13 @@ def embed_part(
     so far.
     """
     parts = Folder(folder)
-    already_done = PartResult(number=part.number, worker=worker_name())
+    complete = PartResult(number=part.number, worker=worker_name())
     if _is_complete(parts, plan, part):
-        return already_done
+        return complete
     engine = load_for_worker(replace(settings.model, device=str(device)))
     try:
         column_types = read_column_types(parts, plan.sha256)
-        _check_weights(engine, plan, already_done.worker)
+        _check_weights(engine, plan, complete.worker)
         write = partial(
             _write_part,
             engine=engine,
@@ -121,11 +121,11 @@ def embed_part(
         raise
     except (InputError, ComputationError) as error:
         reason = Message("part {number}: {error}", number=part.number, error=error)
-        return already_done._replace(error=reason)
+        return PartResult(number=part.number, worker=worker_name(), error=reason)
     except OutputError:
         # An equal run may have completed the folder meanwhile.
         if _is_complete(parts, plan, part):
-            return already_done
+            return complete
         raise
 
 

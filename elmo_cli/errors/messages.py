@@ -7,6 +7,7 @@ from typing import Final
 _PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
 """Option in a template, perhaps with a value after a space, or the name of a value."""
 _FLAGS: Final = (
+    "--forget-sentences",
     "--ignore-case",
     "--normalize",
     "--overwrite",

@@ -1,7 +1,7 @@
 """Runner for a biLM that is part of a torch model, as fast as the model allows.
 
-A biLM that does not train runs by the fast LSTMs of `FastBiLm`, on the CPU. A biLM that
-trains runs by `packed_lstm`.
+A biLM that does not train runs in the fast LSTMs of `FastBiLm`, on the CPU. A biLM that
+trains runs in `packed_lstm`.
 """
 
 import sys
@@ -71,18 +71,18 @@ class BiLmRunner:
                 vectors: Tensor = bilm.token_encoder(ids[rows, columns])
                 return vectors
 
-        if _is_frozen(bilm):
-            return self._run_frozen(bilm, ids, mask, encode)
+        if _can_run_fast(bilm):
+            return self._run_fast(bilm, ids, mask, encode)
         self.reload_weights()  # Not all optimizers count their steps.
         if bilm.device.type == "cpu" and not torch.compiler.is_compiling():
             encode = _encode_once(ids, mask, encode)
         output = bilm.run_bounded(mask, lengths, encode, run_lstm=run_packed)
         return output.layers
 
-    def _run_frozen(
+    def _run_fast(
         self, bilm: BiLm, ids: Tensor, mask: Tensor, encode: EncodeAt
     ) -> Tensor:
-        """Run a biLM that does not train over a padded batch by the fast LSTMs."""
+        """Run a biLM that does not train over a padded batch in the fast LSTMs."""
         with torch.no_grad():
             vectors, tokens = _encode_distinct_tokens(ids, mask, encode)
         # Autocast may have changed the data type.
@@ -123,7 +123,7 @@ class BiLmRunner:
         return layers
 
 
-def _is_frozen(bilm: BiLm) -> bool:
+def _can_run_fast(bilm: BiLm) -> bool:
     """Return whether fast LSTMs can replace a biLM.
 
     It must be on the CPU, with no gradients and no dropout.

@@ -36,6 +36,7 @@ from elmo_cli.options.model import (
 from elmo_cli.options.text import DEFAULT_SETTINGS
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
+from elmo_cli.pretrained.softmax import require_softmax
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
@@ -128,9 +129,9 @@ class LanguageModel:
         return model
 
     def _set_up(self, engine: Engine) -> None:
-        files = engine.files
-        assert files.vocabulary is not None
+        files = require_softmax(engine.files)
         assert files.softmax is not None
+        assert files.vocabulary is not None
         self.engine = engine
         self.vocabulary = read_vocabulary(files.vocabulary)
         self.softmax = FullSoftmax(

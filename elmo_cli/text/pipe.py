@@ -20,7 +20,9 @@ _POLL_SECONDS: Final = 0.1
 _PATIENCE_SECONDS: Final = 0.02
 """Time that `Pipe.has_line` waits, so that a fast writer fills batches."""
 _PIPE_BYTES: Final = 1 << 16
-PIPE: Final = "Give the name of a file, or pipe a text: `echo TEXT | elmo ... -`."
+PIPE_ADVICE: Final = (
+    "Give the name of a file, or pipe a text: `echo TEXT | elmo ... -`."
+)
 
 
 class Pipe(io.FileIO):
@@ -62,6 +64,7 @@ class Pipe(io.FileIO):
         """Return whether a line, or the end, can be read without a long wait."""
         if self._lines:
             return True
+        # The lines of a batch share one wait of `_PATIENCE_SECONDS`.
         start = time.monotonic()
         is_available = self._wait(self._patience)
         self._patience -= time.monotonic() - start

@@ -23,7 +23,7 @@ from elmo_cli.errors.missing_files import not_read
 from elmo_cli.errors.wording import kind_of
 from elmo_cli.files.compression import decompressed
 from elmo_cli.text.line_reader import LineReader, lines_of_open_file
-from elmo_cli.text.pipe import PIPE, Pipe, open_standard_input
+from elmo_cli.text.pipe import PIPE_ADVICE, Pipe, open_standard_input
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class Source:
             is_missing = isinstance(error, FileNotFoundError)
             if is_missing and not _LIKE_A_FILE.fullmatch(path):
                 remedy = self._advice
-                shell_remedy = self._advice or PIPE
+                shell_remedy = self._advice or PIPE_ADVICE
             if isinstance(error, IsADirectoryError):
                 shell_remedy = (
                     "To read the files in it, use `cat FOLDER/* | elmo ... -`."

@@ -1,11 +1,17 @@
 """Messages, as Python and the command line spell them."""
 
 import pickle
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, joined, spelled_as_options
+from elmo_cli.options.fields import option_fields
+from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.selection import Selection
+from elmo_cli.options.text import TextSettings
 
 QUOTES = Message(
     "{name}: the cell {cell} is in quotes",
@@ -30,6 +36,14 @@ def test_an_option_is_an_argument_in_python(
 ) -> None:
     assert str(Message(template)) == in_python
     assert Message(template).as_options() == as_options
+
+
+@pytest.mark.parametrize("options", [TextSettings, Selection, OutputSettings])
+def test_each_flag_is_true_in_python(options: Any) -> None:
+    for field in fields(options):
+        if field.name in option_fields(options) and isinstance(field.default, bool):
+            flag = "--" + field.name.replace("_", "-")
+            assert str(Message(f"{{{flag}}}")) == f"{field.name}=True"
 
 
 def test_values_are_inserted_as_they_are() -> None:
