@@ -1,1 +1,1 @@
-"""Text: from the bytes of a file to records, which are sentences of tokens."""
+"""Text without formats: the lines of a file or pipe, tokenizers, and their choice."""

@@ -1,1 +1,1 @@
-"""TODO cli/commands."""
+"""Commands, one per file: each parses, makes one library call and prints."""
