@@ -135,7 +135,8 @@ def _unit_queries(vectors: NDArray[np.floating], top: int, device: Device) -> Te
             f"{tuple(queries.shape)} and top {top}"
         )
     norms = queries.norm(dim=1, keepdim=True)  # (Q, 1)
-    return queries / norms.clamp_min(_TINY)
+    units: Tensor = queries / norms.clamp_min(_TINY)
+    return units
 
 
 def _blocks(
