@@ -10,7 +10,7 @@ from elmo_cli.cli import messages, options, progress
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.option import typed_options
-from elmo_cli.cli.options import field_option, flag, option
+from elmo_cli.cli.options import command_option, field_option, flag
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
@@ -53,8 +53,8 @@ _LAYERS = ["--layers", "--mix", "--all", "--top", "--average"]
     field_option(OutputSettings, "forget_sentences"),
     field_option(OutputSettings, "use_sentence_keys"),
     flag("--file-friendly-logging", help="Show progress as one line every 10 seconds."),
-    option("--vocab-path", hidden=True, expose_value=False),
-    option("--include-package", multiple=True, hidden=True, expose_value=False),
+    command_option("--vocab-path", hidden=True, expose_value=False),
+    command_option("--include-package", multiple=True, hidden=True, expose_value=False),
 )
 def embed(
     input_file: str,

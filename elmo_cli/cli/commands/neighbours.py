@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     excludes=["--sentence"],
     help="Number of the occurrence in SENTENCE, from 1.",
 )
-@options.option(
+@options.command_option(
     "--sentence TEXT",
     help="Find the sentences nearest to TEXT, in files written with --pooling.",
 )
@@ -128,7 +128,7 @@ def neighbours(
             chunks = [[_typed_sentence(sentence, tokenizer)]]
         else:
             word, text = typed
-            chunks = [[_find_typed(word, text, occurrence, tokenizer)]]
+            chunks = [[_find_in_text(word, text, occurrence, tokenizer)]]
         results = _search(
             files,
             chunks,
@@ -162,7 +162,7 @@ def _check_paths(typed: tuple[str, ...], paths: tuple[str, ...]) -> None:
         )
 
 
-def _find_typed(
+def _find_in_text(
     word: str, text: str, occurrence: int | None, tokenizer: "Tokenizer"
 ) -> "Occurrence":
     from elmo_cli.analysis.occurrences import occurrence_of
@@ -179,7 +179,7 @@ def _find_in_line(
         raise InputError(
             "expected a word and a sentence separated by a tab, found no tab"
         )
-    return _find_typed(word.strip(), text, occurrence, tokenizer)
+    return _find_in_text(word.strip(), text, occurrence, tokenizer)
 
 
 def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
@@ -202,13 +202,13 @@ def _search(
     other_words: bool,
 ) -> "Iterator[list[Neighbour]]":
     """Yield the neighbours of each query, and print the mean cosine once."""
-    from elmo_cli.analysis.word_neighbours import word_neighbours
+    from elmo_cli.analysis.word_neighbours import find_word_neighbours
 
     has_printed = False
     for queries in chunks:
         with progress.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
-            found = word_neighbours(
+            found = find_word_neighbours(
                 embedder, files, queries, top, layers=layers, other_words=other_words
             )
         if not has_printed and found.mean_cosine is not None:

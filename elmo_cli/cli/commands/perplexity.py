@@ -98,10 +98,10 @@ def perplexity(
     elif row_format == "jsonl":
         click.echo(json_text(asdict(result)))
     else:
-        click.echo(_table(result))
+        click.echo(_perplexity_table(result))
 
 
-def _table(text_perplexity: "Perplexity") -> str:
+def _perplexity_table(text_perplexity: "Perplexity") -> str:
     lines = [
         f"sentences    {text_perplexity.sentences:>12,}",
         f"tokens       {text_perplexity.tokens:>12,}",

@@ -53,7 +53,7 @@ _READING = (
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _PredictChoices:
     top: int = 10
     backward: bool = False
     with_unknown: bool = False
@@ -84,7 +84,7 @@ class _Choices:
     help="Predict substitutes for each token.",
 )
 @options.count("--sample", "n_samples", help="Sample N random continuations of TEXT.")
-@options.option(
+@options.command_option(
     "--temperature T",
     type=POSITIVE,
     default=1,
@@ -124,7 +124,7 @@ def predict(
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
     """
-    choices = options_from(_Choices, values)
+    choices = options_from(_PredictChoices, values)
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
     path = _find_texts(text, file)
@@ -218,7 +218,7 @@ def _checked(record: Record, *, each: bool) -> Record:
 
 
 def _make_find(
-    model: "LanguageModel", choices: _Choices
+    model: "LanguageModel", choices: _PredictChoices
 ) -> "tuple[Find, Sequence[str]]":
     """Return the function that finds the answers, and the names of their columns."""
     from elmo_cli.language_model.candidates import PREDICTION_COLUMNS
@@ -274,10 +274,10 @@ def _find_answers(texts: _Texts, find: "Find") -> "Iterator[ScoredRecord[Answer]
     for chunk in texts.chunks:
         for record, answers in per_item(chunk, Record.split, find):
             names = record_names(next(numbers), record)
-            yield ScoredRecord(names, record, _joined(answers))
+            yield ScoredRecord(names, record, _join_answers(answers))
 
 
-def _joined(answers: "list[Answer]") -> "Answer":
+def _join_answers(answers: "list[Answer]") -> "Answer":
     """Return the answer for a record; it has several sentences only with --each."""
     from elmo_cli.language_model.substitutes import Substitutes
 
@@ -291,7 +291,9 @@ def _joined(answers: "list[Answer]") -> "Answer":
     return joined
 
 
-def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
+def _print_answers(
+    texts: _Texts, model: "LanguageModel", choices: _PredictChoices
+) -> None:
     from elmo_cli.language_model.next_words import Prediction
 
     find, columns = _make_find(model, choices)

@@ -8,7 +8,7 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.completion import complete_columns
-from elmo_cli.cli.options import choice, flag, option, path_option
+from elmo_cli.cli.options import choice, command_option, flag, path_option
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
 from elmo_cli.cli.rows import RowPrinter, print_rows
 from elmo_cli.cli.scored_text import open_scored_text, score_options
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _SurprisalChoices:
     direction: Direction = "forward"
     entropy: bool = False
     by: "UnitKind | None" = None
@@ -71,7 +71,7 @@ class _Choices:
         "--word-column]",
     ),
     choice("--words-by", ["space", "word"], excludes=["--pairs"], hidden=True),
-    option(
+    command_option(
         "--regions COLUMN",
         excludes=["--pairs", "--text-column", "--word-column"],
         shell_complete=complete_columns,
@@ -84,13 +84,13 @@ class _Choices:
         help="Word counts for the log frequencies: one word and its count per line. [default: "
         "estimated from the ranks in the vocabulary]",
     ),
-    option(
+    command_option(
         "--pairs GOOD,BAD",
         type=names_with_commas,
         shell_complete=complete_columns,
         help="Compare the two sentences in the columns GOOD and BAD of each row.",
     ),
-    option(
+    command_option(
         "--group-by COLUMN",
         requires=["--pairs"],
         shell_complete=complete_columns,
@@ -132,7 +132,7 @@ def surprisal(
     $ elmo surprisal pairs.csv --pairs good,bad --group-by phenomenon
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
-    choices = options_from(_Choices, values)
+    choices = options_from(_SurprisalChoices, values)
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
     source = Source(text)
@@ -158,7 +158,7 @@ def surprisal(
         _print_units(opened, unit, choices, model_settings)
 
 
-def _unit(choices: _Choices, text_settings: TextSettings) -> "UnitKind":
+def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind":
     """Return the unit of a row; raise a `UsageError` for one that the input cannot have."""
     if text_settings.word_column is not None:
         if choices.by not in (None, "word"):
@@ -178,7 +178,7 @@ def _unit(choices: _Choices, text_settings: TextSettings) -> "UnitKind":
 def _print_units(
     text: TextInput,
     unit: "UnitKind",
-    choices: _Choices,
+    choices: _SurprisalChoices,
     model_settings: ModelSettings,
 ) -> None:
     from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES, plot_surprisals
@@ -274,7 +274,7 @@ class _Tally:
 
 
 def _print_pairs(
-    text: TextInput, choices: _Choices, model_settings: ModelSettings
+    text: TextInput, choices: _SurprisalChoices, model_settings: ModelSettings
 ) -> None:
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 

@@ -9,7 +9,7 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.completion import complete_models
-from elmo_cli.cli.options import field_option, option
+from elmo_cli.cli.options import command_option, field_option
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.files.json_form import json_text
@@ -55,7 +55,7 @@ def _training(name: str, **settings: Any) -> Decorator:
 @click.argument("texts", metavar="INPUT...", type=PATH, nargs=-1, required=True)
 @option_group(
     "Model",
-    option(
+    command_option(
         "--output FOLDER",
         "-o",
         "folder",
