@@ -89,7 +89,8 @@ def cosine(
         )
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
-    tokenizer = loading.load_tokenizer(text_settings, model_settings)
+    resolved = loading.resolve(model_settings)
+    tokenizer = loading.load_tokenizer(text_settings, resolved)
 
     def parse(sentences: Sequence[str]) -> "PairRow":
         return _find_pair(
@@ -107,7 +108,7 @@ def cosine(
     else:
         # A wrong word is an error before the model is loaded.
         chunks = [[parse(arguments[1:])]]
-    embedder = loading.load_embedder(model_settings)
+    embedder = loading.load_embedder(resolved)
     n_layers = embedder.options.n_layers
     layers = [*map(str, range(n_layers)), "average"]
     if layer is not None and layer not in layers:

@@ -64,8 +64,9 @@ def perplexity(
     if text_settings.keep_columns and not per_sentence:
         raise click.UsageError("--keep-columns requires --per-sentence")
     text_settings.check_whole_records()
-    opened_text = loading.open_text(source, text_settings, model_settings)
-    model = loading.load_language_model(model_settings)
+    resolved = loading.resolve(model_settings)
+    opened_text = loading.open_text(source, text_settings, resolved)
+    model = loading.load_language_model(resolved)
 
     from elmo_cli.language_model.perplexity import (
         SENTENCE_COLUMNS,
