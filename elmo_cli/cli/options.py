@@ -125,7 +125,7 @@ speed_options = option_group("Speed", device_option(), precision_option)
 
 def file_options(*, shows_files: bool = False) -> Decorator:
     """Add --model, and the options for its files, which most helps leave out."""
-    settings = {"type": PATH, "hidden": not shows_files}
+    settings: dict[str, Any] = {"type": PATH, "hidden": not shows_files}
     return option_group(
         "Model",
         field_option(

@@ -65,7 +65,7 @@ def test_the_page_lists_every_hidden_option() -> None:
 @pytest.mark.usefixtures("folder")
 def test_cosine_reads_a_table_with_its_delimiter_and_quotes() -> None:
     Path("pairs.csv").write_text('word:sentence1:sentence2\nbank:a "bank:bank\n')
-    options = ["--delimiter", ":", "--quotes", "none", "-m", TINY, "-q"]
+    options = ["--delimiter", ":", "--quotes", "none", "-m", str(TINY), "-q"]
     result = elmo("cosine", "--pairs", "pairs.csv", *options)
     assert result.exit_code == 0
     assert '\t"a ""bank"\tbank\tbank\n' in result.stdout
@@ -74,7 +74,7 @@ def test_cosine_reads_a_table_with_its_delimiter_and_quotes() -> None:
 @pytest.mark.usefixtures("folder")
 def test_gamma_scales_a_mix() -> None:
     Path("text.txt").write_text("the cat\n")
-    arguments = ["embed", "text.txt", "-", "--format", "jsonl", "-m", TINY, "-q"]
+    arguments = ["embed", "text.txt", "-", "--format", "jsonl", "-m", str(TINY), "-q"]
     one = elmo(*arguments, "--mix", "0,0,0").stdout
     double = elmo(*arguments, "--mix", "0,0,0", "--gamma", "2").stdout
     first = float(re.findall(r"-?\d\.\d+", one)[0])
