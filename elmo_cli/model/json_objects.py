@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors.exceptions import OptionsError
-from elmo_cli.errors.missing_files import not_read
+from elmo_cli.errors.missing_files import unreadable_file_error
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.text_files import read_text
 
@@ -25,7 +25,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     try:
         content = json.loads(read_text(path, MAX_OPTIONS_BYTES))
     except OSError as error:
-        raise not_read(path, "options", error, OptionsError) from None
+        raise unreadable_file_error(path, "options", error, OptionsError) from None
     # Bytes that are not UTF-8 raise a ValueError, too.
     except (ValueError, RecursionError) as error:
         raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None

@@ -160,7 +160,7 @@ def read_weights(
         if not parameters[each.parameter].sum().isfinite()
     ]
     if invalid:
-        raise not_finite(path, invalid)
+        raise not_finite_error(path, invalid)
     bilm.load_state_dict(parameters, assign=True)
     return bilm.requires_grad_(False).eval()
 
@@ -198,7 +198,7 @@ def write_weights(path: str | Path, bilm: BiLm) -> None:
     write_tensors(path, tensors(), "float32")
 
 
-def not_finite(path: str | Path, names: list[str]) -> WeightsError:
+def not_finite_error(path: str | Path, names: list[str]) -> WeightsError:
     """Return the error for tensors with values that are not finite."""
     return WeightsError(
         f"{path}: values that are not finite (NaN or infinity) in {names}"

@@ -137,11 +137,11 @@ class PartsFolder:
             if footer is None:
                 self._open_part(number)  # It raises the error of a damaged part.
             if footer is None or first is None:
-                raise self._wrong_part(number, "a part of another plan")
+                raise self._wrong_part_error(number, "a part of another plan")
             if footer.plan_sha256 != first.plan_sha256:
-                raise self._wrong_part(number, "a part of another plan")
+                raise self._wrong_part_error(number, "a part of another plan")
             if footer.number != number:
-                raise self._wrong_part(number, f"part {footer.number}")
+                raise self._wrong_part_error(number, f"part {footer.number}")
             footers.append(footer)
         return footers
 
@@ -166,7 +166,7 @@ class PartsFolder:
             f"{AGAIN}: it resumes."
         )
 
-    def _wrong_part(self, number: int, found: str) -> InputError:
+    def _wrong_part_error(self, number: int, found: str) -> InputError:
         return InputError(
             f"{self._folder.location}/{part_name(number)}: expected part {number} of the "
             f"plan, found {found}. {AGAIN}."

@@ -26,7 +26,7 @@ from elmo_cli.pretrained.published import download_model
 from elmo_cli.pretrained.registry import default_model, model_of_url, published_model
 from elmo_cli.pretrained.roles import only_file
 from elmo_cli.pretrained.softmax import require_softmax
-from elmo_cli.pretrained.unknown_names import no_such_model
+from elmo_cli.pretrained.unknown_names import no_such_model_error
 from elmo_cli.pretrained.url_files import local_file
 
 logger = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ def find_model(
         return read_folder(path, str(name))
     refuse_other_program(path)
     if not os.path.isfile(path):
-        raise no_such_model(name, start_of_error)
+        raise no_such_model_error(name, start_of_error)
     if path.suffix != ".zip" and not zipfile.is_zipfile(path):
         problem = "expected a name, a folder or a zip file, found another file"
         remedy = (

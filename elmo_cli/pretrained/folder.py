@@ -21,7 +21,7 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
     options = candidates(folder, "options")
     weights = candidates(folder, "weights")
     if len(options) != 1 or len(weights) != 1:
-        raise _no_single_model(folder, options, weights)
+        raise _no_single_model_error(folder, options, weights)
     files = ModelFiles(
         name=name,
         options=options[0],
@@ -33,7 +33,7 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
     return files
 
 
-def _no_single_model(
+def _no_single_model_error(
     folder: Path, options: list[Path], weights: list[Path]
 ) -> ModelError | MissingModelError:
     """Return the error for a folder that lacks a file of a model, or has several."""

@@ -159,10 +159,10 @@ def own_folder(folder: Path) -> AbstractContextManager[None]:
     It is removed at the end if it is empty.
     """
 
-    def error_of(error: OSError) -> OutputError:
+    def lock_error(error: OSError) -> OutputError:
         if isinstance(error, BlockingIOError):
             remedy = "Wait for it, or choose another folder."
             return OutputError(f"{folder}: another process is training there. {remedy}")
         return OutputError(f"{folder}: cannot be written: {system_reason(error)}.")
 
-    return locked_folder(folder, error_of)
+    return locked_folder(folder, lock_error)

@@ -82,11 +82,11 @@ def read_log(path: Path) -> Checkpoint:
     written = path.read_bytes() if path.is_file() else b""
     sha256, _, content = written.partition(b"\n")
     if hashlib.sha256(content).hexdigest().encode() != sha256:
-        raise _not_a_log(path)
+        raise _not_a_log_error(path)
     line, _, body = content.partition(b"\n")
     header = json.loads(line)
     if "checksum" not in header:  # Versions before the first release wrote none.
-        raise _not_a_log(path)
+        raise _not_a_log_error(path)
     starts = range(0, len(body), PAGE_BYTES)
     pages = [bytearray(body[start : start + PAGE_BYTES]) for start in starts]
     return Checkpoint(
@@ -97,7 +97,7 @@ def read_log(path: Path) -> Checkpoint:
     )
 
 
-def _not_a_log(path: Path) -> OutputError:
+def _not_a_log_error(path: Path) -> OutputError:
     problem = (
         "{path}: not a log of an unfinished `elmo embed` output. Move it away, or "
         "choose another output."

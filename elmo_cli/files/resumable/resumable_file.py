@@ -177,15 +177,15 @@ class ResumableFile:
         n_bytes = os.fstat(self.file.fileno()).st_size
         if n_bytes < checkpoint.size:
             problem = f"expected {checkpoint.size:,} bytes, found {n_bytes:,}"
-            raise self._damage("truncated", problem)
+            raise self._damage_error("truncated", problem)
 
     def _check_content(self, checkpoint: Checkpoint, should_stop: Stop) -> None:
         checksum = self.file.checksum_of(0, checkpoint.size, should_stop)
         if checksum != checkpoint.checksum:
             problem = "its bytes have changed since the last checkpoint"
-            raise self._damage("damaged", problem)
+            raise self._damage_error("damaged", problem)
 
-    def _damage(self, kind: str, problem: str) -> OutputError:
+    def _damage_error(self, kind: str, problem: str) -> OutputError:
         message = "{path}: the file is {kind}: {problem}"
         return OutputError(
             Message(
