@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
+@options.cell_options(requires=["--pairs"], hidden=True)
 @options.tokenizer_options("moses")
 @options.command_option(
     "--layer N|average",
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
 @options.row_options()
-@options.model_options
+@options.model_options()
 @options.speed_options
 def cosine(
     arguments: tuple[str, ...],
@@ -91,7 +92,8 @@ def cosine(
         )
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
-    tokenizer = loading.load_tokenizer(text_settings, model_settings)
+    resolved = loading.resolve(model_settings)
+    tokenizer = loading.load_tokenizer(text_settings, resolved)
 
     def parse(sentences: Sequence[str]) -> "PairRow":
         return _find_pair(
@@ -109,7 +111,7 @@ def cosine(
     else:
         # A wrong word is an error before the model is loaded.
         chunks = [[parse(arguments[1:])]]
-    embedder = loading.load_embedder(model_settings)
+    embedder = loading.load_embedder(resolved)
     n_layers = embedder.options.n_layers
     layers = [*map(str, range(n_layers)), "average"]
     if layer is not None and layer not in layers:

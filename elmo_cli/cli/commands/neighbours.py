@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.occurrences import Occurrence
     from elmo_cli.analysis.vector_files import VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.pretrained.find import ResolvedModel
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -56,11 +57,11 @@ if TYPE_CHECKING:
 )
 @options.input_format_option(requires=["--queries"])
 @options.text_column_option(requires=["--queries"])
-@options.cell_options(requires=["--queries"])
+@options.cell_options(requires=["--queries"], hidden=True)
 @options.mean_layers_option()
 @options.tokenizer_options("moses")
 @options.row_options()
-@options.file_options
+@options.file_options()
 @option_group("Speed", options.device_option())
 def neighbours(
     arguments: tuple[str, ...],
@@ -116,7 +117,8 @@ def neighbours(
             )
         model_settings = _model_of(files, options_from(ModelSettings, values))
         text_settings = options_from(TextSettings, values)
-        tokenizer = _make_tokenizer(files, text_settings, model_settings)
+        model = loading.resolve(model_settings)
+        tokenizer = _make_tokenizer(files, text_settings, model)
         chunks: Iterable[list[Occurrence]]
         if queries is not None:
             chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
@@ -132,7 +134,7 @@ def neighbours(
         results = _search(
             files,
             chunks,
-            _load_embedder(files, model_settings),
+            _load_embedder(files, model),
             top=top,
             layers=layers,
             other_words=other_words,
@@ -250,7 +252,7 @@ def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
 
 
 def _make_tokenizer(
-    files: "VectorFiles", text_settings: TextSettings, model_settings: ModelSettings
+    files: "VectorFiles", text_settings: TextSettings, model: "ResolvedModel"
 ) -> "Tokenizer":
     """Make the tokenizer of the options, or else of the files, or else of their model."""
     from elmo_cli.options.tokenizer_names import recorded_tokenizer
@@ -258,14 +260,14 @@ def _make_tokenizer(
 
     recorded = recorded_tokenizer(files.attributes)
     if recorded is None or typed_options("--tokenizer", "--language"):
-        return loading.load_tokenizer(text_settings, model_settings)
+        return loading.load_tokenizer(text_settings, model)
     return choose_tokenizer(replace(text_settings, tokenizer=recorded), "raw")
 
 
-def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":
+def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedder":
     """Load the model of files; an error says that --model can name another."""
     try:
-        return loading.load_embedder(settings)
+        return loading.load_embedder(model)
     except ModelError as error:
         if typed_options("--model", "--options-file"):
             raise

@@ -102,7 +102,7 @@ class _PredictChoices:
 )
 @option_group("Output", options.row_options(), options.keep_columns_option)
 @options.text_options("moses")
-@options.language_model_options
+@options.language_model_options()
 def predict(
     text: str | None,
     file: str | None,
@@ -128,19 +128,18 @@ def predict(
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
     path = _find_texts(text, file)
+    resolved = loading.resolve(model_settings)
     opened: Tokenizer | TextInput
     if path is None:
-        opened = loading.load_tokenizer(text_settings, model_settings)
+        opened = loading.load_tokenizer(text_settings, resolved)
     else:
         source = Source(path)
         source.check()
-        opened = loading.open_text(
-            source, text_settings, model_settings, lines_are_raw=True
-        )
+        opened = loading.open_text(source, text_settings, resolved, lines_are_raw=True)
         if opened.splits_records and not choices.each:
             raise click.UsageError("--split-sentences of a table requires --each")
         text_settings.check_whole_records()
-    model = loading.load_language_model(model_settings)
+    model = loading.load_language_model(resolved)
     if isinstance(opened, Tokenizer):
         texts = _typed_text(text or "", opened, each=choices.each)
         _print_answers(texts, model, choices)

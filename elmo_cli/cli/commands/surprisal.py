@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.surprisal_picture import Measured
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import UnitKind
+    from elmo_cli.pretrained.find import ResolvedModel
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,13 @@ class _SurprisalChoices:
         "the sum of its tokens. [default: token, or region with --regions, or word with "
         "--word-column]",
     ),
-    choice("--words-by", ["space", "word"], excludes=["--pairs"], hidden=True),
+    choice(
+        "--words-by",
+        ["space", "word"],
+        excludes=["--pairs"],
+        hidden=True,
+        help="Same as --by word.",
+    ),
     command_option(
         "--regions COLUMN",
         excludes=["--pairs", "--text-column", "--word-column"],
@@ -105,7 +112,7 @@ class _SurprisalChoices:
         "the surprisals of the first 50 sentences as bars", excludes=["--pairs"]
     ),
 )
-@score_options
+@score_options(shows_cells=True, shows_softmax=True)
 def surprisal(
     text: str,
     **values: Any,
@@ -149,13 +156,14 @@ def surprisal(
     text_settings = replace(text_settings, splits_words=unit == "word")
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
+    resolved = loading.resolve(model_settings)
     opened = loading.open_text(
-        source, text_settings, model_settings, lines_are_raw=unit == "word"
+        source, text_settings, resolved, lines_are_raw=unit == "word"
     )
     if choices.pairs:
-        _print_pairs(opened, choices, model_settings)
+        _print_pairs(opened, choices, resolved)
     else:
-        _print_units(opened, unit, choices, model_settings)
+        _print_units(opened, unit, choices, resolved)
 
 
 def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind":
@@ -179,7 +187,7 @@ def _print_units(
     text: TextInput,
     unit: "UnitKind",
     choices: _SurprisalChoices,
-    model_settings: ModelSettings,
+    resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES, plot_surprisals
     from elmo_cli.language_model.frequency_file import read_frequencies
@@ -202,7 +210,7 @@ def _print_units(
         frequencies=frequencies,
         with_regions=choices.regions is not None and unit != "region",
     )
-    model = loading.load_language_model(model_settings)
+    model = loading.load_language_model(resolved)
     drawn: list[Measured] = []
     tally = _Tally()
     with open_scored_text(
@@ -274,12 +282,12 @@ class _Tally:
 
 
 def _print_pairs(
-    text: TextInput, choices: _SurprisalChoices, model_settings: ModelSettings
+    text: TextInput, choices: _SurprisalChoices, resolved: "ResolvedModel"
 ) -> None:
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
     table = PairTable(choices.pairs or (), text.settings, choices.group_by)
-    model = loading.load_language_model(model_settings)
+    model = loading.load_language_model(resolved)
     accuracy = Accuracy(choices.direction, choices.group_by)
     pairs = replace(text, settings=table.reading, column_option="--pairs")
     with open_scored_text(pairs, model, may_have_regions=True) as opened:
