@@ -40,8 +40,8 @@ from elmo_cli.language_model.units import (
 )
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.input_rows import record_of_text
 from elmo_cli.records.record import Record
-from elmo_cli.records.rows import record_of_text
 from elmo_cli.records.words import record_of_words
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
