@@ -27,6 +27,7 @@ a token vector, D the size of a memory cell, V words in the vocabulary.
 Importing this package loads neither torch nor h5py; using its names does.
 """
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -91,7 +92,12 @@ __all__ = sorted(_MODULES.keys() - {"ElmoVectorizer"})
 def __getattr__(name: str) -> Any:
     defined = _OLDER_NAMES.get(name, name)
     if defined not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # With `name` and `obj`, Python asks whether a similar name was meant.
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}",
+            name=name,
+            obj=sys.modules[__name__],
+        )
     return getattr(import_module(_MODULES[defined]), defined)
 
 

@@ -83,26 +83,35 @@ class LanguageModel:
 
     def __init__(
         self,
-        options_file: str | Path | None = None,
-        weight_file: str | Path | None = None,
-        device: Device = "cpu",
-        *,
         model: str | Path | ModelFiles | None = None,
-        vocabulary_file: str | Path | None = None,
-        softmax_file: str | Path | None = None,
+        *,
+        device: Device = "cpu",
         state: InitialState | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
+        options_file: str | Path | None = None,
+        weight_file: str | Path | None = None,
+        vocabulary_file: str | Path | None = None,
+        softmax_file: str | Path | None = None,
     ) -> None:
         """Load a model with its softmax and vocabulary.
 
         Args:
-            options_file, weight_file, device, model, state, batch_tokens: As in
-                `ElmoEmbedder`.
-            vocabulary_file, softmax_file: Words and weights of the softmax. None is
-                vocab.txt and softmax.hdf5 next to the weights.
+            model: Name of a model listed by `elmo models`, a folder, a zip file or
+                `ModelFiles`. None is the default model.
+            device: `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (a CUDA GPU if there is
+                one).
+            state: Initial LSTM state of each sentence: "zero", "warm" (after a fixed
+                text) or "carry" (from the previous batch). None: "zero", or "warm" for
+                a model that says that it was trained with carried state.
             precision: Precision of the biLM. The softmax is float32, or bfloat16 too
                 with AMX.
+            batch_tokens: Maximum number of tokens per batch. None is 8,192 on the CPU
+                and 32,768 on a GPU.
+            options_file, weight_file: Paths or URLs of options.json and weights.hdf5,
+                in place of `model`.
+            vocabulary_file, softmax_file: Words and weights of the softmax. None is
+                vocab.txt and softmax.hdf5 next to the weights.
 
         Raises:
             ElmoError: The model, its softmax or the device is missing or invalid.
