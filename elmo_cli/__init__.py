@@ -12,7 +12,7 @@ Main names, each with its own help:
     ElmoEmbedder        activations of sentences, texts and files
     open_activations    the files that it and `elmo embed` write
     LanguageModel       probabilities of tokens, with the functions
-                        measure_surprisal, measure_units, measure_perplexity and predict_words
+                        measure_surprisal, measure_perplexity and predict_words
     neighbours, word_neighbours, similarities    similar tokens
     write_occurrences, measure_change            words in a corpus, and how their use changes
     Elmo, batch_to_ids, HubElmo                  layers of a torch model
@@ -47,11 +47,12 @@ _MODULES = {
     "find_occurrence": "elmo_cli.analysis.occurrences",
     "HubElmo": "elmo_cli.integrations.hub_elmo",
     "InputError": "elmo_cli.errors.exceptions",
+    "iter_substitutes": "elmo_cli.language_model.substitutes",
+    "iter_surprisal": "elmo_cli.language_model.surprisal",
     "LanguageModel": "elmo_cli.language_model.language_model",
     "measure_change": "elmo_cli.analysis.change",
     "measure_perplexity": "elmo_cli.language_model.perplexity",
     "measure_surprisal": "elmo_cli.language_model.surprisal",
-    "measure_units": "elmo_cli.language_model.surprisal_table",
     "ModelError": "elmo_cli.errors.exceptions",
     "ModelFiles": "elmo_cli.pretrained.files",
     "neighbours": "elmo_cli.analysis.neighbours",

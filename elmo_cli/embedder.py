@@ -81,6 +81,7 @@ class ElmoEmbedder:
         precision: Precision = "float32",
         batch_tokens: int | None = None,
         vocabulary_file: str | Path | None = None,
+        cuda_device: int = -1,
     ) -> None: ...
 
     @overload

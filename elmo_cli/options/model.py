@@ -17,6 +17,9 @@ PRECISIONS: Final = get_args(Precision)
 Direction = Literal["forward", "backward", "both"]
 """Context of a prediction: the tokens before it, those after it, or each in turn."""
 DIRECTIONS: Final = get_args(Direction)
+ReadingDirection = Literal["forward", "backward"]
+"""Direction in which a text is read, to predict the word after it or before it."""
+READING_DIRECTIONS: Final = get_args(ReadingDirection)
 _DEVICE: Final = re.compile(r"auto|cpu|(mps|cuda)(:\d+)?|-?\d+")
 # sentences per batch; it changes results of carried state only
 DEFAULT_BATCH_SIZE: Final = 64
