@@ -98,7 +98,8 @@ class ElmoEmbedder:
         vocabulary_file: str | Path | None = None,
     ) -> None: ...
 
-    def __init__(
+    # As a keyword, AllenNLP's first argument has a name of its own.
+    def __init__(  # type: ignore[misc]
         self,
         model: str | Path | ModelFiles | None = None,
         weight_file: str | Path | None = None,
@@ -108,7 +109,7 @@ class ElmoEmbedder:
         state: InitialState | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
-        options_file: str | Path | None = None,
+        options_file: Any = None,
         vocabulary_file: str | Path | None = None,
     ) -> None:
         """Load a model.
@@ -147,7 +148,7 @@ class ElmoEmbedder:
                 f"device, use device={str(weight_file)!r}."
             )
         if weight_file is not None and options_file is None:
-            # AllenNLP's first argument is the file with the options.
+            # In AllenNLP the first argument is the file with the options.
             options_file = model
             model = None
         settings = ModelSettings(

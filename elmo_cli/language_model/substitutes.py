@@ -70,9 +70,9 @@ def substitute_words(
         InputError: A text is neither a string nor a list of tokens, or `top` is less
             than 1.
     """
+    check_type("model", model, LanguageModel, "a LanguageModel")
     if isinstance(texts, str):
         return next(iter_substitutes(model, [texts], top))
-    check_type("model", model, LanguageModel, "a LanguageModel")
     return list(iter_substitutes(model, list(check_texts(texts)), top))
 
 

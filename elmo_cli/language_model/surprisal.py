@@ -102,7 +102,7 @@ def measure_surprisal(
         InputError: A text is neither a string nor a list of strings, or its tokens
             cannot be aligned with its words or regions.
     """
-    is_one = isinstance(texts, str)
+    check_type("model", model, LanguageModel, "a LanguageModel")
     batch = [texts] if isinstance(texts, str) else list(check_texts(texts))
     measured = list(
         iter_surprisal(
@@ -118,7 +118,7 @@ def measure_surprisal(
             batch_size=batch_size,
         )
     )
-    return measured[0] if is_one else measured
+    return measured[0] if isinstance(texts, str) else measured
 
 
 def iter_surprisal(
