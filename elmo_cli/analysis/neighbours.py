@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from elmo_cli.outputs.reader import Activations
 
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""
-_TINY: Final = 1e-30
+_TINY: Final = 1e-30  # least norm by which a vector is divided
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def neighbour_rows(
         ]
 
 
-def neighbours(
+def find_neighbours(
     files: VectorFiles | Activations,
     vectors: NDArray[np.floating],
     top: int = 10,
@@ -102,6 +103,29 @@ def neighbours(
         InputError: `vectors` has another shape, `top` is below 1, or a file lacks
             tokens or one of the layers, or has vectors of another width than `vectors`.
     """
+    queries = _unit_queries(vectors, top, device)
+    width = queries.shape[1]
+    excludes = is_excluded or never
+    nearest: list[list[Neighbour]] = [[] for _ in queries]
+    sum_of_units = torch.zeros(width, dtype=torch.float64, device="cpu")
+    n_tokens = 0
+    for block in _blocks(as_files(files), layers, width):
+        compared = _compare(queries, block)
+        for query, cosines in enumerate(compared.cosines):
+            nearest[query] = _keep_nearest(
+                nearest[query],
+                top,
+                block=block,
+                cosines=cosines,
+                excludes=partial(excludes, query),
+            )
+        sum_of_units += compared.sum_of_units
+        n_tokens += compared.cosines.shape[1]
+    return Neighbours(nearest, _mean_cosine(sum_of_units, n_tokens))
+
+
+def _unit_queries(vectors: NDArray[np.floating], top: int, device: Device) -> Tensor:
+    """Check a search, and return its queries with norm 1: float32, shape (Q, W)."""
     queries = torch.as_tensor(
         np.asarray(vectors, np.float32), device=choose_device(device)
     )
@@ -110,84 +134,118 @@ def neighbours(
             "expected vectors of the shape (Q, W) and top 1 or more, found the shape "
             f"{tuple(queries.shape)} and top {top}"
         )
-    excludes = is_excluded or never
-    queries = queries / queries.norm(dim=1, keepdim=True).clamp_min(_TINY)  # (Q, W)
-    width = queries.shape[1]
-    nearest: list[list[Neighbour]] = [[] for _ in queries]
-    sum_of_units = torch.zeros(width, dtype=torch.float64, device="cpu")
-    n_tokens = 0
-    for block in _blocks(as_files(files), layers, width):
-        rows = torch.from_numpy(np.concatenate([item.vectors for item in block]))
-        rows = rows.to(queries.device).float()  # (N, W)
-        scales = rows.norm(dim=1).clamp_min(_TINY).reciprocal()  # (N,)
-        with exact_products():
-            cosines = queries @ rows.T * scales  # (Q, N)
-            sum_of_block = scales @ rows  # (W,)
-        cosines = cosines.cpu()
-        sum_of_units += sum_of_block.cpu()
-        n_tokens += len(rows)
-        for query, own_cosines in enumerate(cosines):
-            best = nearest[query]
-            least = best[-1].cosine if len(best) == top else float("-inf")
-            candidates = (
-                neighbour
-                for neighbour in _above(block, own_cosines, least)
-                if not excludes(query, neighbour)
-            )
-            # Among equal cosines, the first ones in the file stay.
-            best += islice(candidates, top)
-            best.sort(key=lambda neighbour: -neighbour.cosine)
-            del best[top:]
-    if n_tokens < 2:
-        return Neighbours(nearest, None)
-    # The squared norm of the sum of unit vectors is n plus the cosines of all pairs.
-    sum_of_cosines = sum_of_units @ sum_of_units - n_tokens
-    n_pairs = n_tokens * (n_tokens - 1)
-    return Neighbours(nearest, float(sum_of_cosines / n_pairs))
+    norms = queries.norm(dim=1, keepdim=True)  # (Q, 1)
+    units: Tensor = queries / norms.clamp_min(_TINY)
+    return units
 
 
 def _blocks(
     files: VectorFiles, layers: Layers | None, width: int
 ) -> Iterator[list[Vectors]]:
-    """Yield the records of files in blocks of about `BLOCK_TOKENS` vectors."""
+    """Yield the records of files in blocks of about `BLOCK_TOKENS` vectors.
+
+    Raise an `InputError` for vectors that are not as wide as the queries.
+    """
     block: list[Vectors] = []
     n_vectors = 0
     for source in files.sources:
         # `layers` has no effect on files that do not name theirs.
         own_layers = None if source.stored_layers is None else layers
-        for item in source.read(own_layers):
+        for embedded in source.read(own_layers):
             files.on_progress(1)
-            own_width = item.vectors.shape[1]
+            own_width = embedded.vectors.shape[1]
             if own_width != width:
                 raise InputError(
-                    f"{item.location.path}: expected vectors of width {width:,}, as "
+                    f"{embedded.location.path}: expected vectors of width {width:,}, as "
                     f"the query has, found {own_width:,}"
                 )
-            block.append(item)
-            n_vectors += len(item.vectors)
+            block.append(embedded)
+            n_vectors += len(embedded.vectors)
             if n_vectors >= BLOCK_TOKENS:
                 yield block
                 block = []
                 n_vectors = 0
-    if n_vectors:
+    if n_vectors > 0:
         yield block
 
 
-def _above(block: list[Vectors], cosines: Tensor, least: float) -> Iterator[Neighbour]:
-    """Yield the tokens with cosines above `least`, the nearest first."""
+class _Comparison(NamedTuple):
+    """Comparison of the N tokens of a block with all queries, on the CPU."""
+
+    cosines: Tensor
+    """Cosine of each query with each token, float32, shape (Q, N)."""
+    sum_of_units: Tensor
+    """Sum of the tokens' vectors, each with norm 1, float32, shape (W,)."""
+
+
+def _compare(queries: Tensor, block: list[Vectors]) -> _Comparison:
+    """Compare the tokens of a block with queries of norm 1, (Q, W)."""
+    vectors = torch.from_numpy(np.concatenate([embedded.vectors for embedded in block]))
+    vectors = vectors.to(queries.device).float()  # (N, W)
+    scales = vectors.norm(dim=1).clamp_min(_TINY).reciprocal()  # (N,)
+    with exact_products():
+        cosines = queries @ vectors.T * scales
+        sum_of_units = scales @ vectors
+    return _Comparison(cosines=cosines.cpu(), sum_of_units=sum_of_units.cpu())
+
+
+def _mean_cosine(sum_of_units: Tensor, n_tokens: int) -> float | None:
+    """Return the mean cosine of all pairs of two tokens; None if there is no pair.
+
+    `sum_of_units` is the sum of the tokens' vectors, each with norm 1, (W,).
+    """
+    if n_tokens < 2:
+        return None
+    # The squared norm of the sum is n plus the cosines of all pairs.
+    sum_of_cosines = sum_of_units @ sum_of_units - n_tokens
+    n_pairs = n_tokens * (n_tokens - 1)
+    return float(sum_of_cosines / n_pairs)
+
+
+def _keep_nearest(
+    nearest: list[Neighbour],
+    top: int,
+    *,
+    block: list[Vectors],
+    cosines: Tensor,
+    excludes: Callable[[Neighbour], bool],
+) -> list[Neighbour]:
+    """Return the nearest `top` of the tokens so far and of the tokens of a block.
+
+    Args:
+        nearest: At most `top` tokens of earlier blocks, the nearest first.
+        top: Maximum number of tokens.
+        block: Records of N tokens.
+        cosines: Cosine of each of their tokens, shape (N,).
+        excludes: Return whether a token is left out.
+    """
+    least = nearest[-1].cosine if len(nearest) == top else float("-inf")
+    candidates = (
+        token for token in _tokens_above(least, block, cosines) if not excludes(token)
+    )
+    found = [*nearest, *islice(candidates, top)]
+    # The order of equal cosines stays: the first ones in the files are kept.
+    found.sort(key=lambda token: -token.cosine)
+    return found[:top]
+
+
+def _tokens_above(
+    least: float, block: list[Vectors], cosines: Tensor
+) -> Iterator[Neighbour]:
+    """Yield the tokens of a block with cosines above `least`, the nearest first."""
     rows = (cosines > least).nonzero()[:, 0]
     order = cosines[rows].argsort(descending=True, stable=True)
-    ends = np.cumsum([len(item.vectors) for item in block])
+    ends = np.cumsum([len(embedded.vectors) for embedded in block])
     for row in rows[order].tolist():
         number = int(np.searchsorted(ends, row, "right"))
-        item = block[number]
-        start = int(ends[number]) - len(item.vectors)
+        embedded = block[number]
+        start = int(ends[number]) - len(embedded.vectors)
         index = row - start
         yield Neighbour(
-            sentence=item.record.tokens,
-            index=item.positions[index],
+            sentence=embedded.record.tokens,
+            index=embedded.positions[index],
             cosine=float(cosines[row]),
-            record=item.record_number,
-            location=item.location,
-            word=item.words[index],
+            record=embedded.record_number,
+            location=embedded.location,
+            word=embedded.words[index],
         )

@@ -1,6 +1,6 @@
 """Open files with the vectors of words in their sentences."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,15 +14,13 @@ from elmo_cli.analysis.vector_sources import (
     is_table,
     table_source,
 )
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
 from elmo_cli.outputs.reader import Activations, matching_paths
-
-OnProgress = Callable[[int], object]
 
 
 @dataclass(eq=False, repr=False)
@@ -68,12 +66,15 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
     def has_token_layer(self, layers: Layers | None = None) -> bool:
         """Return whether a file has vectors with the token layer.
 
-        Such vectors find words of similar spelling.
+        Such vectors find words of similar spelling rather than of similar meaning.
         """
         return any(source.has_token_layer(layers) for source in self.sources)
 
     def check_pooling(self, *, pooled: bool) -> None:
-        """Raise an `InputError` unless files have one vector per sentence, or token."""
+        """Raise an `InputError` unless all files have one vector per sentence.
+
+        If not `pooled`, unless all have one per token.
+        """
         for source in self.sources:
             pooling = source.attributes.get("pooling")
             if pooled and pooling is None:
@@ -120,34 +121,39 @@ def open_occurrences(
         InputError: A file is missing or of another kind, or the files do not fit
             together.
     """
-    with ExitStack() as opened:
-        files = opened.enter_context(VectorFiles([], on_progress or ignore))
+    files = VectorFiles([], on_progress or ignore)
+    with ExitStack() as close_after_error:
+        close_after_error.callback(files.close)
         for are_tables, group in groupby(matching_paths(paths), is_table):
             if are_tables:
-                files.sources += map(table_source, group)
+                files.sources += [table_source(path) for path in group]
             else:
                 files.sources += _open_activations(list(group))
-        described = [
-            (source.path, source.attributes)
-            for source in files.sources
-            if source.attributes
-        ]
-        if described:
-            check_same(described, SHARED_ATTRIBUTES)
-        opened.pop_all()
+        _check_made_alike(files.sources)
+        close_after_error.pop_all()
     return files
 
 
 def _open_activations(paths: list[Path | str]) -> list[VectorSource]:
     """Open HDF5 files and folders of parts; the shards of an input as one source."""
-    with ExitStack() as opened:
-        files = [opened.enter_context(Activations(path)) for path in paths]
+    with ExitStack() as close_after_error:
+        files = [close_after_error.enter_context(Activations(path)) for path in paths]
         are_shards = any("shard" in file.attributes for file in files)
         if len(files) == 1 or not are_shards:
             sources = [activations_source(file) for file in files]
-            opened.pop_all()
+            close_after_error.pop_all()
             return sources
+    # The files were closed. `Activations` opens them again, as one.
     return [activations_source(Activations(*paths))]
+
+
+def _check_made_alike(sources: list[VectorSource]) -> None:
+    """Raise an `InputError` if sources with attributes were made in different ways."""
+    described = [
+        (source.path, source.attributes) for source in sources if source.attributes
+    ]
+    if described:
+        check_same(described, SHARED_ATTRIBUTES)
 
 
 def as_files(files: VectorFiles | Activations) -> VectorFiles:

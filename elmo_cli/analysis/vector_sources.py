@@ -20,7 +20,7 @@ from elmo_cli.analysis.targets import WORDS, target_positions, target_words
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.errors.missing_files import missing_file
+from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, listed, shown
 from elmo_cli.files.json_form import parse_json
@@ -223,7 +223,7 @@ def is_table(path: str | Path) -> bool:
     for suffix, format_name in _OTHER_FORMATS.items():
         if name.endswith(suffix):
             if not os.path.exists(path):
-                raise missing_file(path, InputError)
+                raise missing_file_error(path, InputError)
             raise InputError(
                 f"{path}: expected Parquet or HDF5 of target words, found "
                 f'{format_name}. See "Vectors of other programs" in docs/change.md.'
@@ -351,7 +351,7 @@ def _damage_as_input_error(path: str | Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise missing_file(path, InputError) from None
+        raise missing_file_error(path, InputError) from None
     except InputError:
         raise
     except (OSError, ValueError, RuntimeError) as error:

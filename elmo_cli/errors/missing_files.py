@@ -25,7 +25,7 @@ _MISSING: Final[Mapping[type[ElmoError], type[ElmoError]]] = {
 """Kind of error for a missing file, by the kind for another problem of the file."""
 
 
-def not_read(
+def unreadable_file_error(
     path: str | Path,
     content: str,
     error: OSError,
@@ -40,7 +40,7 @@ def not_read(
     those of `Message`.
     """
     if isinstance(error, FileNotFoundError):
-        return missing_file(path, kind, remedy=remedy, shell_remedy=shell_remedy)
+        return missing_file_error(path, kind, remedy=remedy, shell_remedy=shell_remedy)
     return kind(
         Message(
             "{path}: cannot read the {content}: {reason}",
@@ -53,7 +53,7 @@ def not_read(
     )
 
 
-def missing_file(
+def missing_file_error(
     path: str | Path,
     kind: type[ElmoError],
     *,

@@ -58,7 +58,7 @@ def parse_json(
         raise InputError(message.rstrip()) from None
 
 
-def _wrong(value: Any, expected: str) -> _FormError:
+def _form_error(value: Any, expected: str) -> _FormError:
     return _FormError(f"expected {expected}, found {json.dumps(value)[:60]}")
 
 
@@ -86,7 +86,7 @@ def _simple_builder(form: Any) -> _Build:
     def build(value: Any) -> Any:
         # In Python, True is an int too, so the type has to be the same.
         if type(value) is not form:
-            raise _wrong(value, expected)
+            raise _form_error(value, expected)
         return value
 
     return build
@@ -101,7 +101,7 @@ def _number_builder(form: Any) -> _Build:
 
     def build(value: Any) -> Any:
         if type(value) not in types or not abs(value) <= largest:
-            raise _wrong(value, expected)
+            raise _form_error(value, expected)
         return value
 
     return build
@@ -110,7 +110,7 @@ def _number_builder(form: Any) -> _Build:
 def _list_builder(build_item: _Build) -> _Build:
     def build(value: Any) -> Any:
         if type(value) is not list:
-            raise _wrong(value, "a list")
+            raise _form_error(value, "a list")
         return [build_item(item) for item in value]
 
     return build
@@ -119,7 +119,7 @@ def _list_builder(build_item: _Build) -> _Build:
 def _dict_builder(build_item: _Build) -> _Build:
     def build(value: Any) -> Any:
         if type(value) is not dict:
-            raise _wrong(value, "an object")
+            raise _form_error(value, "an object")
         return {name: build_item(item) for name, item in value.items()}
 
     return build
@@ -146,7 +146,7 @@ def _object_builder(form: Any) -> _Build:
 
     def build(value: Any) -> Any:
         if type(value) is not dict:
-            raise _wrong(value, "an object")
+            raise _form_error(value, "an object")
         missing = required - value.keys()
         if missing:
             raise _FormError(f"expected {min(missing)!r}, found none")

@@ -59,12 +59,12 @@ def unlock(file_lock: "BaseFileLock | None") -> None:
 @contextmanager
 def locked_folder(
     folder: Path,
-    error_of: Callable[[OSError], Exception],
+    lock_error: Callable[[OSError], Exception],
     on_wait: Callable[[], object] | None = None,
 ) -> Iterator[None]:
     """Make a folder, lock it against other processes, and remove it if it stays empty.
 
-    `error_of` returns the error to raise for one of the system, such as a
+    `lock_error` returns the error to raise for one of the system, such as a
     `BlockingIOError`. `on_wait` is called before waiting for another process; without
     it, a lock of another process is such an error.
     """
@@ -80,7 +80,7 @@ def locked_folder(
             on_wait()
             held = lock(path, seconds=-1)
     except OSError as error:
-        raise error_of(error) from None
+        raise lock_error(error) from None
     try:
         yield
     finally:

@@ -36,7 +36,7 @@ def read_text(path: str | Path, max_bytes: int | None = None) -> str:
     return text if "\n" in text else text.replace("\r", "\n")
 
 
-def not_utf8(name: str, error: UnicodeDecodeError, number: int = 1) -> InputError:
+def not_utf8_error(name: str, error: UnicodeDecodeError, number: int = 1) -> InputError:
     """Return the error for a text that is not UTF-8 and begins with line `number`."""
     # Neither `error.object` nor the positions of the error include the byte order mark.
     content: bytes = error.object

@@ -97,18 +97,18 @@ def _align(kind: str, parts: Iterable[str], tokens: Sentence) -> list[Unit]:
         while rest:
             token = tokens[stop] if stop < len(tokens) else None
             if token is None or not rest.startswith(_visible(token)):
-                raise _not_aligned(kind, f"{kind} {number}, {part!r}", token)
+                raise _not_aligned_error(kind, f"{kind} {number}, {part!r}", token)
             rest = rest[len(_visible(token)) :]
             stop += 1
         if stop > start:
             units.append(Unit(number, part, slice(start, stop)))
     left = "".join(_visible(token) for token in tokens[stop:])
     if left:
-        raise _not_aligned(kind, "the end of the text", left)
+        raise _not_aligned_error(kind, "the end of the text", left)
     return units
 
 
-def _not_aligned(kind: str, location: str, token: str | None) -> InputError:
+def _not_aligned_error(kind: str, location: str, token: str | None) -> InputError:
     problem = "has no tokens" if token is None else f"differs from the token {token!r}"
     return InputError(
         Message(

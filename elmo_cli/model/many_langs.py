@@ -32,14 +32,14 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors.exceptions import WeightsError
-from elmo_cli.errors.missing_files import not_read
+from elmo_cli.errors.missing_files import unreadable_file_error
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lexicon_encoder import LexiconEncoder
 from elmo_cli.model.lexicons import Lexicons
 from elmo_cli.model.lstm import FORGET_BIAS
 from elmo_cli.model.many_langs_options import ManyLangsOptions
 from elmo_cli.model.options import LstmOptions
-from elmo_cli.model.weights import Uninitialized, below_padding, not_finite
+from elmo_cli.model.weights import Uninitialized, below_padding, not_finite_error
 
 _TABLES: Final = {
     "words.weight": "word_emb_layer.embedding.weight",
@@ -62,7 +62,7 @@ class PickledTensors:
                 content = torch.load(path, map_location="cpu", weights_only=True)
                 self._tensors: dict[Any, Any] = dict(content)
         except OSError as error:
-            raise not_read(path, "weights", error, WeightsError) from None
+            raise unreadable_file_error(path, "weights", error, WeightsError) from None
         except MemoryError:
             raise
         # The error of a damaged pickle depends on the damage.
@@ -87,7 +87,7 @@ class PickledTensors:
                 f"{self.path}: {name}: expected floats, found {values.dtype}"
             )
         if not values.isfinite().all():
-            raise not_finite(self.path, [name])
+            raise not_finite_error(self.path, [name])
         return values.float()
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.errors.exceptions import WeightsError
-from elmo_cli.errors.missing_files import not_read
+from elmo_cli.errors.missing_files import unreadable_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.atomic import replaced
@@ -249,7 +249,7 @@ def _reporting_damage(
 def _weights_error(path: Path, error: Exception) -> Exception:
     """Return the error for a file that h5py or safetensors cannot read."""
     if isinstance(error, FileNotFoundError):
-        return not_read(path, "weights", error, WeightsError)
+        return unreadable_file_error(path, "weights", error, WeightsError)
     if isinstance(error, OSError) and error.errno:
         remedy = ". Give the file in it." if path.is_dir() else ""
         reason = f"cannot read the weights: {system_reason(error)}{remedy}"

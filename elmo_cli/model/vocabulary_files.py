@@ -7,8 +7,8 @@ words by descending count. A line `!!!MAXTERMID` is no word.
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.missing_files import not_read
-from elmo_cli.files.text_files import not_utf8, read_text
+from elmo_cli.errors.missing_files import unreadable_file_error
+from elmo_cli.files.text_files import not_utf8_error, read_text
 from elmo_cli.model.vocabulary import MAX_TERM_ID, Vocabulary
 
 
@@ -26,8 +26,8 @@ def read_words(path: str | Path) -> list[str]:
     try:
         text = read_text(path)
     except OSError as error:
-        raise not_read(path, "vocabulary", error, InputError) from None
+        raise unreadable_file_error(path, "vocabulary", error, InputError) from None
     except UnicodeDecodeError as error:
-        raise not_utf8(str(path), error) from None
+        raise not_utf8_error(str(path), error) from None
     words = [line.strip() for line in text.rstrip("\r\n").split("\n")]
     return [word for word in words if word != MAX_TERM_ID]

@@ -10,7 +10,7 @@ import h5py
 from numpy.typing import NDArray
 
 from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
-from elmo_cli.errors.missing_files import missing_file
+from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.hdf5 import open_hdf5_to_read
@@ -101,7 +101,7 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
         if os.path.exists(f"{path}.partial"):
             problem = "the run is not finished. Run its command again."
             raise MissingInputError(f"{path}: {problem}") from None
-        raise missing_file(path, InputError) from None
+        raise missing_file_error(path, InputError) from None
     except OSError as error:
         if "signature" in str(error):
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."

@@ -90,7 +90,7 @@ class PartsFolder:
             Record(
                 text=row.get("sentence") or "",
                 tokens=row["tokens"],
-                id=_as_text(row.get("id")),
+                id=_text_or_none(row.get("id")),
             )
             for row in table.select(names).to_pylist()
         ]
@@ -110,7 +110,7 @@ class PartsFolder:
                 table = self._part(part).read(columns=[column])
                 values = table.column(column).to_pylist()
             for number, value in enumerate(values, start):
-                name = _as_text(value)
+                name = _text_or_none(value)
                 if name is not None:
                     numbers[name] = number
             start = end
@@ -137,11 +137,11 @@ class PartsFolder:
             if footer is None:
                 self._open_part(number)  # It raises the error of a damaged part.
             if footer is None or first is None:
-                raise self._wrong_part(number, "a part of another plan")
+                raise self._wrong_part_error(number, "a part of another plan")
             if footer.plan_sha256 != first.plan_sha256:
-                raise self._wrong_part(number, "a part of another plan")
+                raise self._wrong_part_error(number, "a part of another plan")
             if footer.number != number:
-                raise self._wrong_part(number, f"part {footer.number}")
+                raise self._wrong_part_error(number, f"part {footer.number}")
             footers.append(footer)
         return footers
 
@@ -166,7 +166,7 @@ class PartsFolder:
             f"{AGAIN}: it resumes."
         )
 
-    def _wrong_part(self, number: int, found: str) -> InputError:
+    def _wrong_part_error(self, number: int, found: str) -> InputError:
         return InputError(
             f"{self._folder.location}/{part_name(number)}: expected part {number} of the "
             f"plan, found {found}. {AGAIN}."
@@ -214,7 +214,7 @@ def _sum_attributes(footers: list[Footer], location: str) -> dict[str, str]:
     return attributes
 
 
-def _as_text(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     """Return an id or a sentence as text. Empty ones are None."""
     return None if value in (None, "") else str(value)
 

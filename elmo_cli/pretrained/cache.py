@@ -81,11 +81,11 @@ def locked(folder: Path) -> AbstractContextManager[None]:
     def log_wait() -> None:
         logger.info("Waiting for another process that is downloading to %s", folder)
 
-    error_of = partial(not_written, folder / LOCK_FILE)
-    return locked_folder(folder, error_of, log_wait)
+    lock_error = partial(not_written_error, folder / LOCK_FILE)
+    return locked_folder(folder, lock_error, log_wait)
 
 
-def not_written(path: Path, error: OSError) -> ModelError:
+def not_written_error(path: Path, error: OSError) -> ModelError:
     """Return the error for a file in the cache folder that cannot be written."""
     remedy = "Set ELMO_CACHE to another folder for downloads."
     return ModelError(f"{path}: cannot be written: {error.strerror or error}. {remedy}")

@@ -19,7 +19,7 @@ from elmo_cli.model.tensor_files import (
     open_tensors,
     write_tensors,
 )
-from elmo_cli.model.weights import not_finite
+from elmo_cli.model.weights import not_finite_error
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.version import __version__
@@ -69,7 +69,7 @@ def convert_weights(
 def _convert(source: Path, name: str, values: Array, dtype: str) -> Array:
     """Convert the values of a tensor. Raise a `WeightsError` if one is not finite."""
     if not np.isfinite(values).all():
-        raise not_finite(source, [name])
+        raise not_finite_error(source, [name])
     with np.errstate(over="ignore"):
         converted = values.astype(dtype, copy=False)
     if not np.isfinite(converted).all():

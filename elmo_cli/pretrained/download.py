@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from elmo_cli.errors.exceptions import ElmoError, ModelError
 from elmo_cli.errors.wording import first_line, shown, size_text
 from elmo_cli.files.atomic import renamed
-from elmo_cli.pretrained.cache import not_written
+from elmo_cli.pretrained.cache import not_written_error
 from elmo_cli.pretrained.limits import MAX_BYTES
 from elmo_cli.version import __version__
 
@@ -70,7 +70,7 @@ def download_file(
             return
         except (ElmoError, http.client.HTTPException, OSError, ValueError) as error:
             if _is_full_disk(error):
-                raise not_written(destination, error) from None
+                raise not_written_error(destination, error) from None
             reason = failure_reason(error).removeprefix(f"{unfinished}: ")
             reason = reason.removesuffix(".").removeprefix(f"{destination.name}: ")
             problem = f"cannot download {destination.name} from {host}: {reason}"
@@ -117,7 +117,7 @@ def _receive(
         length = response.headers.get("Content-Length") or ""
         total = int(length) if length.isdecimal() else None
         if total is not None and total > max_bytes:
-            raise _too_large(max_bytes)
+            raise _too_large_error(max_bytes)
         n_bytes = 0
         n_bytes_due = _MIN_BYTES
         due = time.monotonic() + TIMEOUT_SECONDS
@@ -130,7 +130,7 @@ def _receive(
             while piece := response.read1(_PIECE_BYTES):
                 n_bytes += body.write(piece)
                 if n_bytes > max_bytes:
-                    raise _too_large(max_bytes)
+                    raise _too_large_error(max_bytes)
                 if time.monotonic() > due:
                     if n_bytes < n_bytes_due:
                         raise ModelError("the server sends less than 1 kB per second")
@@ -140,7 +140,7 @@ def _receive(
         raise ModelError(f"the connection ended after {n_bytes:,} of {total:,} bytes")
 
 
-def _too_large(max_bytes: int) -> ModelError:
+def _too_large_error(max_bytes: int) -> ModelError:
     limit = size_text(max_bytes)
     return ModelError(f"it is larger than {limit}, the limit for this file")
 

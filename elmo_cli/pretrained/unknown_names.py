@@ -26,11 +26,11 @@ def known_model(name: str) -> PublishedModel:
     """Return the published model with a name; raise an error for an unknown name."""
     model = published_model(name)
     if model is None:
-        raise _no_such_name(name, or_a_path="")
+        raise _no_such_name_error(name, or_a_path="")
     return model
 
 
-def no_such_model(name: str | Path, start: str = "") -> MissingModelError:
+def no_such_model_error(name: str | Path, start: str = "") -> MissingModelError:
     """Return the error for a name or path that leads to no model.
 
     Its message begins with `start`.
@@ -60,10 +60,14 @@ def no_such_model(name: str | Path, start: str = "") -> MissingModelError:
         if HUB_NAME.match(text):
             problem += f". If it is in the hub, use hf:{text}."
         return MissingModelError(problem)
-    return _no_such_name(text, start=start, or_a_path=", or give the path of a folder")
+    return _no_such_name_error(
+        text, start=start, or_a_path=", or give the path of a folder"
+    )
 
 
-def _no_such_name(name: str, *, start: str = "", or_a_path: str) -> MissingModelError:
+def _no_such_name_error(
+    name: str, *, start: str = "", or_a_path: str
+) -> MissingModelError:
     """Return the error for a name that no published model has, with similar names."""
     names = [model.name for model in MODELS]
     question = did_you_mean(name, names)

@@ -86,7 +86,9 @@ def choose_columns(
     identifier = columns.id
     if identifier is not None and identifier not in names:
         if columns.requires_id:
-            raise _missing(identifier, names, listing, "--id-column", table)
+            raise _missing_column_error(
+                identifier, names, listing, "--id-column", table
+            )
         identifier = None
     kept = columns.kept
     if kept == ALL_COLUMNS:
@@ -96,7 +98,7 @@ def choose_columns(
         read.insert(1, identifier)
     for name in read:
         if name not in names:
-            raise _missing(name, names, listing, "--keep-columns", table)
+            raise _missing_column_error(name, names, listing, "--keep-columns", table)
         if names.count(name) > 1:
             remedy = "Rename all but one of them."
             raise InputError(f"{table}: several columns {name!r}. {listing} {remedy}")
@@ -122,7 +124,7 @@ def missing_text(problem: str, columns: Columns, names: Sequence[str]) -> Messag
     )
 
 
-def _missing(
+def _missing_column_error(
     name: str, names: Sequence[str], listing: str, option: str, table: str
 ) -> InputError:
     question = did_you_mean(name, names)

@@ -12,7 +12,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import first_line
 from elmo_cli.files.compression import decompressed, is_damage
 from elmo_cli.files.file_types import binary_error
-from elmo_cli.files.text_files import BYTE_ORDER_MARK, not_utf8
+from elmo_cli.files.text_files import BYTE_ORDER_MARK, not_utf8_error
 from elmo_cli.text.pipe import Pipe
 
 LINE_END_BYTES: Final = 1 << 16
@@ -89,7 +89,7 @@ class LineReader:
         try:
             text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            reason = not_utf8(self._name, error, self.number)
+            reason = not_utf8_error(self._name, error, self.number)
             if not skip_errors:
                 raise reason from None
             readable = line.decode("utf-8", "replace")

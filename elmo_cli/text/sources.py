@@ -19,7 +19,7 @@ from typing import BinaryIO, Final
 
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.missing_files import not_read
+from elmo_cli.errors.missing_files import unreadable_file_error
 from elmo_cli.errors.wording import kind_of
 from elmo_cli.files.compression import decompressed
 from elmo_cli.text.line_reader import LineReader, lines_of_open_file
@@ -141,7 +141,7 @@ class Source:
                 shell_remedy = (
                     "To read the files in it, use `cat FOLDER/* | elmo ... -`."
                 )
-            raise not_read(
+            raise unreadable_file_error(
                 path,
                 "input",
                 error,

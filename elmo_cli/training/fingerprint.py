@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.missing_files import not_read
+from elmo_cli.errors.missing_files import unreadable_file_error
 
 # number of samples of a large file: its beginning, its end, and 62 between them
 SAMPLES = 64
@@ -35,5 +35,5 @@ def fingerprint(path: Path) -> FileFingerprint:
                     file.seek(last_offset * number // (SAMPLES - 1))
                     digest.update(file.read(SAMPLE_BYTES))
     except OSError as error:
-        raise not_read(path, "text", error, InputError) from None
+        raise unreadable_file_error(path, "text", error, InputError) from None
     return {"name": str(path), "n_bytes": n_bytes, "sha256": digest.hexdigest()}

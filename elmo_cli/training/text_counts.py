@@ -39,7 +39,7 @@ def count_text(
         raise InputError(f"{text.names}: no sentence to train on.")
     if text.validation_share:
         if not validation_lines:
-            raise _no_validation_line(text.validation_share, n_sentences)
+            raise _no_validation_line_error(text.validation_share, n_sentences)
         write_lines(folder / text.validation_name, validation_lines)
     n_tokens = words.total()
     logger.info(
@@ -62,7 +62,7 @@ def _validation_lines(entry: TextEntry, *, is_plain: bool) -> list[str]:
     return [json.dumps({"tokens": sentence}) for sentence in entry.sentences]
 
 
-def _no_validation_line(share: float, n_sentences: int) -> InputError:
+def _no_validation_line_error(share: float, n_sentences: int) -> InputError:
     return InputError(
         Message(
             "{--validation-share} {share}: no line chosen among {sentences}",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.missing_files import missing_file
+from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.text.sources import Source
 
 
@@ -28,5 +28,5 @@ def _paths_of(pattern: str) -> list[str]:
     files = sorted(path for path in paths if os.path.isfile(path))
     if not files:
         remedy = "Name a file or a pattern of files."
-        raise missing_file(pattern, InputError, remedy=remedy)
+        raise missing_file_error(pattern, InputError, remedy=remedy)
     return files

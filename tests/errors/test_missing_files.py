@@ -12,7 +12,7 @@ from elmo_cli.errors.exceptions import (
     WeightsError,
 )
 from elmo_cli.errors.messages import spelled_as_options
-from elmo_cli.errors.missing_files import missing_file, not_read
+from elmo_cli.errors.missing_files import missing_file_error, unreadable_file_error
 
 
 class OwnInputError(InputError, MissingFileError):
@@ -23,24 +23,26 @@ class OwnInputError(InputError, MissingFileError):
 def test_a_missing_file_is_an_error_of_its_kind_and_a_file_not_found_error(
     kind: type[InputError],
 ) -> None:
-    error = missing_file("no/such/file", kind)
+    error = missing_file_error("no/such/file", kind)
     assert isinstance(error, kind)
     assert isinstance(error, FileNotFoundError)
     assert str(error) == "no/such/file: no such file."
 
 
 def test_another_subclass_of_a_user_changes_nothing() -> None:
-    assert type(missing_file("missing", InputError)) is MissingInputError
+    assert type(missing_file_error("missing", InputError)) is MissingInputError
 
 
 def test_a_missing_file_suggests_one_with_a_similar_name(folder: Path) -> None:
     (folder / "corpus.txt").touch()
-    error = missing_file(folder / "corpsu.txt", InputError, remedy="Name a file.")
+    error = missing_file_error(folder / "corpsu.txt", InputError, remedy="Name a file.")
     assert str(error).endswith("Did you mean 'corpus.txt'? Name a file.")
 
 
 def test_advice_for_the_shell_is_not_shown_in_python() -> None:
     for cause in (FileNotFoundError(2, "gone"), IsADirectoryError(21, "a folder")):
-        error = not_read("a", "input", cause, InputError, shell_remedy="Pipe it.")
+        error = unreadable_file_error(
+            "a", "input", cause, InputError, shell_remedy="Pipe it."
+        )
         assert "Pipe" not in str(error)
         assert spelled_as_options(error).endswith(". Pipe it.")

@@ -18,7 +18,7 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.occurrences import Occurrence, Pair
+    from elmo_cli.analysis.occurrences import Occurrence, OccurrencePair
     from elmo_cli.analysis.similarity import Similarity
     from elmo_cli.cli.queries import PairRow
     from elmo_cli.embedder import ElmoEmbedder
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 @command()
 @click.argument("arguments", metavar="WORD SENTENCE1 SENTENCE2", nargs=-1)
-@options.option("--word2 WORD", help="Word in SENTENCE2, if it differs from WORD.")
+@options.command_option(
+    "--word2 WORD", help="Word in SENTENCE2, if it differs from WORD."
+)
 @options.count("--occurrence1", help="Number of the occurrence in SENTENCE1, from 1.")
 @options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
 @options.path_option(
@@ -43,15 +45,16 @@ if TYPE_CHECKING:
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
+@options.cell_options(requires=["--pairs"], hidden=True)
 @options.tokenizer_options("moses")
-@options.option(
+@options.command_option(
     "--layer N|average",
     aliases=("--layers",),
     shell_complete=complete_values("average", "0", "1", "2"),
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
 @options.row_options()
-@options.model_options
+@options.model_options()
 @options.speed_options
 def cosine(
     arguments: tuple[str, ...],
@@ -89,7 +92,8 @@ def cosine(
         )
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
-    tokenizer = loading.load_tokenizer(text_settings, model_settings)
+    resolved = loading.resolve(model_settings)
+    tokenizer = loading.load_tokenizer(text_settings, resolved)
 
     def parse(sentences: Sequence[str]) -> "PairRow":
         return _find_pair(
@@ -107,7 +111,7 @@ def cosine(
     else:
         # A wrong word is an error before the model is loaded.
         chunks = [[parse(arguments[1:])]]
-    embedder = loading.load_embedder(model_settings)
+    embedder = loading.load_embedder(resolved)
     n_layers = embedder.options.n_layers
     layers = [*map(str, range(n_layers)), "average"]
     if layer is not None and layer not in layers:
@@ -139,12 +143,12 @@ def _find_pair(
         columns[f"word{side}"] = words[side - 1]
         columns[f"occurrence{side}"] = numbers[side - 1] or 1
         columns[f"sentence{side}"] = sentences[side - 1]
-    first = _find_typed(words[0], sentences[0], numbers[0], 1, tokenizer)
-    second = _find_typed(words[1], sentences[1], numbers[1], 2, tokenizer)
+    first = _find_on_side(words[0], sentences[0], numbers[0], 1, tokenizer)
+    second = _find_on_side(words[1], sentences[1], numbers[1], 2, tokenizer)
     return columns, (first, second)
 
 
-def _find_typed(
+def _find_on_side(
     word: str, sentence: str, number: int | None, side: int, tokenizer: "Tokenizer"
 ) -> "Occurrence":
     from elmo_cli.analysis.occurrences import occurrence_of
@@ -184,7 +188,7 @@ def _write_pairs(
         )
 
 
-def _found_pairs(chunk: "list[PairRow]") -> "list[Pair]":
+def _found_pairs(chunk: "list[PairRow]") -> "list[OccurrencePair]":
     return [pair for _, pair in chunk if not isinstance(pair, InputError)]
 
 
