@@ -76,7 +76,9 @@ def perplexity(
     from elmo_cli.language_model.scored_records import score_records
 
     def score(sentences: "Iterable[Sentence]") -> "Iterator[SentenceScore]":
-        return model.score(sentences, batch_size, is_ready=opened.records.is_ready)
+        return model.iter_scores(
+            sentences, batch_size, is_ready=opened.records.is_ready
+        )
 
     def scores() -> "Iterator[SentenceScore]":
         n_tokens = 0

@@ -20,7 +20,7 @@ from elmo_cli.cli.queries import in_chunks
 from elmo_cli.cli.rows import print_rows
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.fields import options_from
-from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.model import ModelSettings, ReadingDirection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
@@ -63,6 +63,11 @@ class _PredictChoices:
     max_words: int = 50
     seed: int = 0
     row_format: str | None = None
+
+    @property
+    def direction(self) -> ReadingDirection:
+        """Direction of the predictions."""
+        return "backward" if self.backward else "forward"
 
 
 @command()
@@ -229,7 +234,7 @@ def _make_find(
     )
     from elmo_cli.language_model.substitutes import (
         SUBSTITUTE_COLUMNS,
-        substitute_words,
+        iter_substitutes,
     )
 
     def sample(texts: "Iterator[Sentence]") -> "Iterator[Samples]":
@@ -239,7 +244,7 @@ def _make_find(
                 model,
                 text,
                 choices.n_samples,
-                backward=choices.backward,
+                direction=choices.direction,
                 temperature=choices.temperature,
                 seed=choices.seed,
                 max_words=choices.max_words,
@@ -247,14 +252,14 @@ def _make_find(
             yield Samples(text, samples)
 
     def substitute(texts: "Iterator[Sentence]") -> "Iterator[Substitutes]":
-        return substitute_words(model, texts, choices.top)
+        return iter_substitutes(model, texts, choices.top)
 
     def predict(texts: "Iterator[Sentence]") -> "list[Prediction]":
         return predict_words(
             model,
             list(texts),
             choices.top,
-            backward=choices.backward,
+            direction=choices.direction,
             with_unknown=choices.with_unknown,
         )
 
