@@ -163,24 +163,10 @@ def test_the_page_of_promises_names_tests_that_exist() -> None:
         assert f"\ndef {name}(" in code, f"{path}::{name}"
 
 
-@pytest.mark.parametrize("page", [page for page in TEXTS if "/commands/" not in page])
-def test_pages_and_their_sentences_are_short(page: str) -> None:
+@pages
+def test_pages_are_short(page: str) -> None:
     no_row = [line for line in TEXTS[page].splitlines() if not line.startswith("|")]
     assert len(" ".join(no_row).split()) <= 2000
-    text = FENCED.sub("", TEXTS[page])
-    no_prose = re.compile(r"\s*(\||#|<|!\[|    )")
-    lines = [line for line in text.splitlines() if not no_prose.match(line)]
-    prose = re.sub(r"`[^`]*`", "x", " ".join(lines))
-    n_words = []
-    n_semicolons = 0
-    for sentence in re.split(r"(?<=[.!?:])\s+", prose):
-        length = len(sentence.split())
-        if length > 3:
-            assert length <= 35, sentence
-            n_words.append(length)
-            n_semicolons += sentence.count(";")
-    assert sum(n_words) <= 20 * len(n_words)
-    assert n_semicolons <= 2
 
 
 def test_every_line_that_clones_has_the_address_of_the_project() -> None:
