@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.model.lstm import Lstm, LstmState, RunLstm
-from elmo_cli.model.options import ModelOptions
 from elmo_cli.model.packing import pack
 from elmo_cli.model.placement import send
 from elmo_cli.model.token_encoder import (

@@ -26,8 +26,8 @@ from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.int8 import has_int8
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.token_cache import MAX_CACHED_CHARACTERS, TokenCache
+from elmo_cli.model.architecture import CharacterOptions
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import CharacterOptions
 from elmo_cli.model.token_encoder import CharacterEncoder
 from elmo_cli.options.model import InitialState, Precision
 from elmo_cli.pretrained.load import load_bilm

@@ -19,8 +19,8 @@ from elmo_cli.inference.gate_blocks import from_blocks
 from elmo_cli.inference.input_gates import TableRows, compute_input_gates
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import build_trie
+from elmo_cli.model.architecture import LstmOptions
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
-from elmo_cli.model.options import LstmOptions
 from tests.support.cell_formulas import PROCESSORS, cells_after, processor
 from tests.support.strategies import padded, random_tensor, seeds
 
