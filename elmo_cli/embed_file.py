@@ -30,7 +30,7 @@ from elmo_cli.errors.wording import counted, first_line, size_text
 from elmo_cli.file_plan import FilePlan
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.inference.memory import is_out_of_memory
-from elmo_cli.model.options import ModelOptions
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.output import STANDARD_OUTPUT
 from elmo_cli.options.shard import WHOLE

@@ -30,8 +30,8 @@ from elmo_cli.file_plan import plan_file
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.weights_version import WeightsVersion
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import ModelOptions
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     InitialState,

@@ -31,9 +31,9 @@ from elmo_cli.inference.batching import (
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
 from elmo_cli.inference.precision import compute_types
-from elmo_cli.inference.selection import choose_layers, selected_arrays
+from elmo_cli.inference.select_activations import choose_layers, selected_arrays
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import ModelOptions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.pretrained.checksums import content_sha256
