@@ -342,7 +342,11 @@ def test_steps_at_once_have_the_bits_of_single_steps(
 
     def run() -> tuple[Tensor, Tensor, Tensor]:
         gates = compute_input_gates(
-            layer.compute_gates, vectors, trie.tokens, trie.sizes, workspace
+            layer.compute_gates,
+            vectors,
+            tokens=trie.tokens,
+            sizes=trie.sizes,
+            workspace=workspace,
         )
         hidden, ended = layer.run(gates, trie, state)
         return hidden, ended.hidden, ended.cell
