@@ -74,7 +74,7 @@ _MODULES = {
     "WeightsError": "elmo_cli.errors.exceptions",
     "word_neighbours": "elmo_cli.analysis.word_neighbours",
     "write_average_vectors": "elmo_cli.analysis.average_vectors",
-    "write_occurrences": "elmo_cli.analysis.usages",
+    "write_occurrences": "elmo_cli.analysis.write_occurrences",
     "write_token_vectors": "elmo_cli.analysis.token_vectors",
 }
 """Module of each public name. It is imported when the name is used for the first time."""

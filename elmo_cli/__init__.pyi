@@ -14,9 +14,9 @@ from elmo_cli.analysis.occurrences import find_occurrence as find_occurrence
 from elmo_cli.analysis.similarity import similarities as similarities
 from elmo_cli.analysis.targets import read_targets as read_targets
 from elmo_cli.analysis.token_vectors import write_token_vectors as write_token_vectors
-from elmo_cli.analysis.usages import write_occurrences as write_occurrences
 from elmo_cli.analysis.vector_files import open_occurrences as open_occurrences
 from elmo_cli.analysis.word_neighbours import word_neighbours as word_neighbours
+from elmo_cli.analysis.write_occurrences import write_occurrences as write_occurrences
 from elmo_cli.elmo import Elmo as Elmo
 from elmo_cli.elmo import batch_to_ids as batch_to_ids
 from elmo_cli.embedder import ElmoEmbedder as ElmoEmbedder

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.occurrences import Occurrence, Pair
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import check_batch, check_type
+from elmo_cli.options.selection import Layers, parse_mean_layers
 
 
 @dataclass(frozen=True)
@@ -20,18 +21,21 @@ class Similarity:
     layers: list[float]
     """Cosine of each layer, from the token layer up."""
     average: float
-    """Cosine of the averages of all layers."""
+    """Cosine of the means of the chosen layers, by default of all layers."""
 
 
-def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similarity]:
+def similarities(
+    embedder: ElmoEmbedder, pairs: Sequence[Pair], *, layers: Layers = "all"
+) -> list[Similarity]:
     """Compare the vectors of pairs of occurrences.
 
     Args:
         embedder: Model. It embeds all sentences together.
         pairs: Two occurrences each, from `find_occurrence`.
+        layers: Layers whose mean is compared too, such as `1,2` or [1, 2].
 
     Returns:
-        The cosines of each pair, for each layer and for their average.
+        The cosines of each pair, for each layer and for the mean of `layers`.
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     for index, pair in enumerate(check_batch(pairs, "pairs")):
@@ -40,6 +44,7 @@ def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similari
             check_type(name, occurrence, Occurrence, "two results of find_occurrence")
     sentences = (occurrence.sentence for pair in pairs for occurrence in pair)
     embedded = list(embedder.embed_sentences(sentences))
+    averaged = parse_mean_layers(layers, embedder.options.n_layers)
     results = []
     for number, (first, second) in enumerate(pairs):
         one = embedded[2 * number][:, first.index]  # (L, W)
@@ -47,7 +52,7 @@ def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similari
         cosines = []
         for one_layer, other_layer in zip(one, other, strict=True):
             cosines.append(cosine(one_layer, other_layer))
-        average = cosine(one.mean(axis=0), other.mean(axis=0))
+        average = cosine(one[averaged].mean(axis=0), other[averaged].mean(axis=0))
         results.append(Similarity(first, second, cosines, average))
     return results
 

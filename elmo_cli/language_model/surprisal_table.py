@@ -1,4 +1,4 @@
-"""Table of the surprisal of units: tokens, words or regions.
+"""Table of the surprisal of units: tokens, words, regions or sentences.
 
 The surprisal of a unit is the sum over its tokens. Next to it stands what else predicts
 the reading time of a word: its length and its log frequency, from `frequencies`. Minus
@@ -32,6 +32,7 @@ from elmo_cli.language_model.surprisal import (
     measure_directions,
 )
 from elmo_cli.language_model.units import (
+    UNITS,
     Unit,
     UnitKind,
     find_units,
@@ -53,7 +54,7 @@ class UnitSurprisal(NamedTuple):
     """Surprisal of a `Unit` of a sentence, and what predicts its reading time."""
 
     number: int
-    """Position of a token, from 0; or number of a word or region, from 1."""
+    """Position of a token, from 0; or number of another unit, from 1."""
     text: str
     n_tokens: int
     n_unknown: int
@@ -84,12 +85,16 @@ class SurprisalTable:
     from the ranks in the vocabulary; the name of their column says so."""
     with_regions: bool = False
     """Add the region of each word or token."""
+    with_sentence_numbers: bool = False
+    """Add the number of each sentence, because a record may have several."""
 
     @property
     def columns(self) -> list[str]:
         """Names of the columns of `row`."""
         if self.unit == "token":
             names = ["position", "token"]
+        elif self.unit == "sentence" and not self.with_sentence_numbers:
+            names = ["sentence", "tokens"]
         else:
             names = [f"{self.unit}_number", self.unit, "tokens"]
         if self.with_regions:
@@ -106,7 +111,10 @@ class SurprisalTable:
 
     def row(self, unit: UnitSurprisal) -> list[object]:
         """Return the row of a unit. The length is its number of characters."""
-        row: list[object] = [unit.number, unit.text]
+        row: list[object] = []
+        if self.unit != "sentence" or self.with_sentence_numbers:
+            row.append(unit.number)
+        row.append(unit.text)
         if self.unit != "token":
             row.append(unit.n_tokens)
         if self.with_regions:
@@ -210,6 +218,8 @@ class SurprisalTable:
     def _frequency(
         self, frequencies: Mapping[str, float], text: str, tokens: tuple[str, ...]
     ) -> float | None:
+        if self.unit == "sentence":
+            return sum_frequencies([(token, [token]) for token in tokens], frequencies)
         if self.unit != "region":
             return sum_frequencies([(text, tokens)], frequencies)
         words = find_units("word", text, list(tokens))
@@ -254,7 +264,7 @@ def measure_units(
     split_sentences: bool = False,
     batch_size: int = DEFAULT_BATCH_SIZE,
 ) -> Iterator[list[UnitSurprisal]]:
-    """Measure the surprisal of the words, regions or tokens of a stream of raw texts.
+    """Measure the surprisal of the words or other units of a stream of raw texts.
 
     `elmo surprisal` prints the same values.
 
@@ -262,7 +272,7 @@ def measure_units(
         model: Language model.
         texts: Raw texts, in which `|` separates regions; or lists, of words if words
             are measured, each of which is tokenized by itself, or else of tokens.
-        by: `word`, as white space separates them, `region` or `token`.
+        by: `word` (split at white space), `token`, `region` or `sentence`.
         direction: `forward`, `backward` or `both`, in this order.
         with_entropy: Measure the entropy where each unit begins.
         frequencies: Log frequencies of words, in bits. None: from their ranks in the
@@ -275,7 +285,7 @@ def measure_units(
         One list of units per text, in its order.
     """
     check_type("model", model, LanguageModel, "a LanguageModel")
-    check_choice("by", by, ("token", "word", "region"))
+    check_choice("by", by, UNITS)
     check_choice("direction", direction, tuple(DIRECTION_NUMBERS))
     chosen = choose_tokenizer(
         TextSettings(

@@ -18,7 +18,7 @@ from elmo_cli.options.output_format import (
 
 STANDARD_OUTPUT: Final = "-"
 OUTPUT_FORMATS: Final = tuple(FORMATS)
-USAGES_FORMATS: Final = (HDF5.name, PARQUET.name)
+OCCURRENCE_FORMATS: Final = (HDF5.name, PARQUET.name)
 """Formats of target words."""
 LAYOUTS: Final = ("allennlp", "packed")
 """Layouts of HDF5: one dataset per record, or one dataset for all records."""

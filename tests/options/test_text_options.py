@@ -9,7 +9,7 @@ import pytest
 
 from elmo_cli import ElmoEmbedder, InputError, SettingsError
 from elmo_cli.analysis.average_vectors import write_average_vectors
-from elmo_cli.analysis.usages import write_occurrences
+from elmo_cli.analysis.write_occurrences import write_occurrences
 from elmo_cli.distributed.ray_engine import EmbedBatch
 from elmo_cli.options.fields import option_fields
 from elmo_cli.options.model import ModelSettings
