@@ -139,9 +139,9 @@ class Engine:
             ends_window: Function that returns True for an item that ends its window
                 early. It has no effect with carried state.
 
-        Yields:
-            The items of a window with their results, which must be used before the next
-            window.
+        Returns:
+            An iterator over the items of a window with their results, which must be
+            used before the next window.
         """
         check_at_least("batch_size", batch_size, 1)
         max_tokens = WINDOW_BATCHES * self.batch_tokens
@@ -157,8 +157,10 @@ class Engine:
             length=lambda item: len(sentence_of(item)),
             ends_window=ends_window,
         )
-        for window in windows:
-            yield window, compute_window([sentence_of(item) for item in window])
+        return (
+            (window, compute_window([sentence_of(item) for item in window]))
+            for window in windows
+        )
 
     def compute(
         self, sentences: list[Sentence], compute: Compute[_Result], empty: _Result

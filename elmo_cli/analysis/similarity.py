@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.occurrences import Occurrence, Pair
+from elmo_cli.analysis.occurrences import Occurrence, OccurrencePair
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.options.selection import Layers, parse_mean_layers
@@ -25,7 +25,7 @@ class Similarity:
 
 
 def similarities(
-    embedder: ElmoEmbedder, pairs: Sequence[Pair], *, layers: Layers = "all"
+    embedder: ElmoEmbedder, pairs: Sequence[OccurrencePair], *, layers: Layers = "all"
 ) -> list[Similarity]:
     """Compare the vectors of pairs of occurrences.
 
@@ -51,13 +51,15 @@ def similarities(
         other = embedded[2 * number + 1][:, second.index]
         cosines = []
         for one_layer, other_layer in zip(one, other, strict=True):
-            cosines.append(cosine(one_layer, other_layer))
-        average = cosine(one[averaged].mean(axis=0), other[averaged].mean(axis=0))
+            cosines.append(cosine_similarity(one_layer, other_layer))
+        average = cosine_similarity(
+            one[averaged].mean(axis=0), other[averaged].mean(axis=0)
+        )
         results.append(Similarity(first, second, cosines, average))
     return results
 
 
-def cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+def cosine_similarity(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     """Return the cosine of two vectors, shape (W,); 0 if one of them is zero."""
     one = one.astype(np.float64)
     other = other.astype(np.float64)

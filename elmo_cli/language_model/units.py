@@ -18,7 +18,7 @@ from elmo_cli.records.record import Record, Span
 from elmo_cli.text.tokenizers import Tokenizer, normalize
 
 UnitKind = Literal["token", "word", "region", "sentence"]
-UNITS: Final = get_args(UnitKind)
+UNIT_KINDS: Final = get_args(UnitKind)
 _REGION_MARK: Final = "|"
 
 

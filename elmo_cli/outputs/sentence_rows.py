@@ -12,7 +12,7 @@ from elmo_cli.outputs.record_attributes import (
     ORIGINAL_ID,
     stored_attributes,
 )
-from elmo_cli.outputs.rows import ACTIVATIONS, Array, Columns, Rows
+from elmo_cli.outputs.rows import ACTIVATIONS, Array, ColumnValues, Rows
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.record import Record
 
@@ -67,7 +67,9 @@ class SentenceRows:
         arrays = [values for (values,) in vectors]
         return chunked_nested_array(arrays, pooled=self._settings.pooled)
 
-    def parquet_settings(self, columns: list[str], vectors: Columns) -> dict[str, Any]:
+    def parquet_settings(
+        self, columns: list[str], vectors: ColumnValues
+    ) -> dict[str, Any]:
         """Return arguments of `pyarrow.parquet.ParquetWriter`.
 
         `columns` are all columns without vectors.

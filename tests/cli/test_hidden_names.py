@@ -54,7 +54,9 @@ def test_a_rare_option_is_shown_where_it_is_needed(option: str) -> None:
 
 
 def test_the_page_lists_every_hidden_option() -> None:
-    _, _, listed = PAGE.read_text(encoding="utf-8").partition("\n## Options that the")
+    _, _, listed = PAGE.read_text(encoding="utf-8").partition(
+        "<!-- made: hidden options -->"
+    )
     for command in COMMANDS:
         for name in options_of(command, hidden=True):
             row = re.search(rf"^\| `{name}[ `].*$", listed, re.MULTILINE)
@@ -94,7 +96,7 @@ def test_the_older_names_of_commands_work() -> None:
     assert Path("old.hdf5").read_bytes() == Path("new.hdf5").read_bytes()
     query = ["cat", "The cat slept .", "new.hdf5"]
     assert elmo("neighbors", *query).stdout == elmo("neighbours", *query).stdout != ""
-    assert elmo("usages", "--help").stdout.startswith("Usage: elmo usages ")
+    assert elmo("usages", "--help").stdout.startswith("Usage: elmo occurrences ")
     assert elmo("help", "usages").exit_code == 0
     assert "usages" not in elmo("--help").stdout
 

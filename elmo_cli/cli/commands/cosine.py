@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 @command()
 @click.argument("arguments", metavar="WORD SENTENCE1 SENTENCE2", nargs=-1)
-@options.option("--word2 WORD", help="Word in SENTENCE2, if it differs from WORD.")
+@options.command_option(
+    "--word2 WORD", help="Word in SENTENCE2, if it differs from WORD."
+)
 @options.count("--occurrence1", help="Number of the occurrence in SENTENCE1, from 1.")
 @options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
 @options.path_option(
@@ -87,7 +89,8 @@ def cosine(
         )
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
-    tokenizer = loading.load_tokenizer(text_settings, model_settings)
+    resolved = loading.resolve(model_settings)
+    tokenizer = loading.load_tokenizer(text_settings, resolved)
 
     def parse(sentences: Sequence[str]) -> "PairRow":
         return _find_pair(
@@ -105,7 +108,7 @@ def cosine(
     else:
         # A wrong word is an error before the model is loaded.
         chunks = [[parse(arguments[1:])]]
-    embedder = loading.load_embedder(model_settings)
+    embedder = loading.load_embedder(resolved)
     if pairs is None and row_format is None:
         _print_cosines(embedder, chunks, layers, for_people=not reads_lines)
         return
@@ -135,12 +138,12 @@ def _find_pair(
         columns[f"word{side}"] = words[side - 1]
         columns[f"occurrence{side}"] = numbers[side - 1] or 1
         columns[f"sentence{side}"] = sentences[side - 1]
-    first = _find_typed(words[0], sentences[0], numbers[0], 1, tokenizer)
-    second = _find_typed(words[1], sentences[1], numbers[1], 2, tokenizer)
+    first = _find_on_side(words[0], sentences[0], numbers[0], 1, tokenizer)
+    second = _find_on_side(words[1], sentences[1], numbers[1], 2, tokenizer)
     return columns, (first, second)
 
 
-def _find_typed(
+def _find_on_side(
     word: str, sentence: str, number: int | None, side: int, tokenizer: "Tokenizer"
 ) -> "Occurrence":
     from elmo_cli.analysis.occurrences import occurrence_of

@@ -8,7 +8,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options, progress
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.options import choice, field_option, flag, option
+from elmo_cli.cli.options import choice, command_option, field_option, flag
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.exceptions import StoppedError
@@ -78,7 +78,7 @@ _WITHOUT_RAY = [("--engine", "none")]
 @options.selection_options
 @option_group(
     "Output",
-    option(
+    command_option(
         "--part-size",
         type=POSITIVE,
         metavar="MB",
@@ -140,9 +140,10 @@ def distribute(
         workers = _load_workers(engine, resources)
     if should_stop():
         raise StoppedError("Stopped before the first part.")
-    tokenizer = loading.load_tokenizer(text_settings, model_settings, inputs[0])
+    resolved = loading.resolve(model_settings)
+    tokenizer = loading.load_tokenizer(text_settings, resolved, inputs[0])
     # A wrong model, or a wrong precision, is an error before there is a folder.
-    loading.find_files(model_settings)
+    loading.find_files(resolved)
     _check_precision(engine, model_settings, resources)
     # Workers share the tokenizer by its full name, and each has its own device and
     # part.

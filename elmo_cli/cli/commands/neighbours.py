@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.occurrences import Occurrence
     from elmo_cli.analysis.vector_files import VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.pretrained.find import ResolvedModel
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     excludes=["--sentence"],
     help="Number of the occurrence in SENTENCE, from 1.",
 )
-@options.option(
+@options.command_option(
     "--sentence TEXT",
     help="Find the sentences nearest to TEXT, in files written with --pooling.",
 )
@@ -116,7 +117,8 @@ def neighbours(
             )
         model_settings = _model_of(files, options_from(ModelSettings, values))
         text_settings = options_from(TextSettings, values)
-        tokenizer = _make_tokenizer(files, text_settings, model_settings)
+        model = loading.resolve(model_settings)
+        tokenizer = _make_tokenizer(files, text_settings, model)
         chunks: Iterable[list[Occurrence]]
         if queries is not None:
             chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
@@ -128,11 +130,11 @@ def neighbours(
             chunks = [[_typed_sentence(sentence, tokenizer)]]
         else:
             word, text = typed
-            chunks = [[_find_typed(word, text, occurrence, tokenizer)]]
+            chunks = [[_find_in_text(word, text, occurrence, tokenizer)]]
         results = _search(
             files,
             chunks,
-            _load_embedder(files, model_settings),
+            _load_embedder(files, model),
             top=top,
             layers=layers,
             other_words=other_words,
@@ -162,7 +164,7 @@ def _check_paths(typed: tuple[str, ...], paths: tuple[str, ...]) -> None:
         )
 
 
-def _find_typed(
+def _find_in_text(
     word: str, text: str, occurrence: int | None, tokenizer: "Tokenizer"
 ) -> "Occurrence":
     from elmo_cli.analysis.occurrences import occurrence_of
@@ -179,7 +181,7 @@ def _find_in_line(
         raise InputError(
             "expected a word and a sentence separated by a tab, found no tab"
         )
-    return _find_typed(word.strip(), text, occurrence, tokenizer)
+    return _find_in_text(word.strip(), text, occurrence, tokenizer)
 
 
 def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
@@ -202,13 +204,13 @@ def _search(
     other_words: bool,
 ) -> "Iterator[list[Neighbour]]":
     """Yield the neighbours of each query, and print the mean cosine once."""
-    from elmo_cli.analysis.word_neighbours import word_neighbours
+    from elmo_cli.analysis.word_neighbours import find_word_neighbours
 
     has_printed = False
     for queries in chunks:
         with progress.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
-            found = word_neighbours(
+            found = find_word_neighbours(
                 embedder, files, queries, top, layers=layers, other_words=other_words
             )
         if not has_printed and found.mean_cosine is not None:
@@ -250,7 +252,7 @@ def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
 
 
 def _make_tokenizer(
-    files: "VectorFiles", text_settings: TextSettings, model_settings: ModelSettings
+    files: "VectorFiles", text_settings: TextSettings, model: "ResolvedModel"
 ) -> "Tokenizer":
     """Make the tokenizer of the options, or else of the files, or else of their model."""
     from elmo_cli.options.tokenizer_names import recorded_tokenizer
@@ -258,14 +260,14 @@ def _make_tokenizer(
 
     recorded = recorded_tokenizer(files.attributes)
     if recorded is None or typed_options("--tokenizer", "--language"):
-        return loading.load_tokenizer(text_settings, model_settings)
+        return loading.load_tokenizer(text_settings, model)
     return choose_tokenizer(replace(text_settings, tokenizer=recorded), "raw")
 
 
-def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":
+def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedder":
     """Load the model of files; an error says that --model can name another."""
     try:
-        return loading.load_embedder(settings)
+        return loading.load_embedder(model)
     except ModelError as error:
         if typed_options("--model", "--options-file"):
             raise

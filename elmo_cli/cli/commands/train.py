@@ -9,7 +9,7 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.completion import complete_models
-from elmo_cli.cli.options import field_option, option
+from elmo_cli.cli.options import command_option, field_option
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.files.json_form import json_text
@@ -55,7 +55,7 @@ def _training(name: str, **settings: Any) -> Decorator:
 @click.argument("texts", metavar="INPUT...", type=PATH, nargs=-1, required=True)
 @option_group(
     "Model",
-    option(
+    command_option(
         "--output FOLDER",
         "-o",
         "folder",
@@ -152,7 +152,10 @@ def train(
     else:
         model_settings = ModelSettings(options_file=options_file, weight_file=init_from)
     tokenizer = loading.load_tokenizer(
-        text_settings, model_settings, texts[0], is_new=init_from is None
+        text_settings,
+        loading.resolve(model_settings),
+        texts[0],
+        is_new=init_from is None,
     )
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
