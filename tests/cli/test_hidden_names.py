@@ -96,9 +96,9 @@ def test_the_older_names_of_commands_work() -> None:
     assert Path("old.hdf5").read_bytes() == Path("new.hdf5").read_bytes()
     query = ["cat", "The cat slept .", "new.hdf5"]
     assert elmo("neighbors", *query).stdout == elmo("neighbours", *query).stdout != ""
-    assert elmo("usages", "--help").stdout.startswith("Usage: elmo occurrences ")
+    assert elmo("usages", "--help").stdout.startswith("Usage: elmo usages ")
     assert elmo("help", "usages").exit_code == 0
-    assert "usages" not in elmo("--help").stdout
+    assert " usages " not in elmo("--help").stdout
 
 
 @pytest.mark.usefixtures("word_model")
