@@ -54,6 +54,7 @@ ROOMS = (
     "elmo",
     "pipeline",
     "language_model",
+    "file_sink",
     "embed_file",
     "embedder",
     "analysis",
