@@ -29,7 +29,7 @@ from elmo_cli.file_plan import FilePlan
 from elmo_cli.file_sink import FileSink, Summary, log_empty
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.inference.memory import is_out_of_memory
-from elmo_cli.model.options import ModelOptions
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.output import STANDARD_OUTPUT
 from elmo_cli.options.shard import WHOLE
@@ -37,7 +37,7 @@ from elmo_cli.outputs.output_formats import names_datasets_by_id, shows_repeated
 from elmo_cli.outputs.saved_output import ResumePoint
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.outputs.writer import ActivationsWriter
-from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, run
+from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, write_records
 from elmo_cli.records.ids import IdChecker
 from elmo_cli.records.open_records import Records, open_records
 from elmo_cli.records.progress import Progress, ShardReader
@@ -357,7 +357,7 @@ class FileRun:
         )
         if select is not None:
             embedded = map(select, embedded)
-        run(
+        write_records(
             embedded,
             sink,
             on_window=partial(self._report_progress, sink),

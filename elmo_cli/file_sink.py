@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors.messages import Message, spelled_as_options
-from elmo_cli.errors.wording import counted, size_text
+from elmo_cli.errors.wording import SAYS_ITS_KIND, counted, size_text
 from elmo_cli.file_plan import FilePlan
 from elmo_cli.options.output import STANDARD_OUTPUT
 from elmo_cli.outputs.finite import FiniteCheck
@@ -130,7 +130,11 @@ class FileSink:
             raise ValueError("the input has not been read to its end")
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
-            logger.warning("Skipped %s in all", counted(n_skipped, self.plan.unit))
+            logger.warning(
+                "Skipped %s in all",
+                counted(n_skipped, self.plan.unit),
+                extra=SAYS_ITS_KIND,
+            )
         self._describe_example()
         has_keys = self.records.has_ids and not self.plan.text.format.has_ids
         self.writer.finish(
@@ -164,7 +168,7 @@ class FileSink:
             name = str(number - 1)
         self.skipped[name] = spelled_as_options(reason)
         if len(self.skipped) <= _MAX_SHOWN_ERRORS:
-            logger.warning("Skipped: %s", reason)
+            logger.warning("Skipped: %s", reason, extra=SAYS_ITS_KIND)
 
     def log_size(self) -> None:
         """Log how large the output will be, by what was written so far."""
@@ -189,7 +193,7 @@ class FileSink:
             warning = Message(
                 "{path}: {sizes}", remedy=remedy, path=self.writer.path, sizes=sizes
             )
-            logger.warning("Warning: %s", warning)
+            logger.warning("%s", warning)
 
 
 def _value_bytes(plan: FilePlan) -> int:
@@ -204,4 +208,4 @@ def log_empty(n_empty: int, unit: str, *, pooled: bool) -> None:
     """Log how many records have no text. Their pooled vectors are zeros."""
     if n_empty:
         zeros = ", whose vectors are zeros" if pooled else ""
-        logger.warning("Warning: %s without text%s", counted(n_empty, unit), zeros)
+        logger.warning("%s without text%s", counted(n_empty, unit), zeros)

@@ -67,7 +67,7 @@ def _draw_sentence(
     width = 0.7 / len(directions)
     for number, direction in enumerate(directions):
         colour = _COLOURS[direction]
-        values = [unit.surprisal[number] for unit in units]
+        values = [unit.surprisals[number] for unit in units]
         tooltips = []
         for unit, value in zip(units, values, strict=True):
             tooltip = f"{unit.text}: {value:.2f} bits {direction}"
@@ -86,7 +86,7 @@ def _draw_sentence(
         for bar, unit in zip(bars, units, strict=True):
             if not unit.known:
                 bar.set(hatch="////", facecolor="white", edgecolor=colour)
-    axes.set_xticks(range(len(units)), [_label(unit.text) for unit in units])
+    axes.set_xticks(range(len(units)), [_token_label(unit.text) for unit in units])
     axes.set_ylabel("surprisal (bits)")
     if sentence.record.id is not None:
         title = str(sentence.record.id or sentence.names[-1])
@@ -95,7 +95,7 @@ def _draw_sentence(
     axes.set_title(printable(title), fontsize=8)
 
 
-def _label(text: str) -> str:
+def _token_label(text: str) -> str:
     if len(text) > _MAX_LABEL:
         text = f"{text[: _MAX_LABEL - 1]}…"
     return printable(text)

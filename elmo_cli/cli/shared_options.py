@@ -13,8 +13,7 @@ from typing import Any, Final
 import click
 
 from elmo_cli.cli.command import Decorator, option_group
-from elmo_cli.cli.completion import complete_columns, complete_models, complete_values
-from elmo_cli.cli.option import Option
+from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.parameter_types import (
     PATH,
     FormatChoice,
@@ -23,7 +22,12 @@ from elmo_cli.cli.parameter_types import (
     numbers_with_commas,
     one_character,
 )
-from elmo_cli.cli.rows import ROW_FORMATS
+from elmo_cli.cli.row_printer import ROW_FORMATS
+from elmo_cli.cli.value_completion import (
+    complete_columns,
+    complete_models,
+    complete_values,
+)
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.fields import info_of
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, ModelSettings
@@ -39,7 +43,7 @@ BY_FORMAT: Final = "by format"
 # Options of any kind
 
 
-def option(name: str, *names: str, **settings: Any) -> Decorator:
+def command_option(name: str, *names: str, **settings: Any) -> Decorator:
     """Add an option, by its name and the name of its value: `--shard I/N`."""
     name, _, metavar = name.partition(" ")
     settings = {
@@ -51,18 +55,18 @@ def option(name: str, *names: str, **settings: Any) -> Decorator:
     return click.option(name, *names, **settings)
 
 
-flag = partial(option, is_flag=True)
-path_option = partial(option, type=PATH)
+flag = partial(command_option, is_flag=True)
+path_option = partial(command_option, type=PATH)
 
 
 def choice(name: str, values: Sequence[str], *names: str, **settings: Any) -> Decorator:
     """Add an option with a fixed set of values; it may have further names."""
-    return option(name, *names, type=click.Choice(values), **settings)
+    return command_option(name, *names, type=click.Choice(values), **settings)
 
 
 def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
     """Add an option with a whole number."""
-    return option(*names, type=WholeNumber(least), metavar="N", **settings)
+    return command_option(*names, type=WholeNumber(least), metavar="N", **settings)
 
 
 def field_option(
@@ -96,7 +100,7 @@ def field_option(
         settings.setdefault("type", click.Choice(info.choices))
     if info.value:
         settings.setdefault("metavar", info.value)
-    return option(*names, **settings)
+    return command_option(*names, **settings)
 
 
 # Model
@@ -264,7 +268,7 @@ def input_options(*, shows_cells: bool = False) -> Decorator:
 
 
 mean_layers_option = partial(
-    option,
+    command_option,
     "--mean-layers N,...",
     "layers",
     aliases=("--layers", "--layer"),
@@ -310,7 +314,7 @@ overwrite_option = partial(
 
 def row_options(**settings: Any) -> Decorator:
     """Add --format, and --json, which is --format jsonl."""
-    formats = option(
+    formats = command_option(
         "--format",
         "-f",
         "row_format",
