@@ -19,6 +19,11 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+FOR_CONTRIBUTORS = re.compile(
+    r"\[(?P<text>[^\]]+)\]"
+    r"\((?:\S*/)?(?P<page>(?:architecture|promises|release)\.md(?:#\S*?)?)\)"
+)
+"""Link to a page of docs/ that is not part of the site."""
 FENCE = re.compile(r"^(```.*?^```$)", re.M | re.S)
 TABLE = re.compile(r"^```text\n[^`]*\t[^`]*^```$", re.M)
 """Output with tabs."""
@@ -86,9 +91,24 @@ def on_page_markdown(
     markdown: str, *, page: Page, config: MkDocsConfig, files: Files
 ) -> str:
     """Let links of a page of docs/ lead to the pages of files outside docs/."""
-    is_added = page.file.generated_by is not None
-    markdown = markdown if is_added else moved(markdown, f"docs/{page.file.src_uri}")
+    if page.file.generated_by is None:
+        markdown = moved(markdown, f"docs/{page.file.src_uri}")
+    markdown = without_links_to_the_repository(markdown, config.repo_url)
     return TABLE.sub(lambda table: aligned(table[0]), markdown)
+
+
+def without_links_to_the_repository(text: str, repository: str | None) -> str:
+    """Return a page whose links to pages for contributors lead to the repository.
+
+    While the project has no address, only their text remains.
+    """
+
+    def replace(link: re.Match[str]) -> str:
+        if not repository:
+            return link["text"]
+        return f"[{link['text']}]({repository}/blob/main/docs/{link['page']})"
+
+    return FOR_CONTRIBUTORS.sub(replace, text)
 
 
 def aligned(text: str) -> str:

@@ -1,7 +1,7 @@
 """From records to a sink: split into sentences, embed, join, write.
 
 `per_item` computes the parts of many items as one stream. `RecordEmbedder` embeds
-records with it, and `run` writes them to a sink.
+records with it, and `write_records` writes them to a sink.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import ComputationError, StoppedError
 from elmo_cli.errors.messages import Message
-from elmo_cli.inference.selection import pool_record
+from elmo_cli.inference.select_activations import pool_record
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.selection import Selection
 from elmo_cli.outputs.finite import FiniteCheck
@@ -226,7 +226,7 @@ class Sink(Protocol):
         """Make what was written so far survive; `progress` is that in the input."""
 
 
-def run(
+def write_records(
     records: Iterable[EmbeddedRecord],
     sink: Sink,
     *,

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis.word_vector_files import (
     Array,
-    OnProgress,
     check_vectors_file,
     read_words_for,
     write_word_vectors,
 )
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import Sentence, check_sentence, check_sentences, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError

@@ -72,7 +72,7 @@ def plot_occurrences(
         method: `pca`, whose axes have the largest variance, or `tsne`.
         clusters: Number of clusters of k-means. With it, clusters have colours instead
             of files.
-        layers: As in `neighbours`.
+        layers: As in `find_neighbours`.
         overwrite: Replace an existing file.
         on_step: Called with the name of each step when it begins.
 
@@ -94,7 +94,7 @@ def plot_occurrences(
     begin_step("reading")
     found = find_word(files, word, layers)
     paths = [str(path) for path in files.paths]
-    _check_number(paths, word, len(found), method, clusters)
+    _check_occurrence_count(paths, word, len(found), method, clusters)
     drawn = _sample(found)
     vectors = _stack_vectors(drawn, word)
     begin_step("projecting")
@@ -119,7 +119,8 @@ def plot_occurrences(
             for name in names
         }
         tooltips = [
-            _tooltip(occurrence, with_path=len(paths) > 1) for occurrence in drawn
+            _occurrence_tooltip(occurrence, with_path=len(paths) > 1)
+            for occurrence in drawn
         ]
         _add_groups(drawing, axes, members, points, tooltips)
         drawing.figure.canvas.draw()  # Labels have to fit into the final layout.
@@ -127,7 +128,7 @@ def plot_occurrences(
     return Picture(len(found), len(drawn), variance)
 
 
-def _check_number(
+def _check_occurrence_count(
     paths: Sequence[str],
     word: str,
     n_occurrences: int,
@@ -213,7 +214,7 @@ def _cluster(vectors: Array, n_clusters: int) -> list[str]:
     return [f"cluster {ranks[label] + 1}" for label in labels]
 
 
-def _tooltip(occurrence: EmbeddedOccurrence, *, with_path: bool) -> str:
+def _occurrence_tooltip(occurrence: EmbeddedOccurrence, *, with_path: bool) -> str:
     before, word, after = mark_token(occurrence.sentence, occurrence.index)
     text = f"{occurrence.location.name}: {before}[{word}]{after}"
     return f"{occurrence.location.path}:{text}" if with_path else text
@@ -302,7 +303,7 @@ def _label_points(
         occurrence = occurrences[index]
         if len(occurrence.sentence) == 1:  # The label would only be the word.
             continue
-        label = _label(occurrence)
+        label = _occurrence_label(occurrence)
         for side in SIDES:
             texts = draw_label(axes, points[index], label, side)
             extents = [text.get_window_extent(renderer) for text in texts]
@@ -316,7 +317,7 @@ def _label_points(
                 text.remove()
 
 
-def _label(occurrence: EmbeddedOccurrence) -> MarkedText:
+def _occurrence_label(occurrence: EmbeddedOccurrence) -> MarkedText:
     """Return the word with a few words around it."""
     sentence = [printable(token) for token in occurrence.sentence]
     return shorten(mark_token(sentence, occurrence.index), _LABEL_CHARACTERS)

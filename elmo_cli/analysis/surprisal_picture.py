@@ -177,7 +177,7 @@ def _series(sentence: Measured, number: int, direction: str) -> _Series:
         text=join_tokens([unit.text for unit in units]),
         direction=direction,
         units=units,
-        values=[unit.surprisal[number] or 0.0 for unit in units],
+        values=[unit.surprisals[number] or 0.0 for unit in units],
     )
 
 
@@ -188,7 +188,7 @@ def _word_width(panels: Sequence[_Panel]) -> float:
     for panel in panels:
         for series in panel.series:
             for unit in series.units:
-                for line in _label(unit.text).split("\n"):
+                for line in _unit_label(unit.text).split("\n"):
                     n_characters = max(n_characters, len(line))
     return max(0.6, 0.3 * n_series, 0.08 * n_characters)
 
@@ -221,14 +221,14 @@ def _draw_panel(drawing: Drawing, axes: Any, panel: _Panel) -> None:
         axes.bar_label(bars, values, padding=1, fontsize=7.5)
     labels = []
     for units in zip(*(series.units for series in panel.series), strict=True):
-        words = dict.fromkeys(_label(unit.text) for unit in units)
+        words = dict.fromkeys(_unit_label(unit.text) for unit in units)
         labels.append("\n".join(words))
     axes.set_xticks(range(len(labels)), labels)
     axes.tick_params(axis="x", length=0)
     axes.set_ylabel("surprisal (bits)")
 
 
-def _label(text: str) -> str:
+def _unit_label(text: str) -> str:
     """Return a word or region in lines below its bar."""
     lines = textwrap.wrap(
         printable(text),

@@ -25,8 +25,8 @@ from elmo_cli.file_plan import FilePlan, plan_file
 from elmo_cli.options.analysis import MATCHES
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import (
+    REFUSED_SUFFIXES,
     STANDARD_OUTPUT,
-    TEXT_SUFFIXES,
     USAGES_FORMATS,
     OutputSettings,
 )
@@ -34,7 +34,7 @@ from elmo_cli.options.output_format import format_of_suffix
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import text_settings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.rows import Columns
+from elmo_cli.outputs.output_rows import ColumnValues
 from elmo_cli.outputs.token_rows import TokenRows
 from elmo_cli.pipeline import EmbeddedRecord
 from elmo_cli.records.input_format import TextInput
@@ -103,7 +103,7 @@ def _may_have_usages(path: str | Path) -> bool:
     """Return whether the suffix of a path names no format that target words lack."""
     named = format_of_suffix(path)
     if named is None:
-        return Path(path).suffix.lower() not in TEXT_SUFFIXES
+        return Path(path).suffix.lower() not in REFUSED_SUFFIXES
     return named.name in USAGES_FORMATS
 
 
@@ -218,10 +218,12 @@ class UsageRows(TokenRows):
         """Return the positions of the target words."""
         return targets.target_positions(record)
 
-    def columns(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
+    def columns(
+        self, number: int, record: Record, positions: Sequence[int]
+    ) -> ColumnValues:
         """Return the columns of a record's rows, without kept columns and vectors."""
         forms = [record.tokens[position] for position in positions]
-        columns: Columns = {
+        columns: ColumnValues = {
             "word": targets.target_words(record, positions, self._words),
             "form": forms,
             **self.origin(number, record, positions),

@@ -5,50 +5,67 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo_cli.cli import messages
+from elmo_cli.cli import stderr
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.engine import Engine
     from elmo_cli.language_model.language_model import LanguageModel
     from elmo_cli.pretrained.files import ModelFiles
+    from elmo_cli.pretrained.find import ResolvedModel
     from elmo_cli.records.input_format import TextInput
     from elmo_cli.text.sources import Source
     from elmo_cli.text.tokenizers import Tokenizer
 
 
-def load_embedder(settings: ModelSettings) -> "ElmoEmbedder":
-    """Load a model."""
-    files = find_files(settings)
+def resolve(settings: ModelSettings) -> "ResolvedModel":
+    """Resolve the model that a user named. A command does it once."""
+    from elmo_cli.pretrained.find import resolve_model
 
-    from elmo_cli.embedder import ElmoEmbedder
+    return resolve_model(settings)
+
+
+def load_model(model: "ResolvedModel") -> "Engine":
+    """Load a model."""
+    files = find_files(model)
+
     from elmo_cli.engine import load_engine
 
-    return ElmoEmbedder.from_engine(load_engine(settings, files))
+    return load_engine(model.settings, files)
 
 
-def load_language_model(settings: ModelSettings) -> "LanguageModel":
+def load_embedder(model: "ResolvedModel") -> "ElmoEmbedder":
+    """Load a model for commands about single words and texts."""
+    engine = load_model(model)
+
+    from elmo_cli.embedder import ElmoEmbedder
+
+    return ElmoEmbedder.from_engine(engine)
+
+
+def load_language_model(model: "ResolvedModel") -> "LanguageModel":
     """Load a model with its softmax."""
-    files = find_files(settings, with_softmax=True)
+    files = find_files(model, with_softmax=True)
 
     from elmo_cli.engine import load_engine
     from elmo_cli.language_model.language_model import LanguageModel
 
-    return LanguageModel.from_engine(load_engine(settings, files))
+    return LanguageModel.from_engine(load_engine(model.settings, files))
 
 
-def find_files(settings: ModelSettings, *, with_softmax: bool = False) -> "ModelFiles":
+def find_files(model: "ResolvedModel", *, with_softmax: bool = False) -> "ModelFiles":
     """Find or download the files of a model, and print its name."""
-    from elmo_cli.pretrained.find import files_of
+    from elmo_cli.pretrained.find import files_of_resolved
     from elmo_cli.pretrained.registry import BUNDLED
 
     collect_garbage()
-    files = files_of(settings, with_softmax=with_softmax)
+    files = files_of_resolved(model, with_softmax=with_softmax)
     note = ""
     if files.name == BUNDLED:
         note = " (bundled, small; the published model is --model original)"
-    messages.say(f"Model: {files.name}{note}")
+    stderr.say(f"Model: {files.name}{note}")
     return files
 
 
@@ -64,7 +81,7 @@ def collect_garbage() -> None:
 def open_text(
     source: "Source | str",
     text: TextSettings,
-    model: ModelSettings,
+    model: "ResolvedModel",
     *,
     lines_are_raw: bool = False,
 ) -> "TextInput":
@@ -72,15 +89,13 @@ def open_text(
 
     With `lines_are_raw`, lines are tokenized like tables, because words are asked for.
     """
-    from elmo_cli.pretrained.find import resolve_model
     from elmo_cli.records.text_input import open_input
 
-    resolved = resolve_model(model)
     opened = open_input(
         source,
         text,
-        trained=resolved.tokenizer,
-        language=resolved.language,
+        trained=model.tokenizer,
+        language=model.language,
         lines_are_raw=lines_are_raw,
     )
     _check_tokenizer(opened.tokenizer, opened.trained, text)
@@ -89,7 +104,7 @@ def open_text(
 
 def load_tokenizer(
     text: TextSettings,
-    model: ModelSettings,
+    model: "ResolvedModel",
     source: str | None = None,
     *,
     is_new: bool = False,
@@ -98,14 +113,12 @@ def load_tokenizer(
 
     With `is_new`, the model has no training yet.
     """
-    from elmo_cli.pretrained.find import resolve_model
     from elmo_cli.records.formats import find_format
     from elmo_cli.records.text_input import content_of
     from elmo_cli.text.choose_tokenizer import Content, choose_tokenizer
     from elmo_cli.text.sources import Source
 
-    resolved = resolve_model(model)
-    trained = None if is_new else resolved.tokenizer
+    trained = None if is_new else model.tokenizer
     content: Content = "raw"
     if source is not None:
         content = content_of(find_format(Source(source), text.input_format))
@@ -116,7 +129,7 @@ def load_tokenizer(
             )
         trained = None
     tokenizer = choose_tokenizer(
-        text, content, trained=trained, model_language=resolved.language
+        text, content, trained=trained, model_language=model.language
     )
     _check_tokenizer(tokenizer, trained, text)
     return tokenizer
@@ -130,7 +143,7 @@ def typed_tokens(tokenizer: "Tokenizer", text: str) -> list[str]:
     detached = find_detached_token(text, tokens)
     meta = click.get_current_context().meta
     if detached is not None and detached.text_is_split and not meta.get("has_warned"):
-        messages.say(
+        stderr.say(
             f"Warning: {detached.shown!r} looks tokenized already. "
             "Use --tokenizer whitespace."
         )
@@ -153,9 +166,9 @@ def _check_tokenizer(
     if trained is None:
         return
     if not text.chooses_tokenizer:
-        messages.say(f"Tokenizer: {trained}, as in the model's training")
+        stderr.say(f"Tokenizer: {trained}, as in the model's training")
     elif trained != tokenizer.name:
-        messages.say(
+        stderr.say(
             f"Warning: the model was trained with --tokenizer {trained}, "
             f"not {tokenizer.name}."
         )

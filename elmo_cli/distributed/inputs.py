@@ -34,9 +34,9 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, first_line
-from elmo_cli.files.folder import Folder, check_name_is_utf8, find_file_system
+from elmo_cli.files.shared_folder import Folder, check_name_is_utf8, find_file_system
 from elmo_cli.options.text import DEFAULT_ID, TextSettings
-from elmo_cli.outputs.parquet import type_of
+from elmo_cli.outputs.parquet_writer import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER
 from elmo_cli.outputs.sentence_rows import kept_names
 from elmo_cli.records.formats import FORMATS, find_format

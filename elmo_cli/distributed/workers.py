@@ -22,7 +22,7 @@ from elmo_cli.embed_file import log_empty
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.errors.wording import counted
-from elmo_cli.files.folder import WORK, Folder
+from elmo_cli.files.shared_folder import WORK, Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.shard import WHOLE, Shard
 from elmo_cli.outputs.parts import SUCCESS, count_repeated, find_done

@@ -14,8 +14,8 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_cli.errors.checks import check_sentences
+from elmo_cli.model.architecture import CharacterOptions
 from elmo_cli.model.characters import N_CHARACTERS, character_ids
-from elmo_cli.model.options import CharacterOptions
 from elmo_cli.model.placement import autocast_dtype
 from elmo_cli.model.vocabulary import BOUNDARIES, Vocabulary
 
@@ -65,7 +65,7 @@ class CharacterFeatures(nn.Module):
         )
         self.activation = _ACTIVATIONS[options.activation]()
         self.highways = nn.ModuleList(
-            Highway(options.n_filters) for _ in range(options.n_highway)
+            HighwayLayer(options.n_filters) for _ in range(options.n_highway)
         )
 
     def features(self, ids: Tensor) -> Tensor:
@@ -146,7 +146,7 @@ class Convolution(nn.Conv1d):
         return embedded.unfold(1, self.kernel_size[0], 1).flatten(2)
 
 
-class Highway(nn.Module):
+class HighwayLayer(nn.Module):
     """Highway layer.
 
     g = sigmoid(x W_c + b_c)

@@ -22,7 +22,7 @@ from elmo_cli.outputs.attributes import (
     has_own_tokens,
     with_types,
 )
-from elmo_cli.outputs.hdf5 import (
+from elmo_cli.outputs.hdf5_layouts import (
     CHUNK_BYTES,
     CREATION,
     LINK,

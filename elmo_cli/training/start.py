@@ -20,8 +20,8 @@ from elmo_cli.errors.wording import counted
 from elmo_cli.language_model.softmax_file import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.json_objects import read_json
-from elmo_cli.model.many_langs_options import ManyLangsOptions
-from elmo_cli.model.options_file import parse_options, read_options
+from elmo_cli.model.many_langs_config import ManyLangsOptions
+from elmo_cli.model.options_json import parse_options, read_options
 from elmo_cli.model.tensor_files import WEIGHTS_SUFFIXES
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.vocabulary_files import read_vocabulary
@@ -29,8 +29,8 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.load import load_bilm
-from elmo_cli.pretrained.softmax import with_own_softmax
-from elmo_cli.training.loss import Softmax
+from elmo_cli.pretrained.require_softmax import with_own_softmax
+from elmo_cli.training.loss import OutputLayer
 from elmo_cli.training.objective import Objective
 from elmo_cli.training.presets import PRESETS
 from elmo_cli.training.training_options import StartOptions, TrainingOptions
@@ -186,11 +186,11 @@ def start_weights(
     files = start.files
     if files is None:
         bilm = BiLm(parse_options(start.content), vocabulary, dropout=options.dropout)
-        softmax = Softmax(len(vocabulary), bilm.options.lstm.projection_dim)
+        softmax = OutputLayer(len(vocabulary), bilm.options.lstm.projection_dim)
         return Objective(bilm, softmax)
     bilm = load_bilm(files).requires_grad_(True).train()
     bilm.dropout.p = options.dropout
-    softmax = Softmax(len(vocabulary), bilm.options.lstm.projection_dim)
+    softmax = OutputLayer(len(vocabulary), bilm.options.lstm.projection_dim)
     if files.softmax is not None and files.vocabulary is not None:
         old = read_vocabulary(files.vocabulary)
         _copy_rows(files.softmax, old, softmax, vocabulary)
@@ -201,7 +201,7 @@ def start_weights(
 
 @torch.no_grad()
 def _copy_rows(
-    path: Path, old: Vocabulary, softmax: Softmax, vocabulary: Vocabulary
+    path: Path, old: Vocabulary, softmax: OutputLayer, vocabulary: Vocabulary
 ) -> None:
     """Copy the rows of the words that another model's softmax has."""
     check_softmax(path, len(old), softmax.weight.shape[1])

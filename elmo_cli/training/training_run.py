@@ -18,11 +18,11 @@ from torch.nn.parallel import DistributedDataParallel
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.exact_products import exact_products
-from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
+from elmo_cli.model.bilm import BiLmState, map_state, state_from, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.batches import Row, count_predictions, count_tokens, make_batch
-from elmo_cli.training.checkpoint import FORMAT, Checkpoint
-from elmo_cli.training.loss import Samples, draw_words
+from elmo_cli.training.checkpoint import FORMAT, TrainingCheckpoint
+from elmo_cli.training.loss import SampledWords, draw_words
 from elmo_cli.training.objective import Objective
 from elmo_cli.training.optimizer import learning_rate_at, make_optimizer
 from elmo_cli.training.processes import Processes
@@ -124,7 +124,7 @@ class Run:
         text = f"{self.options.seed} {self.step} {purpose} {rank}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
-    def _draw_samples(self) -> Samples | None:
+    def _draw_samples(self) -> SampledWords | None:
         """Draw the words of this step's sampled softmax, the same in all processes."""
         n_words = len(self.vocabulary)
         n_samples = self.options.negative_samples
@@ -132,7 +132,7 @@ class Run:
             return None
         generator = torch.Generator().manual_seed(self._seed("samples"))
         words, n_draws = draw_words(n_words, n_samples, generator)
-        return Samples(words.to(self.processes.device), n_draws)
+        return SampledWords(words.to(self.processes.device), n_draws)
 
     def take_loss(self) -> float:
         """Return the mean training loss since the last call, in nats.
@@ -167,9 +167,9 @@ class Run:
             self._parallel = self.objective
             gc.collect()
 
-    def make_checkpoint(self, identity: Identity) -> Checkpoint:
+    def make_checkpoint(self, identity: Identity) -> TrainingCheckpoint:
         """Return the content of a checkpoint. All processes must call this method."""
-        return Checkpoint(
+        return TrainingCheckpoint(
             format=FORMAT,
             identity=identity,
             words=self.vocabulary.words,
@@ -196,7 +196,7 @@ class Run:
             torch.stack(rows, 1).flatten(0, 1) for rows in zip(*gathered, strict=True)
         ]
 
-    def resume(self, checkpoint: Checkpoint) -> None:
+    def resume(self, checkpoint: TrainingCheckpoint) -> None:
         """Continue from a checkpoint.
 
         Errors of Python mean that it does not fit the model.
@@ -218,12 +218,8 @@ class Run:
         if self.processes.is_first:
             self._loss_sums = checkpoint["loss_sums"]
         if checkpoint["carried"]:
-            self._carried = self._own_rows_of(checkpoint["carried"])
-
-    def _own_rows_of(self, tensors: Sequence[Tensor]) -> BiLmState:
-        """Return the state of this process's rows among the rows of all processes."""
-        rows = self.processes.own_rows
-        device = self.processes.device
-        own = iter([values[rows].to(device) for values in tensors])
-        zero = self.objective.bilm.initial_state(1)
-        return map_state(zero, lambda _: next(own))
+            rows = self.processes.own_rows
+            device = self.processes.device
+            self._carried = state_from(
+                values[rows].to(device) for values in checkpoint["carried"]
+            )

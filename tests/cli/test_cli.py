@@ -20,9 +20,9 @@ import elmo_cli.cli
 from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.cli.command import Command, option_group
-from elmo_cli.cli.loading import find_files
-from elmo_cli.cli.option import Option
-from elmo_cli.cli.options import option
+from elmo_cli.cli.loading import find_files, resolve
+from elmo_cli.cli.option_conditions import Option
+from elmo_cli.cli.shared_options import command_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.model import ModelSettings
@@ -87,10 +87,12 @@ def test_help_loads_nothing_heavy() -> None:
 
 @click.command(cls=Command)
 @click.argument("text")
-@option_group("Input", option("--format"), option("--old", hidden=True))
+@option_group("Input", command_option("--format"), command_option("--old", hidden=True))
 @click.option("-q", "--quiet", is_flag=True)
 @option_group(
-    "Model", lambda each: option("--first")(option("--second")(each)), option("--third")
+    "Model",
+    lambda each: command_option("--first")(command_option("--second")(each)),
+    command_option("--third"),
 )
 def command(**options: str) -> None:
     """Do something."""
@@ -290,7 +292,7 @@ signal.signal(signal.SIGINT, signal.{handler})
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == "elmo_cli.cli.messages":
+        if name == "elmo_cli.cli.stderr":
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupt())
@@ -359,11 +361,11 @@ def test_the_collector_starts_when_a_model_is_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     states: list[bool] = []
-    monkeypatch.setattr("elmo_cli.cli.messages.say", lambda message: None)
+    monkeypatch.setattr("elmo_cli.cli.stderr.say", lambda message: None)
 
     def main(**settings: Any) -> None:
         states.append(gc.isenabled())
-        find_files(ModelSettings("mini"))
+        find_files(resolve(ModelSettings("mini")))
         states.append(gc.isenabled())
 
     monkeypatch.setattr(elmo_cli.cli, "main", main)

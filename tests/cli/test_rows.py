@@ -14,7 +14,7 @@ from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.cli.rows import LIKE_MISSING, RowPrinter, cell
+from elmo_cli.cli.row_printer import LIKE_MISSING, RowPrinter, cell
 from tests.support.commands import TINY, elmo, run_r
 from tests.support.table_files import csv_rows, read_rows, write_table
 

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
-from elmo_cli.options.output import COMPRESSIONS, LAYOUTS
+from elmo_cli.options.output import LAYOUTS, OUTPUT_COMPRESSIONS
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo, start_elmo
 from tests.support.layouts import (
@@ -84,7 +84,7 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("compression", OUTPUT_COMPRESSIONS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_compression_keeps_values(
     layout: str, compression: str, tmp_path: Path
@@ -164,7 +164,7 @@ def test_json_lines_name_records_and_write_null_for_nan(tmp_path: Path) -> None:
 def test_parquet_has_fixed_width_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.parquet.ROW_GROUP_BYTES", 20_000)
+    monkeypatch.setattr("elmo_cli.outputs.parquet_writer.ROW_GROUP_BYTES", 20_000)
     corpus = lines("", *(f"line {i}" for i in range(50)))
     write(corpus, tmp_path / "out.parquet")
     file = parquet.ParquetFile(tmp_path / "out.parquet")

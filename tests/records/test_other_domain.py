@@ -4,7 +4,7 @@ import pytest
 
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import expected_input
-from elmo_cli.records.warnings.report import InputReport
+from elmo_cli.records.warnings.input_report import InputReport
 from elmo_cli.records.warnings.sample import Sample
 
 PROTEIN = list("MKVLAGHMKVLAGH*XMKVLAGH")

@@ -2,19 +2,20 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import messages, options, progress
-from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.loading import load_embedder, open_text
-from elmo_cli.cli.option import typed_options
-from elmo_cli.cli.options import field_option, flag, option
+from elmo_cli.cli import progress_bar, shared_options, stderr
+from elmo_cli.cli.command import Decorator, command, option_group
+from elmo_cli.cli.loading import load_model, open_text, resolve
+from elmo_cli.cli.option_conditions import typed_options
 from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
-from elmo_cli.file_plan import plan_file
+from elmo_cli.file_plan import FilePlan, plan_file
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import (
@@ -27,34 +28,56 @@ from elmo_cli.options.output_format import HDF5
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 
+if TYPE_CHECKING:
+    from elmo_cli.embed_file import Summary
+    from elmo_cli.engine import Engine
+
 _LAYERS = ["--layers", "--mix", "--all", "--top", "--average"]
 """Options that choose layers. Only one of them may be given."""
+
+
+def _old_layers(name: str, parameter: str, layers: str) -> Decorator:
+    """Add a flag of AllenNLP that chooses layers. The help does not show it."""
+    return flag(
+        name,
+        parameter,
+        excludes=_LAYERS,
+        hidden=True,
+        help=f"Same as --layers {layers}.",
+    )
 
 
 @command()
 @click.argument("input_file", metavar="INPUT", type=PATH)
 @click.argument("output_file", metavar="OUTPUT", type=PATH)
-@options.input_options
-@options.model_options
-@options.selection_options
-@options.output_options(OUTPUT_FORMATS, field_option(OutputSettings, "rows"))
-@option_group("Speed", options.speed_options, options.batch_tokens_option)
+@shared_options.input_options(shows_cells=True)
+@shared_options.model_options(shows_files=True)
+@shared_options.selection_options
+@shared_options.output_options(OUTPUT_FORMATS, field_option(OutputSettings, "rows"))
+@option_group("Speed", shared_options.speed_options, shared_options.batch_tokens_option)
 @option_group(
     "AllenNLP's old flags",
-    flag("--all", "all_layers", excludes=_LAYERS, help="Same as --layers all."),
-    flag("--top", "top_layer", excludes=_LAYERS, help="Same as --layers top."),
+    _old_layers("--all", "all_layers", "all"),
+    _old_layers("--top", "top_layer", "top"),
+    _old_layers("--average", "average_layers", "average"),
+    shared_options.batch_size_option(hidden=True),
+    field_option(OutputSettings, "forget_sentences", hidden=True),
+    field_option(OutputSettings, "use_sentence_keys", hidden=True),
     flag(
-        "--average",
-        "average_layers",
-        excludes=_LAYERS,
-        help="Same as --layers average.",
+        "--file-friendly-logging",
+        hidden=True,
+        help="Show progress as one line every 10 seconds.",
     ),
-    options.batch_size_option(),
-    field_option(OutputSettings, "forget_sentences"),
-    field_option(OutputSettings, "use_sentence_keys"),
-    flag("--file-friendly-logging", help="Show progress as one line every 10 seconds."),
-    option("--vocab-path", hidden=True, expose_value=False),
-    option("--include-package", multiple=True, hidden=True, expose_value=False),
+    command_option(
+        "--vocab-path", hidden=True, expose_value=False, help="Accepted and ignored."
+    ),
+    command_option(
+        "--include-package",
+        multiple=True,
+        hidden=True,
+        expose_value=False,
+        help="Accepted and ignored.",
+    ),
 )
 def embed(
     input_file: str,
@@ -91,62 +114,90 @@ def embed(
     text_settings = options_from(TextSettings, values)
     selection = options_from(Selection, values)
     output_settings = options_from(OutputSettings, values)
-    for name in typed_options("--vocab-path", "--include-package"):
-        messages.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
-    old_name = None
-    if all_layers:
-        old_name = "all"
-    elif top_layer:
-        old_name = "top"
-    elif average_layers:
-        old_name = "average"
     has_format = output_settings.file_format is not None
+    _warn_about_options_without_effect()
+    old_name = _old_name_of_layers(
+        all_layers=all_layers, top_layer=top_layer, average_layers=average_layers
+    )
     if old_name is not None:
         selection = replace(selection, layers=old_name)
         if not has_format:  # AllenNLP wrote HDF5 whatever the name was.
             output_settings = replace(output_settings, file_format=HDF5.name)
-    text = open_text(input_file, text_settings, model_settings)
+    model = resolve(model_settings)
+    text = open_text(input_file, text_settings, model)
     plan = plan_file(
         text, output_file, selection, output_settings, state=model_settings.state
     )
     text.source.check()  # Loading the model can take a while.
-    is_hdf5 = plan.output_settings.format is HDF5
-    if is_hdf5 and not has_format and not is_hdf5_name(output_file):
-        messages.say(
-            f"Warning: {output_file} will be HDF5. Choose another format with --format."
-        )
-    engine = load_embedder(model_settings).engine
-    if engine.state != "carry" and typed_options("--batch-size"):
-        messages.say(
-            "Warning: --batch-size requires --state carry. See --batch-tokens."
-        )
+    if not has_format:
+        _warn_about_format(plan)
+    engine = load_model(model)
+    _warn_about_batch_size(engine)
 
     from elmo_cli.embed_file import embed_file
 
     with (
         stop_on_signal() as should_stop,
-        progress.progress_bar(source=input_file, as_lines=file_friendly_logging) as bar,
+        progress_bar.progress_bar(
+            source=input_file, as_lines=file_friendly_logging
+        ) as bar,
     ):
         done = embed_file(
             engine,
             plan,
             batch_size,
-            on_progress=partial(progress.show_summary, bar),
+            on_progress=partial(progress_bar.show_summary, bar),
             should_stop=should_stop,
         )
     if not done.was_complete:  # embed_file logs it.
-        unit = "sentence" if text.format.is_plain else plan.unit
-        n_sentences = counted(done.n_records, unit)
-        n_tokens = counted(done.n_tokens, "token")
-        speed = done.n_tokens / max(done.seconds, 1e-9)
-        messages.say(
-            f"Wrote {shown_output(output_file)}: {n_sentences}, {n_tokens}, "
-            f"{speed:,.0f} tokens/s"
+        _say_what_was_written(plan, done)
+
+
+def _warn_about_options_without_effect() -> None:
+    for name in typed_options("--vocab-path", "--include-package"):
+        stderr.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
+
+
+def _old_name_of_layers(
+    *, all_layers: bool, top_layer: bool, average_layers: bool
+) -> str | None:
+    """Return the value of `--layers` that one of AllenNLP's flags stands for."""
+    if all_layers:
+        return "all"
+    if top_layer:
+        return "top"
+    if average_layers:
+        return "average"
+    return None
+
+
+def _warn_about_format(plan: FilePlan) -> None:
+    """Warn if an output becomes HDF5, although its name has another suffix."""
+    path = plan.output_path
+    if plan.output_settings.format is HDF5 and not is_hdf5_name(path):
+        stderr.say(
+            f"Warning: {path} will be HDF5. Choose another format with --format."
         )
 
 
-def shown_output(output_file: str) -> str:
+def _warn_about_batch_size(engine: "Engine") -> None:
+    if engine.state != "carry" and typed_options("--batch-size"):
+        stderr.say("Warning: --batch-size requires --state carry. See --batch-tokens.")
+
+
+def _say_what_was_written(plan: FilePlan, done: "Summary") -> None:
+    unit = "sentence" if plan.text.format.is_plain else plan.unit
+    n_sentences = counted(done.n_records, unit)
+    n_tokens = counted(done.n_tokens, "token")
+    speed = done.n_tokens / max(done.seconds, 1e-9)
+    stderr.say(
+        f"Wrote {shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
+        f"{speed:,.0f} tokens/s"
+    )
+
+
+def shown_output(path: str | Path) -> str:
     """Return the name of an output for a message."""
-    if output_file == STANDARD_OUTPUT:
+    if str(path) == STANDARD_OUTPUT:
         return "to standard output"
-    return output_file
+    return str(path)

@@ -4,17 +4,17 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import shared_options
 from elmo_cli.cli.command import command
-from elmo_cli.cli.completion import complete_models
 from elmo_cli.cli.installation import describe_installation
+from elmo_cli.cli.value_completion import complete_models
 from elmo_cli.errors.wording import size_text
 from elmo_cli.files.json_form import json_text
 
 
 @command()
 @click.argument("model", required=False, shell_complete=complete_models)
-@options.flag("--json", "as_json", help="Print a JSON object.")
+@shared_options.flag("--json", "as_json", help="Print a JSON object.")
 def info(model: str | None, as_json: bool) -> None:
     """Show the size of MODEL, its architecture, files, checksums and card.
 
@@ -52,10 +52,10 @@ def _lines(description: dict[str, Any]) -> list[str]:
         (name, description.get(name)) for name in ("state", "language", "trained_on")
     ]
     if "options" in description:
-        rows += _architecture(description)
-    rows.append(("parameters", _number(description["parameters"])))
+        rows += _architecture_rows(description)
+    rows.append(("parameters", _aligned_number(description["parameters"])))
     for part, n_parameters in description.get("parts", {}).items():
-        rows.append((f"  {part}", _number(n_parameters)))
+        rows.append((f"  {part}", _aligned_number(n_parameters)))
     for role, file in description.get("files", {}).items():
         rows.append((role, f"{file['path']} ({size_text(file['bytes'])})"))
         rows.append(("", f"sha256 {file['sha256']}"))
@@ -70,11 +70,11 @@ def _lines(description: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _number(number: int | None) -> str | None:
+def _aligned_number(number: int | None) -> str | None:
     return None if number is None else f"{number:>12,}"
 
 
-def _architecture(description: dict[str, Any]) -> list[tuple[str, str | None]]:
+def _architecture_rows(description: dict[str, Any]) -> list[tuple[str, str | None]]:
     lstm = description["options"]["lstm"]
     characters = description["options"]["char_cnn"]
     words = description["words"]

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.option import typed_options
+from elmo_cli.cli.option_conditions import typed_options
 from elmo_cli.cli.parameter_types import POSITIVE
 from elmo_cli.cli.queries import in_chunks
-from elmo_cli.cli.rows import print_rows
+from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.fields import options_from
-from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.model import ModelSettings, ReadingDirection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
@@ -53,7 +53,7 @@ _READING = (
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _PredictChoices:
     top: int = 10
     backward: bool = False
     with_unknown: bool = False
@@ -64,45 +64,56 @@ class _Choices:
     seed: int = 0
     row_format: str | None = None
 
+    @property
+    def direction(self) -> ReadingDirection:
+        """Direction of the predictions."""
+        return "backward" if self.backward else "forward"
+
 
 @command()
 @click.argument("text", required=False)
-@options.path_option(
+@shared_options.path_option(
     "--file FILE",
     help="Read texts from a file, one per line, or another format; - is standard input.",
 )
-@options.count("--top", default=10, excludes=["--sample"], help="Number of words.")
-@options.flag("--backward", help="Predict the words before TEXT.")
-@options.flag(
+@shared_options.count(
+    "--top", default=10, excludes=["--sample"], help="Number of words."
+)
+@shared_options.flag("--backward", help="Predict the words before TEXT.")
+@shared_options.flag(
     "--with-unknown",
     excludes=["--sample", "--each"],
     help="Also show <UNK>, which represents all words outside the vocabulary.",
 )
-@options.flag(
+@shared_options.flag(
     "--each",
     excludes=["--backward", "--sample"],
     help="Predict substitutes for each token.",
 )
-@options.count("--sample", "n_samples", help="Sample N random continuations of TEXT.")
-@options.option(
+@shared_options.count(
+    "--sample", "n_samples", help="Sample N random continuations of TEXT."
+)
+@shared_options.command_option(
     "--temperature T",
     type=POSITIVE,
     default=1,
     requires=["--sample"],
     help="Temperature: values below 1 make probable words more probable.",
 )
-@options.count(
+@shared_options.count(
     "--max-words",
     default=50,
     requires=["--sample"],
     help="Maximum number of new words.",
 )
-@options.count(
+@shared_options.count(
     "--seed", least=0, default=0, requires=["--sample"], help="Seed of --sample."
 )
-@option_group("Output", options.row_options(), options.keep_columns_option)
-@options.text_options("moses")
-@options.language_model_options
+@option_group(
+    "Output", shared_options.row_options(), shared_options.keep_columns_option
+)
+@shared_options.text_options("moses")
+@shared_options.language_model_options()
 def predict(
     text: str | None,
     file: str | None,
@@ -124,23 +135,22 @@ def predict(
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
     """
-    choices = options_from(_Choices, values)
+    choices = options_from(_PredictChoices, values)
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
     path = _find_texts(text, file)
+    resolved = loading.resolve(model_settings)
     opened: Tokenizer | TextInput
     if path is None:
-        opened = loading.load_tokenizer(text_settings, model_settings)
+        opened = loading.load_tokenizer(text_settings, resolved)
     else:
         source = Source(path)
         source.check()
-        opened = loading.open_text(
-            source, text_settings, model_settings, lines_are_raw=True
-        )
+        opened = loading.open_text(source, text_settings, resolved, lines_are_raw=True)
         if opened.splits_records and not choices.each:
             raise click.UsageError("--split-sentences of a table requires --each")
         text_settings.check_whole_records()
-    model = loading.load_language_model(model_settings)
+    model = loading.load_language_model(resolved)
     if isinstance(opened, Tokenizer):
         texts = _typed_text(text or "", opened, each=choices.each)
         _print_answers(texts, model, choices)
@@ -218,7 +228,7 @@ def _checked(record: Record, *, each: bool) -> Record:
 
 
 def _make_find(
-    model: "LanguageModel", choices: _Choices
+    model: "LanguageModel", choices: _PredictChoices
 ) -> "tuple[Find, Sequence[str]]":
     """Return the function that finds the answers, and the names of their columns."""
     from elmo_cli.language_model.candidates import PREDICTION_COLUMNS
@@ -230,7 +240,7 @@ def _make_find(
     )
     from elmo_cli.language_model.substitutes import (
         SUBSTITUTE_COLUMNS,
-        substitute_words,
+        iter_substitutes,
     )
 
     def sample(texts: "Iterator[Sentence]") -> "Iterator[Samples]":
@@ -240,7 +250,7 @@ def _make_find(
                 model,
                 text,
                 choices.n_samples,
-                backward=choices.backward,
+                direction=choices.direction,
                 temperature=choices.temperature,
                 seed=choices.seed,
                 max_words=choices.max_words,
@@ -248,14 +258,14 @@ def _make_find(
             yield Samples(text, samples)
 
     def substitute(texts: "Iterator[Sentence]") -> "Iterator[Substitutes]":
-        return substitute_words(model, texts, choices.top)
+        return iter_substitutes(model, texts, choices.top)
 
     def predict(texts: "Iterator[Sentence]") -> "list[Prediction]":
         return predict_words(
             model,
             list(texts),
             choices.top,
-            backward=choices.backward,
+            direction=choices.direction,
             with_unknown=choices.with_unknown,
         )
 
@@ -274,10 +284,10 @@ def _find_answers(texts: _Texts, find: "Find") -> "Iterator[ScoredRecord[Answer]
     for chunk in texts.chunks:
         for record, answers in per_item(chunk, Record.split, find):
             names = record_names(next(numbers), record)
-            yield ScoredRecord(names, record, _joined(answers))
+            yield ScoredRecord(names, record, _join_answers(answers))
 
 
-def _joined(answers: "list[Answer]") -> "Answer":
+def _join_answers(answers: "list[Answer]") -> "Answer":
     """Return the answer for a record; it has several sentences only with --each."""
     from elmo_cli.language_model.substitutes import Substitutes
 
@@ -291,7 +301,9 @@ def _joined(answers: "list[Answer]") -> "Answer":
     return joined
 
 
-def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
+def _print_answers(
+    texts: _Texts, model: "LanguageModel", choices: _PredictChoices
+) -> None:
     from elmo_cli.language_model.next_words import Prediction
 
     find, columns = _make_find(model, choices)
@@ -315,7 +327,7 @@ def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> 
         share = f"{sum(shares_unknown) / len(shares_unknown):.1%}"
         if len(shares_unknown) > 1:
             share += " on average"
-        messages.say(
+        stderr.say(
             "<UNK>, which represents all words outside the vocabulary, has "
             f"{share}. Use --with-unknown to show it."
         )

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.completion import complete_columns
-from elmo_cli.cli.options import choice, flag, option, path_option
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
-from elmo_cli.cli.rows import RowPrinter, print_rows
+from elmo_cli.cli.row_printer import RowPrinter, print_rows
 from elmo_cli.cli.scored_text import open_scored_text, score_options
+from elmo_cli.cli.shared_options import choice, command_option, flag, path_option
+from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import (
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.surprisal_picture import Measured
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import UnitKind
+    from elmo_cli.pretrained.find import ResolvedModel
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _SurprisalChoices:
     direction: Direction = "forward"
     entropy: bool = False
     by: "UnitKind | None" = None
@@ -70,8 +71,14 @@ class _Choices:
         "the sum of its tokens. [default: token, or region with --regions, or word with "
         "--word-column]",
     ),
-    choice("--words-by", ["space", "word"], excludes=["--pairs"], hidden=True),
-    option(
+    choice(
+        "--words-by",
+        ["space", "word"],
+        excludes=["--pairs"],
+        hidden=True,
+        help="Same as --by word.",
+    ),
+    command_option(
         "--regions COLUMN",
         excludes=["--pairs", "--text-column", "--word-column"],
         shell_complete=complete_columns,
@@ -84,13 +91,13 @@ class _Choices:
         help="Word counts for the log frequencies: one word and its count per line. [default: "
         "estimated from the ranks in the vocabulary]",
     ),
-    option(
+    command_option(
         "--pairs GOOD,BAD",
         type=names_with_commas,
         shell_complete=complete_columns,
         help="Compare the two sentences in the columns GOOD and BAD of each row.",
     ),
-    option(
+    command_option(
         "--group-by COLUMN",
         requires=["--pairs"],
         shell_complete=complete_columns,
@@ -99,13 +106,13 @@ class _Choices:
 )
 @option_group(
     "Output",
-    options.row_options(),
-    options.keep_columns_option,
-    options.figure_options(
+    shared_options.row_options(),
+    shared_options.keep_columns_option,
+    shared_options.figure_options(
         "the surprisals of the first 50 sentences as bars", excludes=["--pairs"]
     ),
 )
-@score_options
+@score_options(shows_cells=True, shows_softmax=True)
 def surprisal(
     text: str,
     **values: Any,
@@ -132,7 +139,7 @@ def surprisal(
     $ elmo surprisal pairs.csv --pairs good,bad --group-by phenomenon
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
-    choices = options_from(_Choices, values)
+    choices = options_from(_SurprisalChoices, values)
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
     source = Source(text)
@@ -149,16 +156,17 @@ def surprisal(
     text_settings = replace(text_settings, splits_words=unit == "word")
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
+    resolved = loading.resolve(model_settings)
     opened = loading.open_text(
-        source, text_settings, model_settings, lines_are_raw=unit == "word"
+        source, text_settings, resolved, lines_are_raw=unit == "word"
     )
     if choices.pairs:
-        _print_pairs(opened, choices, model_settings)
+        _print_pairs(opened, choices, resolved)
     else:
-        _print_units(opened, unit, choices, model_settings)
+        _print_units(opened, unit, choices, resolved)
 
 
-def _unit(choices: _Choices, text_settings: TextSettings) -> "UnitKind":
+def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind":
     """Return the unit of a row; raise a `UsageError` for one that the input cannot have."""
     if text_settings.word_column is not None:
         if choices.by not in (None, "word"):
@@ -178,8 +186,8 @@ def _unit(choices: _Choices, text_settings: TextSettings) -> "UnitKind":
 def _print_units(
     text: TextInput,
     unit: "UnitKind",
-    choices: _Choices,
-    model_settings: ModelSettings,
+    choices: _SurprisalChoices,
+    resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES, plot_surprisals
     from elmo_cli.language_model.frequency_file import read_frequencies
@@ -202,7 +210,7 @@ def _print_units(
         frequencies=frequencies,
         with_regions=choices.regions is not None and unit != "region",
     )
-    model = loading.load_language_model(model_settings)
+    model = loading.load_language_model(resolved)
     drawn: list[Measured] = []
     tally = _Tally()
     with open_scored_text(
@@ -222,11 +230,11 @@ def _print_units(
                     drawn.append(scored)
                 tally.add(scored)
                 opened.show_rate(tally.n_tokens)
-    messages.say(
+    stderr.say(
         f"{counted(tally.n_tokens, 'token')}, {tally.n_unknown:,} of them unknown"
     )
     if choices.frequencies is not None and tally.few_have_frequencies:
-        messages.say(
+        stderr.say(
             f"Warning: {tally.n_without_frequency:,} of {counted(tally.n_rows, 'row')} "
             f"have no log frequency, because {choices.frequencies} does not contain their "
             "words. Name its columns word and count."
@@ -235,7 +243,7 @@ def _print_units(
         n_drawn = plot_surprisals(
             drawn, choices.plot, choices.direction, overwrite=choices.overwrite
         )
-        messages.say(f"Wrote {choices.plot}: {counted(n_drawn, 'sentence')}")
+        stderr.say(f"Wrote {choices.plot}: {counted(n_drawn, 'sentence')}")
 
 
 def _write_units(rows: RowPrinter, table: "SurprisalTable", scored: "Measured") -> None:
@@ -274,12 +282,12 @@ class _Tally:
 
 
 def _print_pairs(
-    text: TextInput, choices: _Choices, model_settings: ModelSettings
+    text: TextInput, choices: _SurprisalChoices, resolved: "ResolvedModel"
 ) -> None:
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
     table = PairTable(choices.pairs or (), text.settings, choices.group_by)
-    model = loading.load_language_model(model_settings)
+    model = loading.load_language_model(resolved)
     accuracy = Accuracy(choices.direction, choices.group_by)
     pairs = replace(text, settings=table.reading, column_option="--pairs")
     with open_scored_text(pairs, model, may_have_regions=True) as opened:
@@ -301,8 +309,8 @@ def _print_pairs(
                 rows.write([scored.result.row], scored.record.columns, scored.names)
                 accuracy.add(scored)
     for line in accuracy.lines():
-        messages.say(line)
-    messages.say(
+        stderr.say(line)
+    stderr.say(
         f"{counted(accuracy.n_pairs, 'pair')}, {accuracy.n_unknown:,} of them with "
         "unknown words"
     )

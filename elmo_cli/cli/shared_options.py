@@ -13,8 +13,7 @@ from typing import Any, Final
 import click
 
 from elmo_cli.cli.command import Decorator, option_group
-from elmo_cli.cli.completion import complete_columns, complete_models, complete_values
-from elmo_cli.cli.option import Option
+from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.parameter_types import (
     PATH,
     FormatChoice,
@@ -23,7 +22,12 @@ from elmo_cli.cli.parameter_types import (
     numbers_with_commas,
     one_character,
 )
-from elmo_cli.cli.rows import ROW_FORMATS
+from elmo_cli.cli.row_printer import ROW_FORMATS
+from elmo_cli.cli.value_completion import (
+    complete_columns,
+    complete_models,
+    complete_values,
+)
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.fields import info_of
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, ModelSettings
@@ -39,7 +43,7 @@ BY_FORMAT: Final = "by format"
 # Options of any kind
 
 
-def option(name: str, *names: str, **settings: Any) -> Decorator:
+def command_option(name: str, *names: str, **settings: Any) -> Decorator:
     """Add an option, by its name and the name of its value: `--shard I/N`."""
     name, _, metavar = name.partition(" ")
     settings = {
@@ -51,18 +55,18 @@ def option(name: str, *names: str, **settings: Any) -> Decorator:
     return click.option(name, *names, **settings)
 
 
-flag = partial(option, is_flag=True)
-path_option = partial(option, type=PATH)
+flag = partial(command_option, is_flag=True)
+path_option = partial(command_option, type=PATH)
 
 
 def choice(name: str, values: Sequence[str], *names: str, **settings: Any) -> Decorator:
     """Add an option with a fixed set of values; it may have further names."""
-    return option(name, *names, type=click.Choice(values), **settings)
+    return command_option(name, *names, type=click.Choice(values), **settings)
 
 
 def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
     """Add an option with a whole number."""
-    return option(*names, type=WholeNumber(least), metavar="N", **settings)
+    return command_option(*names, type=WholeNumber(least), metavar="N", **settings)
 
 
 def field_option(
@@ -96,7 +100,7 @@ def field_option(
         settings.setdefault("type", click.Choice(info.choices))
     if info.value:
         settings.setdefault("metavar", info.value)
-    return option(*names, **settings)
+    return command_option(*names, **settings)
 
 
 # Model
@@ -120,29 +124,48 @@ batch_size_option = partial(
     help="Sentences per batch with --state carry.",
 )
 softmax_option = partial(field_option, ModelSettings, "softmax_file", type=PATH)
-file_options = option_group(
-    "Model",
-    field_option(
-        ModelSettings,
-        "model",
-        names=("-m",),
-        shell_complete=complete_models,
-        excludes=["--options-file"],
-    ),
-    field_option(ModelSettings, "options_file", type=PATH, requires=["--weight-file"]),
-    field_option(ModelSettings, "weight_file", type=PATH, requires=["--options-file"]),
-    field_option(ModelSettings, "vocabulary_file", type=PATH),
-)
-model_options = option_group(
-    "Model", file_options, field_option(ModelSettings, "state")
-)
 speed_options = option_group("Speed", device_option(), precision_option)
 
 
-def language_model_options(function: Any) -> Any:
+def file_options(*, shows_files: bool = False) -> Decorator:
+    """Add --model, and the options for its files, which most helps leave out."""
+    settings: dict[str, Any] = {"type": PATH, "hidden": not shows_files}
+    return option_group(
+        "Model",
+        field_option(
+            ModelSettings,
+            "model",
+            names=("-m",),
+            shell_complete=complete_models,
+            excludes=["--options-file"],
+        ),
+        field_option(
+            ModelSettings, "options_file", requires=["--weight-file"], **settings
+        ),
+        field_option(
+            ModelSettings, "weight_file", requires=["--options-file"], **settings
+        ),
+        field_option(ModelSettings, "vocabulary_file", **settings),
+    )
+
+
+def model_options(*, shows_files: bool = False) -> Decorator:
+    """Add the options of `file_options`, and --state."""
+    return option_group(
+        "Model",
+        file_options(shows_files=shows_files),
+        field_option(ModelSettings, "state"),
+    )
+
+
+def language_model_options(*, shows_softmax: bool = False) -> Decorator:
     """Add the options of a model with a softmax, and of its computation."""
-    softmax = option_group("Model", softmax_option())
-    return model_options(softmax(speed_options(function)))
+
+    def add(function: Any) -> Any:
+        softmax = option_group("Model", softmax_option(hidden=not shows_softmax))
+        return model_options()(softmax(speed_options(function)))
+
+    return add
 
 
 # Text
@@ -206,8 +229,13 @@ def splitting_options(default: str, **settings: Any) -> Decorator:
     )
 
 
-def text_options(default: str, **settings: Any) -> Decorator:
-    """Add all options for how a text is read; `default` is its tokenizer."""
+def text_options(
+    default: str, *, shows_cells: bool = False, **settings: Any
+) -> Decorator:
+    """Add all options for how a text is read; `default` is its tokenizer.
+
+    Most helps leave out --delimiter and --quotes, because both are detected.
+    """
     return option_group(
         "Text",
         input_format_option(**settings),
@@ -219,26 +247,28 @@ def text_options(default: str, **settings: Any) -> Decorator:
             shell_complete=complete_columns,
             **settings,
         ),
-        cell_options(**settings),
+        cell_options(hidden=not shows_cells, **settings),
         id_column_option(**settings),
         field_option(TextSettings, "paragraphs", **settings),
         splitting_options(default, **settings),
     )
 
 
-input_options = option_group(
-    "Input",
-    text_options(BY_FORMAT),
-    field_option(TextSettings, "skip_errors"),
-    field_option(TextSettings, "shard"),
-)
+def input_options(*, shows_cells: bool = False) -> Decorator:
+    """Add the options of `text_options`, --skip-errors and --shard."""
+    return option_group(
+        "Input",
+        text_options(BY_FORMAT, shows_cells=shows_cells),
+        field_option(TextSettings, "skip_errors"),
+        field_option(TextSettings, "shard"),
+    )
 
 
 # Selection of activations
 
 
 mean_layers_option = partial(
-    option,
+    command_option,
     "--mean-layers N,...",
     "layers",
     aliases=("--layers", "--layer"),
@@ -262,7 +292,7 @@ def layer_options(default: str) -> Decorator:
             shell_complete=complete_values(*NAMED_LAYERS, "lstm1", "lstm2"),
         ),
         field_option(Selection, "mix", type=numbers_with_commas, excludes=["--layers"]),
-        field_option(Selection, "gamma", type=float, requires=["--mix"]),
+        field_option(Selection, "gamma", type=float, requires=["--mix"], hidden=True),
     )
 
 
@@ -284,7 +314,7 @@ overwrite_option = partial(
 
 def row_options(**settings: Any) -> Decorator:
     """Add --format, and --json, which is --format jsonl."""
-    formats = option(
+    formats = command_option(
         "--format",
         "-f",
         "row_format",
@@ -294,7 +324,7 @@ def row_options(**settings: Any) -> Decorator:
         "or JSON lines (jsonl).",
         **settings,
     )
-    as_json = flag("--json", "as_json", help="Same as --format jsonl.")
+    as_json = flag("--json", "as_json", hidden=True, help="Same as --format jsonl.")
     return option_group("Options", formats, as_json)
 
 
