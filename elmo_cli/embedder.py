@@ -628,7 +628,7 @@ class ElmoEmbedder:
     def _warn_about_tokenizer(self, tokenizer: Tokenizer, trained: str | None) -> None:
         if trained is not None and trained != tokenizer.name:
             logger.warning(
-                "Warning: the model was trained with tokenizer %s, not %s",
+                "the model was trained with tokenizer %s, not %s",
                 trained,
                 tokenizer.name,
             )
