@@ -36,8 +36,8 @@ from elmo_cli.file_plan import plan_file
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.weights_version import WeightsVersion
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import ModelOptions
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     InitialState,
@@ -828,7 +828,7 @@ class ElmoEmbedder:
     def _warn_about_tokenizer(self, tokenizer: Tokenizer, trained: str | None) -> None:
         if trained is not None and trained != tokenizer.name:
             logger.warning(
-                "Warning: the model was trained with tokenizer %s, not %s",
+                "the model was trained with tokenizer %s, not %s",
                 trained,
                 tokenizer.name,
             )

@@ -34,7 +34,7 @@ from elmo_cli.options.output_format import format_of_suffix
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import text_settings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.rows import ColumnValues
+from elmo_cli.outputs.output_rows import ColumnValues
 from elmo_cli.outputs.token_rows import TokenRows
 from elmo_cli.pipeline import EmbeddedRecord
 from elmo_cli.records.input_format import TextInput
@@ -143,7 +143,7 @@ def embed_usages(
                 )
             )
         if warning:
-            logger.warning("Warning: %s", warning)
+            logger.warning("%s", warning)
         file_run.finish(progress, warns_about_empty=False)
 
     attributes = {targets.WORDS: json.dumps(dict(words), ensure_ascii=False)}

@@ -24,7 +24,7 @@ from elmo_cli import (
 from elmo_cli.analysis.token_vectors import write_token_vectors
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError
 from elmo_cli.pretrained.convert import convert_weights
-from elmo_cli.training.text_files import find_text_files
+from elmo_cli.training.find_text_files import find_text_files
 from tests.errors.small_models import SmallModels
 from tests.support.commands import TINY
 
