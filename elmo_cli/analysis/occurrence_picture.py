@@ -18,10 +18,9 @@ from elmo_cli.analysis.marked_labels import (
     name_label,
     shorten,
 )
-from elmo_cli.analysis.occurrences import EmbeddedOccurrence
 from elmo_cli.analysis.vector_files import VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import Array
-from elmo_cli.analysis.word_search import find_word
+from elmo_cli.analysis.word_search import EmbeddedOccurrence, find_word
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError

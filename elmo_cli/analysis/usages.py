@@ -143,7 +143,7 @@ def embed_usages(
                 )
             )
         if warning:
-            logger.warning("Warning: %s", warning)
+            logger.warning("%s", warning)
         file_run.finish(progress, warns_about_empty=False)
 
     attributes = {targets.WORDS: json.dumps(dict(words), ensure_ascii=False)}

@@ -74,7 +74,7 @@ class AllenNlpWriter(Hdf5Writer):
                 "{many} lines, use {--layout packed}.",
                 many=f"{MANY_RECORDS:,}",
             )
-            logger.warning("Warning: %s", message)
+            logger.warning("%s", message)
         if record.id:
             name = record.id
         elif self._settings.use_sentence_keys:
