@@ -149,7 +149,7 @@ def test_the_range_by_chance_is_that_of_random_divisions() -> None:
         changes.append(apd(mixed[:12], mixed[12:]))
     (change,) = measure_change({"w": old}, {"w": new}, permutations=3000)
     expected = np.quantile(changes, [0.05, 0.95])
-    spread = np.std(changes)
+    spread = float(np.std(changes))
     assert change.by_chance == pytest.approx(tuple(expected), abs=0.15 * spread)
     moved = matrix(9, seed=2, centre=1)
     (change,) = measure_change({"w": old}, {"w": moved}, permutations=99)
