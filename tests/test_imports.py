@@ -51,6 +51,8 @@ ROOMS = (
     "file_plan",
     "inference",
     "engine",
+    "encode_arguments",
+    "similarity",
     "elmo",
     "pipeline",
     "language_model",

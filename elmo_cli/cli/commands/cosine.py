@@ -18,10 +18,10 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.occurrences import Occurrence, OccurrencePair
-    from elmo_cli.analysis.similarity import Similarity
     from elmo_cli.cli.queries import PairRow
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.similarity import Similarity
+    from elmo_cli.text.occurrences import Occurrence, OccurrencePair
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -155,7 +155,7 @@ def _find_pair(
 def _find_on_side(
     word: str, sentence: str, number: int | None, side: int, tokenizer: "Tokenizer"
 ) -> "Occurrence":
-    from elmo_cli.analysis.occurrences import occurrence_of
+    from elmo_cli.text.occurrences import occurrence_of
 
     tokens = loading.typed_tokens(tokenizer, sentence)
     return occurrence_of(word, tokens, number, f"--occurrence{side}")
@@ -168,12 +168,10 @@ def _write_pairs(
     rows: RowPrinter,
 ) -> None:
     """Write a row per pair of a table. The cosines are empty where a word was not found."""
-    from elmo_cli.analysis.similarity import similarities
-
     errors = []
     n_rows = 0
     for chunk in chunks:
-        found = iter(similarities(embedder, _found_pairs(chunk)))
+        found = iter(embedder.similarities(_found_pairs(chunk)))
         for columns, pair in chunk:
             n_rows += 1
             cosines: Sequence[float | None]
@@ -213,10 +211,8 @@ def _print_cosines(
     for_people: bool,
 ) -> None:
     """Print a line with the cosines of each pair, or `for_people` a table of all layers."""
-    from elmo_cli.analysis.similarity import similarities
-
     for chunk in chunks:
-        for similarity in similarities(embedder, _found_pairs(chunk)):
+        for similarity in embedder.similarities(_found_pairs(chunk)):
             if layer is not None or not for_people:
                 click.echo("\t".join(map(cell, _cosines(similarity, layer))))
                 continue

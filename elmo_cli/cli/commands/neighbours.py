@@ -21,10 +21,10 @@ from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import Neighbour
-    from elmo_cli.analysis.occurrences import Occurrence
     from elmo_cli.analysis.vector_files import VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.pretrained.find import ResolvedModel
+    from elmo_cli.text.occurrences import Occurrence
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -167,7 +167,7 @@ def _check_paths(typed: tuple[str, ...], paths: tuple[str, ...]) -> None:
 def _find_in_text(
     word: str, text: str, occurrence: int | None, tokenizer: "Tokenizer"
 ) -> "Occurrence":
-    from elmo_cli.analysis.occurrences import occurrence_of
+    from elmo_cli.text.occurrences import occurrence_of
 
     tokens = loading.typed_tokens(tokenizer, text)
     return occurrence_of(word, tokens, occurrence, "--occurrence")
@@ -186,7 +186,7 @@ def _find_in_line(
 
 def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
     """Return a query for a sentence, which any of its words represents."""
-    from elmo_cli.analysis.occurrences import Occurrence
+    from elmo_cli.text.occurrences import Occurrence
 
     tokens = loading.typed_tokens(tokenizer, sentence)
     if not tokens:
