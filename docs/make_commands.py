@@ -25,7 +25,7 @@ import click
 
 from elmo_cli.cli import COMMAND_GROUPS, COMMANDS, find_command, main
 from elmo_cli.cli.command import OTHER_OPTIONS, options_by_heading
-from elmo_cli.cli.option import Option
+from elmo_cli.cli.option_conditions import Option
 from elmo_cli.options.selection import NAMED_LAYERS
 
 DOCS: Final = Path(__file__).parent

@@ -13,7 +13,7 @@ Main names, each with its own help:
     open_activations    the files that it and `elmo embed` write
     LanguageModel       probabilities of tokens, with the functions
                         measure_surprisal, measure_perplexity and predict_words
-    find_neighbours, find_word_neighbours, similarities    similar tokens
+    find_neighbours, find_word_neighbours        similar tokens in files
     write_occurrences, measure_change            words in a corpus, and how their use changes
     Elmo, batch_to_ids, HubElmo                  layers of a torch model
 
@@ -45,7 +45,7 @@ _MODULES = {
     "ElmoError": "elmo_cli.errors.exceptions",
     "ElmoVectorizer": "elmo_cli.integrations.vectorizer",
     "find_neighbours": "elmo_cli.analysis.neighbours",
-    "find_occurrence": "elmo_cli.analysis.occurrences",
+    "find_occurrence": "elmo_cli.text.occurrences",
     "find_word_neighbours": "elmo_cli.analysis.word_neighbours",
     "HubElmo": "elmo_cli.integrations.hub_elmo",
     "InputError": "elmo_cli.errors.exceptions",
@@ -69,7 +69,6 @@ _MODULES = {
     "sample_sentences": "elmo_cli.language_model.samples",
     "ScalarMix": "elmo_cli.model.scalar_mix",
     "SettingsError": "elmo_cli.errors.exceptions",
-    "similarities": "elmo_cli.analysis.similarity",
     "StoppedError": "elmo_cli.errors.exceptions",
     "substitute_words": "elmo_cli.language_model.substitutes",
     "TextSettings": "elmo_cli.options.text",

@@ -10,8 +10,6 @@ from elmo_cli.analysis.change_picture import plot_changes as plot_changes
 from elmo_cli.analysis.neighbours import find_neighbours as find_neighbours
 from elmo_cli.analysis.occurrence_matrices import read_occurrences as read_occurrences
 from elmo_cli.analysis.occurrence_picture import plot_occurrences as plot_occurrences
-from elmo_cli.analysis.occurrences import find_occurrence as find_occurrence
-from elmo_cli.analysis.similarity import similarities as similarities
 from elmo_cli.analysis.targets import read_targets as read_targets
 from elmo_cli.analysis.token_vectors import write_token_vectors as write_token_vectors
 from elmo_cli.analysis.vector_files import open_occurrences as open_occurrences
@@ -50,6 +48,7 @@ from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
 from elmo_cli.options.text import TextSettings as TextSettings
 from elmo_cli.outputs.reader import open_activations as open_activations
 from elmo_cli.pretrained.files import ModelFiles as ModelFiles
+from elmo_cli.text.occurrences import find_occurrence as find_occurrence
 from elmo_cli.text.tokenizers import tokenize as tokenize
 from elmo_cli.version import __version__ as __version__
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.checks import Sentence, check_at_least
 from elmo_cli.errors.exceptions import ComputationError
-from elmo_cli.errors.wording import utf8_name
+from elmo_cli.errors.wording import SAYS_ITS_KIND, utf8_name
 from elmo_cli.inference.batching import (
     BATCH_TOKENS,
     compute_in_batches,
@@ -31,9 +31,9 @@ from elmo_cli.inference.batching import (
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
 from elmo_cli.inference.precision import compute_types
-from elmo_cli.inference.selection import choose_layers, selected_arrays
+from elmo_cli.inference.select_activations import choose_layers, selected_arrays
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import ModelOptions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.pretrained.checksums import content_sha256
@@ -106,6 +106,7 @@ class Engine:
             "Out of memory on %s for one sentence. Such sentences are computed on the "
             "CPU.",
             self.device,
+            extra=SAYS_ITS_KIND,
         )
         precision = self.settings.precision
         if precision == "tf32":

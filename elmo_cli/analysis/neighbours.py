@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.analysis.occurrences import Occurrence
 from elmo_cli.analysis.vector_files import VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import Location, Vectors
 from elmo_cli.callbacks import never
@@ -20,6 +19,7 @@ from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
+from elmo_cli.text.occurrences import Occurrence
 
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""

@@ -31,8 +31,8 @@ from elmo_cli.options.selection import (
     parse_mean_layers,
 )
 from elmo_cli.outputs.attributes import check_attributes
+from elmo_cli.outputs.output_rows import LAYER_PREFIX, VECTOR
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.outputs.rows import LAYER_PREFIX, VECTOR
 from elmo_cli.records.record import Record
 
 Array = NDArray[Any]

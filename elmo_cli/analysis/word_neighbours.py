@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.neighbours import Neighbour, Neighbours, find_neighbours
-from elmo_cli.analysis.occurrences import Occurrence
 from elmo_cli.analysis.vector_files import VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import VectorSource, mean_of
 from elmo_cli.embedder import ElmoEmbedder
@@ -17,6 +16,7 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.outputs.reader import Activations
+from elmo_cli.text.occurrences import Occurrence
 
 
 def find_word_neighbours(

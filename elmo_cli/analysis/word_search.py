@@ -2,18 +2,28 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from elmo_cli.analysis.occurrences import EmbeddedOccurrence
 from elmo_cli.analysis.targets import TargetFinder
 from elmo_cli.analysis.vector_files import VectorFiles, as_files
-from elmo_cli.analysis.vector_sources import Vectors
+from elmo_cli.analysis.vector_sources import Array, Location, Vectors
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
+from elmo_cli.text.occurrences import Occurrence
 from elmo_cli.text.tokenizers import normalize
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EmbeddedOccurrence(Occurrence):
+    """Occurrence in a file, with its vector."""
+
+    location: Location
+    vector: Array = field(compare=False)
+    """float, shape (W,)."""
 
 
 def find_occurrences(
@@ -49,7 +59,7 @@ def find_occurrences(
                 occurrences.setdefault(name, []).append(occurrence)
     warning = finder.warning()
     if warning:
-        logger.warning("Warning: %s: %s", files.paths[0], warning)
+        logger.warning("%s: %s", files.paths[0], warning)
     return occurrences
 
 

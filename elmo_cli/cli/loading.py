@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo_cli.cli import messages
+from elmo_cli.cli import stderr
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 
@@ -65,7 +65,7 @@ def find_files(model: "ResolvedModel", *, with_softmax: bool = False) -> "ModelF
     note = ""
     if files.name == BUNDLED:
         note = " (bundled, small; the published model is --model original)"
-    messages.say(f"Model: {files.name}{note}")
+    stderr.say(f"Model: {files.name}{note}")
     return files
 
 
@@ -143,7 +143,7 @@ def typed_tokens(tokenizer: "Tokenizer", text: str) -> list[str]:
     detached = find_detached_token(text, tokens)
     meta = click.get_current_context().meta
     if detached is not None and detached.text_is_split and not meta.get("has_warned"):
-        messages.say(
+        stderr.say(
             f"Warning: {detached.shown!r} looks tokenized already. "
             "Use --tokenizer whitespace."
         )
@@ -166,9 +166,9 @@ def _check_tokenizer(
     if trained is None:
         return
     if not text.chooses_tokenizer:
-        messages.say(f"Tokenizer: {trained}, as in the model's training")
+        stderr.say(f"Tokenizer: {trained}, as in the model's training")
     elif trained != tokenizer.name:
-        messages.say(
+        stderr.say(
             f"Warning: the model was trained with --tokenizer {trained}, "
             f"not {tokenizer.name}."
         )

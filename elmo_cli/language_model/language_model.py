@@ -37,7 +37,7 @@ from elmo_cli.options.model import (
 from elmo_cli.options.text import DEFAULT_SETTINGS
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
-from elmo_cli.pretrained.softmax import require_softmax
+from elmo_cli.pretrained.require_softmax import require_softmax
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 

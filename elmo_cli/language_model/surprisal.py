@@ -19,8 +19,8 @@ from elmo_cli.language_model.surprisal_table import SurprisalTable, UnitSurprisa
 from elmo_cli.language_model.units import UNIT_KINDS, UnitKind, ignore_marks
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.input_rows import record_of_text
 from elmo_cli.records.record import Record
-from elmo_cli.records.rows import record_of_text
 from elmo_cli.records.words import record_of_words
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.text.tokenizers import Tokenizer

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
@@ -11,7 +11,8 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import shown
 from elmo_cli.options.fields import option
 
-POOLINGS: Final = ("mean", "max", "first", "last")
+Pooling = Literal["mean", "max", "first", "last"]
+POOLINGS: Final = get_args(Pooling)
 Layers = str | int | Sequence[int]
 """Choice of layers: a name or numbers, such as `top`, `0,2`, 2, -1 or [0, 2]."""
 NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")

@@ -21,7 +21,7 @@ from elmo_cli.outputs.attributes import (
     as_texts,
     has_own_tokens,
 )
-from elmo_cli.outputs.hdf5 import (
+from elmo_cli.outputs.hdf5_layouts import (
     CHUNK_BYTES,
     CREATION,
     LINK,
@@ -57,7 +57,7 @@ class AllenNlpWriter(Hdf5Writer):
         if not by_text:  # Blank lines have no dataset there.
             check_count(len(file), self._n_records)
 
-    def skip(self, number: int, record: Record) -> None:
+    def pass_over(self, number: int, record: Record) -> None:
         """Index the sentence of a record that the file contains already."""
         if record.id is not None:
             self._has_index = False
@@ -73,7 +73,7 @@ class AllenNlpWriter(Hdf5Writer):
                 "{many} lines, use {--layout packed}.",
                 many=f"{MANY_RECORDS:,}",
             )
-            logger.warning("Warning: %s", message)
+            logger.warning("%s", message)
         if record.id:
             name = record.id
         elif self._settings.use_sentence_keys:
@@ -89,7 +89,7 @@ class AllenNlpWriter(Hdf5Writer):
         if self._keeps_tokens:
             tokens = json.dumps(record.tokens, ensure_ascii=False)
             self._hdf5[name].attrs[TOKENS] = tokens
-        self.skip(number, record)
+        self.pass_over(number, record)
 
     def finish(self, attributes: Attributes) -> None:
         """Add `sentence_to_index` and these attributes, and close the file."""

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder, ElmoError, find_neighbours, open_activations
 from elmo_cli.analysis import neighbours as module
-from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
-from elmo_cli.analysis.similarity import cosine_similarity
 from elmo_cli.analysis.vector_files import as_files
 from elmo_cli.analysis.word_neighbours import find_word_neighbours
 from elmo_cli.engine import load_engine
@@ -21,6 +19,8 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import LAYOUTS
 from elmo_cli.records.record import Record
+from elmo_cli.similarity import cosine_similarity
+from elmo_cli.text.occurrences import Occurrence, find_occurrence
 from tests.support.commands import TINY
 from tests.support.layouts import Corpus, layouts, line_record, write
 
@@ -294,7 +294,7 @@ def test_a_word_is_found_in_a_sentence() -> None:
             ["bank", "after", "bank"],
             "bank",
             None,
-            "'bank' occurs 2 times in 'bank after bank'. Choose one with a number, 1 "
+            "'bank' occurs 2 times in 'bank after bank'. Choose one with occurrence, 1 "
             "to 2.",
         ),
         (

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options, progress
+from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.option import typed_options
+from elmo_cli.cli.option_conditions import typed_options
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.queries import read_queries, read_query_table
-from elmo_cli.cli.rows import print_rows
+from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.errors.exceptions import InputError, ModelError
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
@@ -21,10 +21,10 @@ from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import Neighbour
-    from elmo_cli.analysis.occurrences import Occurrence
     from elmo_cli.analysis.vector_files import VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.pretrained.find import ResolvedModel
+    from elmo_cli.text.occurrences import Occurrence
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -36,33 +36,33 @@ if TYPE_CHECKING:
     nargs=-1,
     required=True,
 )
-@options.count("--top", default=10, help="Number of neighbours.")
-@options.flag(
+@shared_options.count("--top", default=10, help="Number of neighbours.")
+@shared_options.flag(
     "--other-words", excludes=["--sentence"], help="Exclude occurrences of WORD itself."
 )
-@options.count(
+@shared_options.count(
     "--occurrence",
     excludes=["--sentence"],
     help="Number of the occurrence in SENTENCE, from 1.",
 )
-@options.command_option(
+@shared_options.command_option(
     "--sentence TEXT",
     help="Find the sentences nearest to TEXT, in files written with --pooling.",
 )
-@options.path_option(
+@shared_options.path_option(
     "--queries TABLE",
     excludes=["--sentence", "--occurrence"],
     help="Table of queries with the columns word, text and optionally occurrence (from 1). For "
     "files written with --pooling, only text.",
 )
-@options.input_format_option(requires=["--queries"])
-@options.text_column_option(requires=["--queries"])
-@options.cell_options(requires=["--queries"], hidden=True)
-@options.mean_layers_option()
-@options.tokenizer_options("moses")
-@options.row_options()
-@options.file_options()
-@option_group("Speed", options.device_option())
+@shared_options.input_format_option(requires=["--queries"])
+@shared_options.text_column_option(requires=["--queries"])
+@shared_options.cell_options(requires=["--queries"], hidden=True)
+@shared_options.mean_layers_option()
+@shared_options.tokenizer_options("moses")
+@shared_options.row_options()
+@shared_options.file_options()
+@option_group("Speed", shared_options.device_option())
 def neighbours(
     arguments: tuple[str, ...],
     top: int,
@@ -112,7 +112,7 @@ def neighbours(
         pooled = sentence is not None or (queries is not None and are_pooled)
         files.check_pooling(pooled=pooled)
         if files.has_token_layer(layers):
-            messages.say(
+            stderr.say(
                 "Warning: these vectors contain layer 0, which finds similar spelling."
             )
         model_settings = _model_of(files, options_from(ModelSettings, values))
@@ -167,7 +167,7 @@ def _check_paths(typed: tuple[str, ...], paths: tuple[str, ...]) -> None:
 def _find_in_text(
     word: str, text: str, occurrence: int | None, tokenizer: "Tokenizer"
 ) -> "Occurrence":
-    from elmo_cli.analysis.occurrences import occurrence_of
+    from elmo_cli.text.occurrences import occurrence_of
 
     tokens = loading.typed_tokens(tokenizer, text)
     return occurrence_of(word, tokens, occurrence, "--occurrence")
@@ -186,7 +186,7 @@ def _find_in_line(
 
 def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
     """Return a query for a sentence, which any of its words represents."""
-    from elmo_cli.analysis.occurrences import Occurrence
+    from elmo_cli.text.occurrences import Occurrence
 
     tokens = loading.typed_tokens(tokenizer, sentence)
     if not tokens:
@@ -208,14 +208,14 @@ def _search(
 
     has_printed = False
     for queries in chunks:
-        with progress.progress_bar(" records", leave=False) as bar:
+        with progress_bar.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
             found = find_word_neighbours(
                 embedder, files, queries, top, layers=layers, other_words=other_words
             )
         if not has_printed and found.mean_cosine is not None:
             pair = "sentences" if "pooling" in files.attributes else "tokens"
-            messages.say(
+            stderr.say(
                 f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average"
             )
         has_printed = True
@@ -272,7 +272,7 @@ def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedde
         if typed_options("--model", "--options-file"):
             raise
         # --model is the only remedy.
-        message = messages.shown_message(error)
+        message = stderr.shown_message(error)
         reason = message.partition(". ")[0].removesuffix(".")
         raise ModelError(
             f"the model of {files.paths[0]}: {reason}. Give its new path with --model."

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.option import typed_options
+from elmo_cli.cli.option_conditions import typed_options
 from elmo_cli.cli.parameter_types import POSITIVE
 from elmo_cli.cli.queries import in_chunks
-from elmo_cli.cli.rows import print_rows
+from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings, ReadingDirection
@@ -72,42 +72,48 @@ class _PredictChoices:
 
 @command()
 @click.argument("text", required=False)
-@options.path_option(
+@shared_options.path_option(
     "--file FILE",
     help="Read texts from a file, one per line, or another format; - is standard input.",
 )
-@options.count("--top", default=10, excludes=["--sample"], help="Number of words.")
-@options.flag("--backward", help="Predict the words before TEXT.")
-@options.flag(
+@shared_options.count(
+    "--top", default=10, excludes=["--sample"], help="Number of words."
+)
+@shared_options.flag("--backward", help="Predict the words before TEXT.")
+@shared_options.flag(
     "--with-unknown",
     excludes=["--sample", "--each"],
     help="Also show <UNK>, which represents all words outside the vocabulary.",
 )
-@options.flag(
+@shared_options.flag(
     "--each",
     excludes=["--backward", "--sample"],
     help="Predict substitutes for each token.",
 )
-@options.count("--sample", "n_samples", help="Sample N random continuations of TEXT.")
-@options.command_option(
+@shared_options.count(
+    "--sample", "n_samples", help="Sample N random continuations of TEXT."
+)
+@shared_options.command_option(
     "--temperature T",
     type=POSITIVE,
     default=1,
     requires=["--sample"],
     help="Temperature: values below 1 make probable words more probable.",
 )
-@options.count(
+@shared_options.count(
     "--max-words",
     default=50,
     requires=["--sample"],
     help="Maximum number of new words.",
 )
-@options.count(
+@shared_options.count(
     "--seed", least=0, default=0, requires=["--sample"], help="Seed of --sample."
 )
-@option_group("Output", options.row_options(), options.keep_columns_option)
-@options.text_options("moses")
-@options.language_model_options()
+@option_group(
+    "Output", shared_options.row_options(), shared_options.keep_columns_option
+)
+@shared_options.text_options("moses")
+@shared_options.language_model_options()
 def predict(
     text: str | None,
     file: str | None,
@@ -321,7 +327,7 @@ def _print_answers(
         share = f"{sum(shares_unknown) / len(shares_unknown):.1%}"
         if len(shares_unknown) > 1:
             share += " on average"
-        messages.say(
+        stderr.say(
             "<UNK>, which represents all words outside the vocabulary, has "
             f"{share}. Use --with-unknown to show it."
         )

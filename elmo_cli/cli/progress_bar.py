@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from elmo_cli.cli.messages import say, verbosity
+from elmo_cli.cli.stderr import say, verbosity
 from elmo_cli.errors.wording import counted
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
     from elmo_cli.distributed.workers import RunCounts
-    from elmo_cli.embed_file import Summary
+    from elmo_cli.file_sink import Summary
 
 LINE_SECONDS = 30.0  # seconds between two lines of progress in a log file
 
