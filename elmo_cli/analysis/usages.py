@@ -22,7 +22,7 @@ from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.file_plan import FilePlan, plan_file
-from elmo_cli.options.analysis import MATCHES
+from elmo_cli.options.analysis import MATCHES, Match
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import (
     REFUSED_SUFFIXES,
@@ -254,7 +254,7 @@ def write_occurrences(
     id_column: str | None = None,
     paragraphs: bool = False,
     keep_columns: Sequence[str] = (),
-    match: str = "form",
+    match: Match = "form",
     ignore_case: bool = False,
     overwrite: bool = False,
 ) -> Usages:
@@ -268,7 +268,7 @@ def write_occurrences(
         layers: As in `ElmoEmbedder.embed_sentences`.
         input_format: This and the following options, up to `keep_columns`, are as in
             `ElmoEmbedder.embed_file`.
-        match: `form` compares the words with the tokens, and `lemma` with the lemmas of
+        match: "form" compares the words with the tokens, and "lemma" with the lemmas of
             CoNLL-U.
         ignore_case: Compare them in lower case.
         overwrite: Replace an existing output.

@@ -142,8 +142,8 @@ WRONG_ARGUMENTS = [
     wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: substitute_words(m.model, x)),
     wrong("texts", NO_TEXTS, lambda m, x: list(iter_substitutes(m.model, x))),
     wrong("sentences", NO_SENTENCES, lambda m, x: average_vectors(m.embedder, x)),
-    wrong("files", NO_MAPPING, lambda m, x: find_neighbours(x, np.zeros((1, 6)))),
-    wrong("files", NO_MAPPING, lambda m, x: plot_occurrences(x, "cat", "new.svg")),
+    wrong("files", NO_MAPPING[1:], lambda m, x: find_neighbours(x, np.zeros((1, 6)))),
+    wrong("files", NO_MAPPING[1:], lambda m, x: plot_occurrences(x, "cat", "new.svg")),
     wrong(
         "words",
         NO_MAPPING,
