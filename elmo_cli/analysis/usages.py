@@ -32,7 +32,7 @@ from elmo_cli.options.output import (
 )
 from elmo_cli.options.output_format import format_of_suffix
 from elmo_cli.options.selection import Layers, Selection, layers_text
-from elmo_cli.options.text import text_settings
+from elmo_cli.options.text import InputFormatName, Quotes, text_settings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_rows import ColumnValues
 from elmo_cli.outputs.token_rows import TokenRows
@@ -241,14 +241,14 @@ def write_occurrences(
     words: Mapping[str, str],
     *,
     layers: Layers = DEFAULT_LAYERS,
-    input_format: str | None = None,
+    input_format: InputFormatName | None = None,
     tokenizer: str | None = None,
     language: str | None = None,
     split_sentences: bool = False,
     shard: str | None = None,
     skip_errors: bool = False,
     delimiter: str | None = None,
-    quotes: str | None = None,
+    quotes: Quotes | None = None,
     text_column: str | None = None,
     word_column: str | None = None,
     id_column: str | None = None,

@@ -10,7 +10,7 @@ from elmo_cli import (
     Elmo,
     ElmoEmbedder,
     ElmoVectorizer,
-    average_vectors,
+    average_word_vectors,
     batch_to_ids,
     find_neighbours,
     find_occurrence,
@@ -106,7 +106,7 @@ WRONG_ARGUMENTS = [
         NO_SENTENCE_OR_TEXT,
         lambda m, x: m.embedder.similarity("cat", "a cat", x),
     ),
-    wrong("embedder", NO_MAPPING, lambda m, x: average_vectors(x, [["a"]])),
+    wrong("embedder", NO_MAPPING, lambda m, x: average_word_vectors(x, [["a"]])),
     wrong("model", NO_MAPPING, lambda m, x: measure_perplexity(x, ["a"])),
     wrong("model", NO_MAPPING, lambda m, x: measure_surprisal(x, ["a"])),
     wrong("model", NO_MAPPING, lambda m, x: predict_words(x, ["a"])),
@@ -116,7 +116,9 @@ WRONG_ARGUMENTS = [
     wrong("path", NOT_A_STRING, lambda m, x: read_occurrences(x, m.vectors)),
     wrong("sentence", [*NO_WORDS, None], lambda m, x: m.embedder.embed_sentence(x)),
     wrong("text", NO_SENTENCE_OR_TEXT, lambda m, x: sample_sentences(m.model, x)),
-    wrong("words", NO_WORDS, lambda m, x: average_vectors(m.embedder, [["the"]], x)),
+    wrong(
+        "words", NO_WORDS, lambda m, x: average_word_vectors(m.embedder, [["the"]], x)
+    ),
     wrong("vocab_to_cache", NO_WORDS, lambda m, x: Elmo(m.folder, vocab_to_cache=x)),
     wrong("batch", NO_SENTENCES, lambda m, x: m.embedder.embed_batch(x)),
     wrong("batch", NO_SENTENCES, lambda m, x: m.embedder.batch_to_embeddings(x)),
@@ -141,7 +143,7 @@ WRONG_ARGUMENTS = [
     wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: predict_words(m.model, x)),
     wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: substitute_words(m.model, x)),
     wrong("texts", NO_TEXTS, lambda m, x: list(iter_substitutes(m.model, x))),
-    wrong("sentences", NO_SENTENCES, lambda m, x: average_vectors(m.embedder, x)),
+    wrong("texts", NO_TEXTS, lambda m, x: average_word_vectors(m.embedder, x)),
     wrong("files", NO_MAPPING[1:], lambda m, x: find_neighbours(x, np.zeros((1, 6)))),
     wrong("files", NO_MAPPING[1:], lambda m, x: plot_occurrences(x, "cat", "new.svg")),
     wrong(
