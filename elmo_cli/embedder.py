@@ -76,7 +76,7 @@ from elmo_cli.text.occurrences import (
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
 if TYPE_CHECKING:
-    from elmo_cli.embed_file import Summary
+    from elmo_cli.file_sink import Summary
 
 logger = logging.getLogger(__name__)
 

@@ -15,13 +15,14 @@ from typing import IO, Any, Final, NamedTuple
 from numpy.typing import NDArray
 
 from elmo_cli.analysis import targets
-from elmo_cli.embed_file import FileRun, Summary, run_over_file
+from elmo_cli.embed_file import open_run
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.file_plan import FilePlan, plan_file
+from elmo_cli.file_sink import Summary
 from elmo_cli.options.analysis import MATCHES, Match
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import (
@@ -121,46 +122,38 @@ def embed_usages(
 
     `words` gives the target word of each form.
     """
-    counts = Counter[str]()
-
-    def embed_targets(file_run: FileRun) -> None:
-        search = _Search(words, match=match, ignore_case=ignore_case)
-        progress = file_run.embed_rest_of_input(
-            keep=search.keep_targets, select=select_targets
-        )
-        counts.clear()
-        counts.update(search.counts)
-        if progress is None:
-            return
-        warning = search.finder.warning()
-        if not counts.total():
-            file_run.writer.clear()
-            raise InputError(
-                Message(
-                    "{name}: no target word occurs. {advice}",
-                    name=plan.text.source.name,
-                    advice=warning or "Check the words and the tokenizer.",
-                )
-            )
-        if warning:
-            logger.warning("%s", warning)
-        file_run.finish(progress, warns_about_empty=False)
-
     attributes = {targets.WORDS: json.dumps(dict(words), ensure_ascii=False)}
     if ignore_case:
         attributes["match"] = f"{match}, ignore case"
     elif match == "lemma":
         attributes["match"] = match
-    summary = run_over_file(
+    search = _Search(words, match=match, ignore_case=ignore_case)
+    with open_run(
         engine,
         plan,
-        embed_targets,
         attributes=attributes,
         rows_type=UsageRows,
         on_progress=on_progress,
         should_stop=should_stop,
-    )
-    return Usages(dict(counts), summary)
+    ) as file_run:
+        sink = file_run.embed_input(
+            keep=search.keep_targets, select=select_targets, on_restart=search.restart
+        )
+        if not sink.counts.was_complete:
+            warning = search.finder.warning()
+            if not search.counts.total():
+                file_run.writer.clear()
+                raise InputError(
+                    Message(
+                        "{name}: no target word occurs. {advice}",
+                        name=plan.text.source.name,
+                        advice=warning or "Check the words and the tokenizer.",
+                    )
+                )
+            if warning:
+                logger.warning("%s", warning)
+            sink.finish()
+        return Usages(dict(search.counts), sink.summary())
 
 
 class _Search:
@@ -169,11 +162,17 @@ class _Search:
     def __init__(
         self, words: Mapping[str, str], *, match: str, ignore_case: bool
     ) -> None:
-        self.finder = targets.TargetFinder(words, ignore_case=ignore_case)
-        self.counts = Counter(dict.fromkeys(words.values(), 0))
+        self._words = words
+        self._ignore_case = ignore_case
         self._by_lemma = match == "lemma"
         # Otherwise the form of a token tells its target word.
         self._stores_words = self._by_lemma or ignore_case
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the records so far, because they are read again."""
+        self.finder = targets.TargetFinder(self._words, ignore_case=self._ignore_case)
+        self.counts = Counter(dict.fromkeys(self._words.values(), 0))
 
     def keep_targets(self, record: Record) -> Record:
         """Return a record with the positions of its target words.

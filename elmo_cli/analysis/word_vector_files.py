@@ -45,9 +45,9 @@ def check_vectors_file(
         raise OutputNameError(
             f"{path}: unknown suffix {path.suffix!r}. Choose {known}."
         )
-    check_output(path, *sources, overwrite=overwrite)
+    check_output(path, *sources, may_exist=overwrite)
     if suffix == ".tsv":
-        check_output(path.with_suffix(_METADATA), *sources, overwrite=overwrite)
+        check_output(path.with_suffix(_METADATA), *sources, may_exist=overwrite)
 
 
 def read_words_for(output: Path, path: str | Path) -> list[str]:

@@ -58,7 +58,7 @@ class AllenNlpWriter(Hdf5Writer):
         if not by_text:  # Blank lines have no dataset there.
             check_count(len(file), self._n_records)
 
-    def skip(self, number: int, record: Record) -> None:
+    def pass_over(self, number: int, record: Record) -> None:
         """Index the sentence of a record that the file contains already."""
         if record.id is not None:
             self._has_index = False
@@ -90,7 +90,7 @@ class AllenNlpWriter(Hdf5Writer):
         if self._keeps_tokens:
             tokens = json.dumps(record.tokens, ensure_ascii=False)
             self._hdf5[name].attrs[TOKENS] = tokens
-        self.skip(number, record)
+        self.pass_over(number, record)
 
     def finish(self, attributes: Attributes) -> None:
         """Add `sentence_to_index` and these attributes, and close the file."""
