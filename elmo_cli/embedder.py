@@ -45,7 +45,14 @@ from elmo_cli.options.model import (
     Precision,
     is_device,
 )
-from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.output import (
+    Compression,
+    Dtype,
+    FileFormat,
+    Layout,
+    OutputSettings,
+    RowKind,
+)
 from elmo_cli.options.selection import (
     Layers,
     Pooling,
@@ -53,7 +60,12 @@ from elmo_cli.options.selection import (
     layers_text,
     parse_mean_layers,
 )
-from elmo_cli.options.text import TextSettings, text_settings
+from elmo_cli.options.text import (
+    InputFormatName,
+    Quotes,
+    TextSettings,
+    text_settings,
+)
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
@@ -356,7 +368,7 @@ class ElmoEmbedder:
         layers: Layers = "all",
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: str | None = None,
+        pooling: Pooling | None = None,
         normalize: bool = False,
     ) -> Iterator[Array]:
         """Embed a stream of sentences, in its order.
@@ -405,7 +417,7 @@ class ElmoEmbedder:
         *,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: str | None = None,
+        pooling: Pooling | None = None,
         normalize: bool = False,
     ) -> Selection:
         """Return a selection of layers that is checked for the model."""
@@ -677,6 +689,11 @@ class ElmoEmbedder:
             results.append(compare_vectors(pair, one, other, averaged))
         return results
 
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Tokenizer of raw texts: the training's if it is known, else moses."""
+        return self._choose_tokenizer(None, None)
+
     def _choose_tokenizer(
         self, tokenizer: str | None, language: str | None
     ) -> Tokenizer:
@@ -699,25 +716,25 @@ class ElmoEmbedder:
         *,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: str | None = None,
+        pooling: Pooling | None = None,
         normalize: bool = False,
-        input_format: str | None = None,
+        input_format: InputFormatName | None = None,
         tokenizer: str | None = None,
         language: str | None = None,
         split_sentences: bool = False,
-        file_format: str | None = None,
-        layout: str | None = None,
-        compression: str | None = None,
-        dtype: str = "float32",
+        file_format: FileFormat | None = None,
+        layout: Layout | None = None,
+        compression: Compression | None = None,
+        dtype: Dtype = "float32",
         shard: str | None = None,
         skip_errors: bool = False,
         delimiter: str | None = None,
-        quotes: str | None = None,
+        quotes: Quotes | None = None,
         text_column: str | None = None,
         word_column: str | None = None,
         id_column: str | None = None,
         paragraphs: bool = False,
-        rows: str = "sentences",
+        rows: RowKind = "sentences",
         keep_columns: Sequence[str] = (),
         overwrite: bool = False,
         on_progress: "Callable[[Summary], object] | None" = None,

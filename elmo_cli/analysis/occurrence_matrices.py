@@ -15,7 +15,7 @@ from elmo_cli.analysis.word_search import find_occurrences
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.options.analysis import MATCHES
+from elmo_cli.options.analysis import MATCHES, Match
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.comparison import check_same
 
@@ -33,7 +33,7 @@ def read_occurrences(
     words: Mapping[str, str] | None = None,
     layers: Layers | None = None,
     *,
-    match: str | None = None,
+    match: Match | None = None,
     ignore_case: bool = False,
     on_progress: Callable[[int], object] | None = None,
 ) -> tuple[Occurrences, Occurrences]:
@@ -44,7 +44,7 @@ def read_occurrences(
         words: Word of each form, from `read_targets`. None is all target words of the
             files.
         layers: As in `find_neighbours`.
-        match: `form` or `lemma`: the `match` that `elmo occurrences` made the files with.
+        match: "form" or "lemma": the `match` that `elmo occurrences` made the files with.
             None is any.
         ignore_case: Compare the forms with the tokens without regard to case.
         on_progress: Called with the number of records that were read since the last

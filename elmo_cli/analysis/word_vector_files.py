@@ -70,7 +70,7 @@ def read_words_for(output: Path, path: str | Path) -> list[str]:
     return words
 
 
-def write_word_vectors(
+def write_vectors_file(
     path: Path, words: Sequence[str], vectors: Array, counts: Counts = None
 ) -> None:
     """Write the vectors of words, shape (V, W), in the format of a path.

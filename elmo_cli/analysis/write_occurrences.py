@@ -23,7 +23,7 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.file_plan import FilePlan, plan_file
 from elmo_cli.file_sink import Summary
-from elmo_cli.options.analysis import MATCHES
+from elmo_cli.options.analysis import MATCHES, Match
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import (
     OCCURRENCE_FORMATS,
@@ -33,7 +33,7 @@ from elmo_cli.options.output import (
 )
 from elmo_cli.options.output_format import format_of_suffix
 from elmo_cli.options.selection import Layers, Selection, layers_text
-from elmo_cli.options.text import text_settings
+from elmo_cli.options.text import InputFormatName, Quotes, text_settings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_rows import ColumnValues
 from elmo_cli.outputs.token_rows import TokenRows
@@ -240,20 +240,20 @@ def write_occurrences(
     words: Mapping[str, str],
     *,
     layers: Layers = DEFAULT_LAYERS,
-    input_format: str | None = None,
+    input_format: InputFormatName | None = None,
     tokenizer: str | None = None,
     language: str | None = None,
     split_sentences: bool = False,
     shard: str | None = None,
     skip_errors: bool = False,
     delimiter: str | None = None,
-    quotes: str | None = None,
+    quotes: Quotes | None = None,
     text_column: str | None = None,
     word_column: str | None = None,
     id_column: str | None = None,
     paragraphs: bool = False,
     keep_columns: Sequence[str] = (),
-    match: str = "form",
+    match: Match = "form",
     ignore_case: bool = False,
     overwrite: bool = False,
 ) -> WrittenOccurrences:
@@ -267,7 +267,7 @@ def write_occurrences(
         layers: As in `ElmoEmbedder.embed_sentences`.
         input_format: This and the following options, up to `keep_columns`, are as in
             `ElmoEmbedder.embed_file`.
-        match: `form` compares the words with the tokens, and `lemma` with the lemmas of
+        match: "form" compares the words with the tokens, and "lemma" with the lemmas of
             CoNLL-U.
         ignore_case: Compare them in lower case.
         overwrite: Replace an existing output.

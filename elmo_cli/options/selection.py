@@ -38,7 +38,7 @@ class Selection:
     )
     """gamma * sum_k softmax(s)_k * layer_k, one number s per layer."""
     gamma: float | None = option(None, "Scale of {--mix}.", default_text="1", value="G")
-    pooling: str | None = option(
+    pooling: Pooling | None = option(
         None,
         "Combine the vectors of a sentence into one; zeros for a blank line.",
         default_text="one vector per token",

@@ -10,7 +10,14 @@ from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.analysis import CORRECTIONS, MATCHES, MEASURES
+from elmo_cli.options.analysis import (
+    CORRECTIONS,
+    MATCHES,
+    MEASURES,
+    Correction,
+    Match,
+    Measure,
+)
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import Change
@@ -56,13 +63,13 @@ _LEVEL = 0.05  # of significance
 def change(
     old: str,
     new: str,
-    measure: str,
+    measure: Measure,
     permutations: int | None,
-    correction: str | None,
+    correction: Correction | None,
     words: str | None,
     input_format: str | None,
     text_column: str | None,
-    match: str | None,
+    match: Match | None,
     ignore_case: bool,
     layers: str | None,
     plot: str | None,

@@ -6,7 +6,7 @@ from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.analysis import PROJECTIONS
+from elmo_cli.options.analysis import PROJECTIONS, Projection
 
 
 @command()
@@ -29,7 +29,7 @@ from elmo_cli.options.analysis import PROJECTIONS
 @shared_options.overwrite_option()
 def plot(
     arguments: tuple[str, ...],
-    method: str,
+    method: Projection,
     clusters: int | None,
     layers: str | None,
     overwrite: bool,
