@@ -10,6 +10,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from elmo_cli.analysis.drawing import Drawing, check_figure, open_drawing, printable
+from elmo_cli.analysis.marked_labels import (
+    SIDES,
+    MarkedText,
+    draw_label,
+    mark_token,
+    name_label,
+    shorten,
+)
 from elmo_cli.analysis.vector_files import VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import Array
 from elmo_cli.analysis.word_search import EmbeddedOccurrence, find_word
@@ -27,8 +35,8 @@ MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
 """Minimum number of occurrences. Fewer would show the method and not the word."""
 MAX_POINTS: Final = 2000
 MAX_LABELS: Final = 40
-_LABEL_TOKENS: Final = 3
-"""Number of tokens in a label on either side of the word."""
+_LABEL_CHARACTERS: Final = 18
+"""Maximum number of characters in a label on either side of the word."""
 _SEED: Final = 0
 
 
@@ -100,7 +108,8 @@ def plot_occurrences(
     if len(drawn) < len(found):
         title += f", {len(drawn):,} of them drawn"
     begin_step("drawing")
-    with open_drawing(output, title, 7, 5.2) as drawing:
+    caption = _caption(variance)
+    with open_drawing(output, title, caption, width=5.6, height=4.6) as drawing:
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))
         _name_axes(axes, variance)
@@ -205,13 +214,15 @@ def _cluster(vectors: Array, n_clusters: int) -> list[str]:
 
 
 def _occurrence_tooltip(occurrence: EmbeddedOccurrence, *, with_path: bool) -> str:
-    text = f"{occurrence.location.name}: {occurrence.marked}"
+    before, word, after = mark_token(occurrence.sentence, occurrence.index)
+    text = f"{occurrence.location.name}: {before}[{word}]{after}"
     return f"{occurrence.location.path}:{text}" if with_path else text
 
 
 def _name_axes(axes: Any, variance: tuple[float, ...]) -> None:
-    if not variance:  # Lengths and directions of t-SNE have no meaning.
-        axes.set(xticks=[], yticks=[])
+    axes.set(xticks=[], yticks=[])  # The numbers have no meaning for a reader.
+    if not variance:
+        axes.set_xlabel("t-SNE: only neighbours mean something, not axes or distances")
         return
     x_label, y_label = (
         f"principal component {number}: {share:.0%} of the variance"
@@ -219,6 +230,20 @@ def _name_axes(axes: Any, variance: tuple[float, ...]) -> None:
     )
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
+
+
+def _caption(variance: tuple[float, ...]) -> str:
+    text = "Each point is one occurrence, and similar occurrences are close together. "
+    if not variance:
+        return text + (
+            "The axes have no meaning. t-SNE keeps neighbours together, but the "
+            "distances between groups and the sizes of groups mean nothing."
+        )
+    first, second = (f"{share:.0%}" for share in variance)
+    return text + (
+        "The axes are the two directions in which the vectors differ most, their "
+        f"principal components. They show {first} and {second} of the variance."
+    )
 
 
 def _add_groups(
@@ -253,6 +278,8 @@ def _label_points(
     axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]
 ) -> None:
     """Label points that have space for a label, the outermost points first."""
+    from matplotlib.transforms import Bbox
+
     renderer = axes.figure.canvas.get_renderer()
     frame = axes.get_window_extent(renderer)
     pixels = axes.transData.transform(points)
@@ -275,27 +302,21 @@ def _label_points(
         occurrence = occurrences[index]
         if len(occurrence.sentence) == 1:  # The label would only be the word.
             continue
-        for offset, side in ((5, "left"), (-5, "right")):
-            text = axes.annotate(
-                _occurrence_label(occurrence),
-                points[index],
-                xytext=(offset, 0),
-                ha=side,
-                textcoords="offset points",
-                va="center_baseline",
-                fontsize=7.5,
-            )
-            text.set_in_layout(False)
-            box = text.get_window_extent(renderer).padded(6)
+        label = _occurrence_label(occurrence)
+        for side in SIDES:
+            texts = draw_label(axes, points[index], label, side)
+            extents = [text.get_window_extent(renderer) for text in texts]
+            box = Bbox.union(extents).padded(6)
             if has_space(box):
                 taken.append(box)
+                name_label(texts, n_labels)
                 n_labels += 1
                 break
-            text.remove()
+            for text in texts:
+                text.remove()
 
 
-def _occurrence_label(occurrence: EmbeddedOccurrence) -> str:
-    """Return the word with a few tokens around it."""
-    start = max(0, occurrence.index - _LABEL_TOKENS)
-    stop = occurrence.index + _LABEL_TOKENS + 1
-    return printable(" ".join(occurrence.sentence[start:stop]))
+def _occurrence_label(occurrence: EmbeddedOccurrence) -> MarkedText:
+    """Return the word with a few words around it."""
+    sentence = [printable(token) for token in occurrence.sentence]
+    return shorten(mark_token(sentence, occurrence.index), _LABEL_CHARACTERS)

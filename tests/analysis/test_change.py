@@ -138,6 +138,28 @@ def test_only_jsd_needs_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
         measure_change({}, {}, "jsd")
 
 
+def test_the_range_by_chance_is_that_of_random_divisions() -> None:
+    old = matrix(12, seed=1)
+    new = matrix(9, seed=2)
+    together = np.concatenate([old, new])
+    random = np.random.default_rng(5)
+    changes = []
+    for _ in range(1500):
+        mixed = random.permutation(together)
+        changes.append(apd(mixed[:12], mixed[12:]))
+    (change,) = measure_change({"w": old}, {"w": new}, permutations=3000)
+    expected = np.quantile(changes, [0.05, 0.95])
+    spread = float(np.std(changes))
+    assert change.by_chance == pytest.approx(tuple(expected), abs=0.15 * spread)
+    moved = matrix(9, seed=2, centre=1)
+    (change,) = measure_change({"w": old}, {"w": moved}, permutations=99)
+    assert change.by_chance is not None
+    assert change.change is not None
+    assert change.change > change.by_chance[1]
+    (change,) = measure_change({"w": old}, {"w": new})
+    assert change.by_chance is None
+
+
 def test_p_is_the_share_of_all_divisions() -> None:
     uses = matrix(7)
     old = uses[:3]

@@ -125,7 +125,10 @@ def change(
         from elmo_cli.analysis.change_picture import plot_changes
 
         n_drawn = plot_changes(changes, plot, measure, overwrite=overwrite)
-        stderr.say(f"Wrote {plot}: {counted(n_drawn, 'word')}")
+        advice = ""
+        if permutations is None:
+            advice = ". Add --permutations 1000 to see how much changes by chance"
+        stderr.say(f"Wrote {plot}: {counted(n_drawn, 'word')}{advice}")
 
 
 def _print(changes: "list[Change]", measure: str, row_format: str | None) -> None:
