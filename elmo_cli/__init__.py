@@ -34,8 +34,7 @@ from typing import Any
 _MODULES = {
     "__version__": "elmo_cli.version",
     "ActivationsDataset": "elmo_cli.integrations.activations_dataset",
-    "average_vectors": "elmo_cli.analysis.average_vectors",
-    "Averaging": "elmo_cli.analysis.average_vectors",
+    "average_word_vectors": "elmo_cli.analysis.average_vectors",
     "batch_to_ids": "elmo_cli.elmo",
     "BiLm": "elmo_cli.model.bilm",
     "ComputationError": "elmo_cli.errors.exceptions",
@@ -71,12 +70,10 @@ _MODULES = {
     "SettingsError": "elmo_cli.errors.exceptions",
     "StoppedError": "elmo_cli.errors.exceptions",
     "substitute_words": "elmo_cli.language_model.substitutes",
-    "TextSettings": "elmo_cli.options.text",
     "tokenize": "elmo_cli.text.tokenizers",
     "WeightsError": "elmo_cli.errors.exceptions",
-    "write_average_vectors": "elmo_cli.analysis.average_vectors",
-    "write_occurrences": "elmo_cli.analysis.usages",
-    "write_token_vectors": "elmo_cli.analysis.token_vectors",
+    "write_occurrences": "elmo_cli.analysis.write_occurrences",
+    "write_word_vectors": "elmo_cli.analysis.word_vectors",
 }
 """Module of each public name. It is imported when the name is used for the first time."""
 
