@@ -17,6 +17,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from elmo_cli.version import __version__
+
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 FOR_CONTRIBUTORS = re.compile(
@@ -40,7 +42,7 @@ LANGUAGES = {
     **{".sh": "sh", "": "docker"},
 }
 """Language of the highlighting by suffix. The only file without a suffix is the Dockerfile."""
-PICTURE = re.compile(r'<img alt="([^"]*)" src="(?:\.\./)*(\w+\.svg)" ?/?>')
+PICTURE = re.compile(r'<img alt="([^"]*)" src="((?:\.\./)*\w+\.svg)" ?/?>')
 COLOURS = {
     **{"<metadata>.*?</metadata>": "", r"<style.*?</style>": ""},
     **{'style="fill: #ffffff"': 'style="fill: none"', 'fill="white"': 'fill="none"'},
@@ -53,10 +55,13 @@ RENAMED = {"README.md": "index.md"}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Take the addresses of the repository and of the site from pyproject.toml."""
+    """Set the addresses, from pyproject.toml, and the version of the footer."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     found = dict(re.findall(r'^(repository|documentation) = "(.+?)/?"', project, re.M))
+    config.copyright = f"elmo-cli {__version__}"
     if "repository" in found:
+        link = f'<a href="{found["repository"]}">source</a>'
+        config.copyright += f" · {link}"
         config.repo_url = found["repository"]
         config.repo_name = "/".join(found["repository"].split("/")[-2:])
     # `mkdocs serve` has set its own.
@@ -132,25 +137,20 @@ def on_page_content(
     )
 
 
-def inlined(description: str, name: str) -> str:
-    """Return a picture of docs/ as a part of a page: tooltips work, and colours follow the page."""
-    svg = (ROOT / "docs" / name).read_text(encoding="utf-8")
+def inlined(description: str, source: str) -> str:
+    """Return a picture of docs/ as a part of a page, which leads to the picture itself.
+
+    Its tooltips work, and its colours follow the page.
+    """
+    svg = (ROOT / "docs" / posixpath.basename(source)).read_text(encoding="utf-8")
     svg = svg[svg.index("<svg") :]
     for pattern, replacement in COLOURS.items():
         svg = re.sub(pattern, replacement, svg, flags=re.S)
-    width = re.findall(r'viewBox="0 0 ([\d.]+)', svg)[0]
-    # 9 is matplotlib's.
-    size = re.findall(r'font-size="(\d+)"', svg[: svg.index(">")]) or [9]
-    # Text of 8 pixels can be read on a phone.
-    least = 8 * float(width) / float(size[0])
     label = f'role="img" aria-label="{description}"'
     opening, rest = svg.split(">", 1)
     opening = re.sub(r' (width|height|role|aria-label)="[^"]*"', "", opening)
-    attributes = (
-        f'{opening} fill="currentColor" style="min-width: {least:.0f}px" {label}>'
-    )
-    rest = rest.replace("\n", "")
-    return f'<span class="picture" data-search-exclude tabindex="0">{attributes}{rest}</span>'
+    shown = f'{opening} fill="currentColor" {label}>' + rest.replace("\n", "")
+    return f'<a class="picture" data-search-exclude href="{source}">{shown}</a>'
 
 
 def linked_files(text: str, source: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ Main names, each with its own help:
     open_activations    the files that it and `elmo embed` write
     LanguageModel       probabilities of tokens, with the functions
                         measure_surprisal, measure_perplexity and predict_words
-    find_neighbours, find_word_neighbours, similarities    similar tokens
+    find_neighbours, find_word_neighbours        similar tokens in files
     write_occurrences, measure_change            words in a corpus, and how their use changes
     Elmo, batch_to_ids, HubElmo                  layers of a torch model
 
@@ -34,8 +34,7 @@ from typing import Any
 _MODULES = {
     "__version__": "elmo_cli.version",
     "ActivationsDataset": "elmo_cli.integrations.activations_dataset",
-    "average_vectors": "elmo_cli.analysis.average_vectors",
-    "Averaging": "elmo_cli.analysis.average_vectors",
+    "average_word_vectors": "elmo_cli.analysis.average_vectors",
     "batch_to_ids": "elmo_cli.elmo",
     "BiLm": "elmo_cli.model.bilm",
     "ComputationError": "elmo_cli.errors.exceptions",
@@ -45,7 +44,7 @@ _MODULES = {
     "ElmoError": "elmo_cli.errors.exceptions",
     "ElmoVectorizer": "elmo_cli.integrations.vectorizer",
     "find_neighbours": "elmo_cli.analysis.neighbours",
-    "find_occurrence": "elmo_cli.analysis.occurrences",
+    "find_occurrence": "elmo_cli.text.occurrences",
     "find_word_neighbours": "elmo_cli.analysis.word_neighbours",
     "HubElmo": "elmo_cli.integrations.hub_elmo",
     "InputError": "elmo_cli.errors.exceptions",
@@ -69,15 +68,12 @@ _MODULES = {
     "sample_sentences": "elmo_cli.language_model.samples",
     "ScalarMix": "elmo_cli.model.scalar_mix",
     "SettingsError": "elmo_cli.errors.exceptions",
-    "similarities": "elmo_cli.analysis.similarity",
     "StoppedError": "elmo_cli.errors.exceptions",
     "substitute_words": "elmo_cli.language_model.substitutes",
-    "TextSettings": "elmo_cli.options.text",
     "tokenize": "elmo_cli.text.tokenizers",
     "WeightsError": "elmo_cli.errors.exceptions",
-    "write_average_vectors": "elmo_cli.analysis.average_vectors",
-    "write_occurrences": "elmo_cli.analysis.usages",
-    "write_token_vectors": "elmo_cli.analysis.token_vectors",
+    "write_occurrences": "elmo_cli.analysis.write_occurrences",
+    "write_word_vectors": "elmo_cli.analysis.word_vectors",
 }
 """Module of each public name. It is imported when the name is used for the first time."""
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.checks import Sentence, check_at_least
 from elmo_cli.errors.exceptions import ComputationError
-from elmo_cli.errors.wording import utf8_name
+from elmo_cli.errors.wording import SAYS_ITS_KIND, utf8_name
 from elmo_cli.inference.batching import (
     BATCH_TOKENS,
     compute_in_batches,
@@ -106,6 +106,7 @@ class Engine:
             "Out of memory on %s for one sentence. Such sentences are computed on the "
             "CPU.",
             self.device,
+            extra=SAYS_ITS_KIND,
         )
         precision = self.settings.precision
         if precision == "tf32":

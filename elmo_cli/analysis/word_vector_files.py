@@ -45,9 +45,9 @@ def check_vectors_file(
         raise OutputNameError(
             f"{path}: unknown suffix {path.suffix!r}. Choose {known}."
         )
-    check_output(path, *sources, overwrite=overwrite)
+    check_output(path, *sources, may_exist=overwrite)
     if suffix == ".tsv":
-        check_output(path.with_suffix(_METADATA), *sources, overwrite=overwrite)
+        check_output(path.with_suffix(_METADATA), *sources, may_exist=overwrite)
 
 
 def read_words_for(output: Path, path: str | Path) -> list[str]:
@@ -70,7 +70,7 @@ def read_words_for(output: Path, path: str | Path) -> list[str]:
     return words
 
 
-def write_word_vectors(
+def write_vectors_file(
     path: Path, words: Sequence[str], vectors: Array, counts: Counts = None
 ) -> None:
     """Write the vectors of words, shape (V, W), in the format of a path.
@@ -87,7 +87,7 @@ def write_word_vectors(
         n_others = int((~is_finite).sum())
         first = words[int(is_finite.argmin())]
         logger.warning(
-            "Warning: %s: the vectors of %s are not finite (NaN or infinity), the "
+            "%s: the vectors of %s are not finite (NaN or infinity), the "
             "first of %r. Check the weights of the model.",
             path,
             counted(n_others, "word"),
@@ -112,8 +112,7 @@ def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
     if not changed:
         return words
     logger.warning(
-        "Warning: %s: white space in %s becomes _, for example in %r. npz and HDF5 "
-        "keep it.",
+        "%s: white space in %s becomes _, for example in %r. npz and HDF5 keep it.",
         path,
         counted(len(changed), "word"),
         changed[0][:60],

@@ -33,7 +33,7 @@ from elmo_cli.errors.exceptions import (
     SettingsError,
 )
 from elmo_cli.errors.messages import Message
-from elmo_cli.errors.wording import counted, first_line
+from elmo_cli.errors.wording import SAYS_ITS_KIND, counted, first_line
 from elmo_cli.files.shared_folder import Folder, check_name_is_utf8, find_file_system
 from elmo_cli.options.text import DEFAULT_ID, TextSettings
 from elmo_cli.outputs.parquet_writer import type_of
@@ -242,7 +242,12 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
         n_inside = len(found) - len(outside)
         if n_inside:
             left_out = counted(n_inside, "file")
-            logger.warning("%s: skipped %s in the output folder", pattern, left_out)
+            logger.warning(
+                "%s: skipped %s in the output folder",
+                pattern,
+                left_out,
+                extra=SAYS_ITS_KIND,
+            )
         paths += outside
     with ThreadPool(_N_THREADS) as pool:
         hashes = pool.map(sha256_of, paths)

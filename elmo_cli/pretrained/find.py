@@ -128,7 +128,7 @@ def find_model(
         if published is not None:
             if os.path.isdir(name):
                 logger.warning(
-                    "Warning: %s is the published model. The folder is ./%s.",
+                    "%s is the published model. The folder is ./%s.",
                     name,
                     name,
                 )

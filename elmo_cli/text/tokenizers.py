@@ -189,7 +189,7 @@ def _load_moses(language: str) -> Callable[[str], list[str]]:
     if language not in known:
         problem = "Moses has no rules for this language, so those of English are used"
         remedy = f"Check the code, or use spacy:{language} if spaCy supports it."
-        logger.warning("Warning: tokenizer moses:%s: %s. %s", language, problem, remedy)
+        logger.warning("tokenizer moses:%s: %s. %s", language, problem, remedy)
     return partial(MosesTokenizer(lang=language).tokenize, escape=False)
 
 

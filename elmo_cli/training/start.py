@@ -96,7 +96,7 @@ def choose_start(options: StartOptions) -> Start:
         n_words = options.vocabulary_size or _VOCABULARY_SIZE
     elif options.vocabulary_size is not None:
         logger.warning(
-            "Warning: %s",
+            "%s",
             Message(
                 "{--vocabulary-size} has no effect: the words to predict are those of "
                 "{name}.",
@@ -175,7 +175,7 @@ def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> N
     if share >= _MIN_COVERAGE:
         logger.info("%s", coverage)
     else:
-        logger.warning("Warning: %s", coverage)
+        logger.warning("%s", coverage)
 
 
 def start_weights(

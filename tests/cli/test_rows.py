@@ -201,7 +201,7 @@ def assert_rows_have_lines(
     result = elmo(*command.format(path).split(), "--json", "--model", "model")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert {(row["id"], row["line"]) for row in rows} == {("a", 1), ("b", 2), ("a", 3)}
-    assert caplog.messages == [f"Warning: {path}: {REPEATED}"]
+    assert caplog.messages == [f"{path}: {REPEATED}"]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_vectors_of_repeated_ids_have_an_index_or_line(
 ) -> None:
     path = write_texts("in.csv", ids=["a", "b", "a"])
     elmo("embed", path, output, *options, "--model", TINY)
-    assert caplog.messages.count(f"Warning: {path}: {REPEATED}") == 1
+    assert caplog.messages.count(f"{path}: {REPEATED}") == 1
     found = read_rows(output)
     if "index" in found[0]:
         places = {(row["id"], row["index"]) for row in found}
@@ -266,10 +266,10 @@ def test_vectors_of_repeated_ids_have_an_index_or_line(
     assert places == {("a", 0), ("b", 1), ("a", 2)}
 
 
-def test_usages_of_repeated_ids_have_the_line() -> None:
+def test_occurrences_of_repeated_ids_have_the_line() -> None:
     Path("words.txt").write_text("the\n")
     path = write_texts("in.csv", ids=["a", "b", "a"])
-    elmo("usages", path, "out.parquet", "--words", "words.txt", "--model", TINY)
+    elmo("occurrences", path, "out.parquet", "--words", "words.txt", "--model", TINY)
     places = {(row["id"], row["line"]) for row in read_rows("out.parquet")}
     assert places == {("a", 1), ("b", 2), ("a", 3)}
 

@@ -60,14 +60,14 @@ def test_a_resumed_run_counts_all_records_without_text(
     with pytest.raises(StoppedError):
         embed("blank.txt", "out", should_stop=stop_after(4), **settings)
     assert embed("blank.txt", "out", **settings).resumed_from > 0
-    assert "Warning: 6 lines without text, whose vectors are zeros" in caplog.messages
+    assert "6 lines without text, whose vectors are zeros" in caplog.messages
 
 
 LINE_2 = "activations are not finite (NaN or infinity), the first in line 2"
 NOT_FINITE = {
     "embed text.txt out.hdf5": f"out.hdf5: {LINE_2}",
     "embed text.txt out.hdf5 --layers top --pooling mean": f"out.hdf5: {LINE_2}",
-    "usages text.txt out.hdf5 --words words.txt": f"out.hdf5: {LINE_2}",
+    "occurrences text.txt out.hdf5 --words words.txt": f"out.hdf5: {LINE_2}",
     "word-vectors words.txt out.txt": "out.txt: the vectors of 2 words are not finite (NaN or "
     "infinity), the first of 'cat'",
     "distribute text.txt out --engine none --part-size 0.001": "text.txt: activations are not "

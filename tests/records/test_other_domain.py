@@ -48,5 +48,5 @@ def test_another_domain_logs_one_warning(
     for start in range(1, n + 1):
         report.see(record._replace(start=start))
     report.end(is_complete=True)
-    expected = [] if warning is None else [f"Warning: the input seems to be {warning}"]
+    expected = [] if warning is None else [f"the input seems to be {warning}"]
     assert [message[: len(expected[0])] for message in caplog.messages] == expected

@@ -29,8 +29,8 @@ from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.embed_file import Summary
     from elmo_cli.engine import Engine
+    from elmo_cli.file_sink import Summary
 
 _LAYERS = ["--layers", "--mix", "--all", "--top", "--average"]
 """Options that choose layers. Only one of them may be given."""

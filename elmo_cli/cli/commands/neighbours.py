@@ -21,10 +21,10 @@ from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import Neighbour
-    from elmo_cli.analysis.occurrences import Occurrence
     from elmo_cli.analysis.vector_files import VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.pretrained.find import ResolvedModel
+    from elmo_cli.text.occurrences import Occurrence
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -76,10 +76,10 @@ def neighbours(
 ) -> None:
     """Find the occurrences in FILE nearest to WORD in SENTENCE.
 
-    FILE may be HDF5 from `elmo embed`, any file from `elmo usages`, a folder from `elmo
+    FILE may be HDF5 from `elmo embed`, any file from `elmo occurrences`, a folder from `elmo
     distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE
     is tokenized like FILE and embedded with the same model. For a table of another program,
-    give --model and --mean-layers. The command prints the cosine of each occurrence, its line
+    give --model and --layers. The command prints the cosine of each occurrence, its line
     number or id, and its sentence with the word marked. SENTENCE itself is excluded. To judge
     a cosine, compare it with the average for two random tokens on standard error.
 
@@ -167,7 +167,7 @@ def _check_paths(typed: tuple[str, ...], paths: tuple[str, ...]) -> None:
 def _find_in_text(
     word: str, text: str, occurrence: int | None, tokenizer: "Tokenizer"
 ) -> "Occurrence":
-    from elmo_cli.analysis.occurrences import occurrence_of
+    from elmo_cli.text.occurrences import occurrence_of
 
     tokens = loading.typed_tokens(tokenizer, text)
     return occurrence_of(word, tokens, occurrence, "--occurrence")
@@ -186,7 +186,7 @@ def _find_in_line(
 
 def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
     """Return a query for a sentence, which any of its words represents."""
-    from elmo_cli.analysis.occurrences import Occurrence
+    from elmo_cli.text.occurrences import Occurrence
 
     tokens = loading.typed_tokens(tokenizer, sentence)
     if not tokens:

@@ -1,12 +1,11 @@
 """Occurrences of words: a token of a sentence, typed by a user or found in a file."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from elmo_cli.analysis.vector_sources import Array, Location
-from elmo_cli.errors.checks import Sentence, check_sentence, check_type
+from elmo_cli.errors.checks import Sentence, Text, check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.wording import did_you_mean
-from elmo_cli.text.tokenizers import normalize, tokenize
+from elmo_cli.errors.wording import did_you_mean, kind_of
+from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer, normalize
 
 
 @dataclass(frozen=True)
@@ -33,36 +32,59 @@ class Occurrence:
 OccurrencePair = tuple[Occurrence, Occurrence]
 
 
-@dataclass(frozen=True)
-class EmbeddedOccurrence(Occurrence):
-    """Occurrence in a file, with its vector."""
-
-    location: Location
-    vector: Array = field(compare=False)
-    """float, shape (W,)."""
-
-
 def find_occurrence(
-    sentence: Sentence | str, word: str, number: int | None = None
+    sentence: Text,
+    word: str,
+    occurrence: int | None = None,
+    *,
+    tokenizer: str = "moses",
+    language: str | None = None,
 ) -> Occurrence:
     """Return the occurrence of a word in a sentence.
 
     Args:
-        sentence: List of tokens, or a raw English sentence; see `tokenize` for other
-            languages.
+        sentence: Raw sentence, or a list of tokens.
         word: Token of the sentence, as it is written.
-        number: Number of its occurrence, from 1; required if the word occurs several
-            times.
+        occurrence: Number of its occurrence, from 1; required if the word occurs
+            several times.
+        tokenizer: Tokenizer of a raw sentence: "moses", "spacy" or "whitespace".
+        language: Language code of a raw sentence. None is English.
 
     Raises:
         InputError: The word does not occur, or occurs several times and has no number.
     """
-    if isinstance(sentence, str):
-        tokens = tokenize(sentence)
-    else:
-        tokens = check_sentence(sentence)
+    tokens = tokens_around(word, sentence, make_tokenizer(tokenizer, language))
+    return occurrence_of(word, tokens, occurrence, "occurrence")
+
+
+def tokens_around(
+    word: str, sentence: Text, tokenizer: Tokenizer, name: str = "sentence"
+) -> Sentence:
+    """Return the tokens of a sentence in which a word is searched for.
+
+    Raise an `InputError` for other types, or if the word and the sentence are swapped.
+    `name` names the argument with the sentence.
+    """
     check_type("word", word, str, "a string")
-    return occurrence_of(word, tokens, number, "a number")
+    if not isinstance(sentence, str):
+        return check_sentence(sentence, name, "a string or a list of tokens")
+    if sentence != word and sentence in tokenizer.tokenize(word):
+        raise InputError(
+            f"word: expected a word of {name}, found {word!r}, a text with the word "
+            f"{sentence!r}. Swap the two arguments."
+        )
+    return tokenizer.tokenize(sentence)
+
+
+def check_pair(pair: object, name: str) -> None:
+    """Raise an `InputError` unless a value is two occurrences."""
+    items = list(pair) if isinstance(pair, (tuple, list)) else []
+    if len(items) == 2 and all(isinstance(each, Occurrence) for each in items):
+        return
+    raise InputError(
+        f"{name}: expected two results of find_occurrence, found {kind_of(pair)}. To "
+        "compare a word in two sentences, use similarity(word, sentence1, sentence2)."
+    )
 
 
 def occurrence_of(
