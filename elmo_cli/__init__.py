@@ -9,13 +9,16 @@ Start with `ElmoEmbedder`, which turns sentences into activations:
 
 Main names, each with its own help:
 
-    ElmoEmbedder        activations of sentences, texts and files
+    ElmoEmbedder        vectors of texts, words, sentences and files; encode, word_vector,
+                        similarity and embed_file are its methods
     open_activations    the files that it and `elmo embed` write
-    LanguageModel       probabilities of tokens, with the functions
-                        measure_surprisal, measure_perplexity and predict_words
-    find_neighbours, find_word_neighbours        similar tokens in files
-    write_occurrences, measure_change            words in a corpus, and how their use changes
-    Elmo, batch_to_ids, HubElmo                  layers of a torch model
+    LanguageModel       probabilities of words, with the functions measure_surprisal,
+                        measure_perplexity, predict_words and substitute_words
+
+    find_neighbours, find_word_neighbours, plot_occurrences    similar words in files
+    write_occurrences, measure_change     words in a corpus, and how their use changes
+    write_word_vectors                    one vector per word
+    Elmo, batch_to_ids, HubElmo           layers of a torch model
 
 All names are listed in `_MODULES` below. `ElmoError` is the base class of all errors that
 the package raises on purpose.
