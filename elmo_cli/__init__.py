@@ -1,11 +1,12 @@
 """ELMo: contextual word vectors, on the command line and from Python.
 
-Start with `ElmoEmbedder`, which turns sentences into activations:
+Start with `ElmoEmbedder`, which turns texts into vectors:
 
     from elmo_cli import ElmoEmbedder
 
     embedder = ElmoEmbedder()  # the bundled model
-    activations = embedder.embed_sentence(["A", "word", "."])  # float32, (3, 3, 1024)
+    embedder.encode(["We sat on the bank."])  # one vector per text, float32, (1, 1024)
+    embedder.word_vector("We sat on the bank.", "bank", layers=2)  # float32, (1024,)
 
 Main names, each with its own help:
 
