@@ -76,7 +76,7 @@ _MODULES = {
     "substitute_words": "elmo_cli.language_model.substitutes",
     "tokenize": "elmo_cli.text.tokenizers",
     "WeightsError": "elmo_cli.errors.exceptions",
-    "write_occurrences": "elmo_cli.analysis.usages",
+    "write_occurrences": "elmo_cli.analysis.write_occurrences",
     "write_word_vectors": "elmo_cli.analysis.word_vectors",
 }
 """Module of each public name. It is imported when the name is used for the first time."""

@@ -53,7 +53,13 @@ from elmo_cli.options.output import (
     OutputSettings,
     RowKind,
 )
-from elmo_cli.options.selection import Layers, Pooling, Selection, layers_text
+from elmo_cli.options.selection import (
+    Layers,
+    Pooling,
+    Selection,
+    layers_text,
+    parse_mean_layers,
+)
 from elmo_cli.options.text import (
     InputFormatName,
     Quotes,
@@ -655,18 +661,24 @@ class ElmoEmbedder:
         second = occurrence_of(other_word, other, occurrence2, "occurrence2")
         return self.similarities([(first, second)])[0]
 
-    def similarities(self, pairs: Iterable[OccurrencePair]) -> list[Similarity]:
+    def similarities(
+        self, pairs: Iterable[OccurrencePair], *, layers: Layers = "all"
+    ) -> list[Similarity]:
         """Compare many pairs of words in their sentences, which are embedded together.
 
         Args:
             pairs: Two occurrences each, from `find_occurrence`.
+            layers: Layers whose mean is compared, next to each layer: `all`, `top`, or
+                numbers such as `1,2` or [1, 2].
 
         Returns:
-            The cosine of each layer and of their average for each pair.
+            The cosine of each layer and of the mean of `layers` for each pair.
 
         Raises:
-            InputError: A pair is not two results of `find_occurrence`.
+            InputError: A pair is not two results of `find_occurrence`, or the model
+                lacks a layer.
         """
+        averaged = parse_mean_layers(layers, self.options.n_layers)
         pairs = list(check_batch(pairs, "pairs"))
         for index, pair in enumerate(pairs):
             check_pair(pair, f"pairs[{index}]")
@@ -677,7 +689,7 @@ class ElmoEmbedder:
             first, second = pair
             one = embedded[2 * number][:, first.index]  # (L, W)
             other = embedded[2 * number + 1][:, second.index]
-            results.append(compare_vectors(pair, one, other))
+            results.append(compare_vectors(pair, one, other, averaged))
         return results
 
     @property

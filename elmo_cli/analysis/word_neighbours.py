@@ -116,7 +116,7 @@ def _embed_queries(
         raise SettingsError(
             Message(
                 "{path}: unknown layer",
-                remedy="Name it with {--mean-layers}.",
+                remedy="Name it with {--layers}.",
                 path=files.paths[0],
             )
         )

@@ -100,7 +100,9 @@ def find_word(
     if not by_word and not by_form:
         advice = did_you_mean(word, similar_words)
         if "," in word:
-            advice = " Name one word. A target word of `elmo usages` has all its forms."
+            advice = (
+                " Name one word. A target word of `elmo occurrences` has all its forms."
+            )
         paths = ", ".join(map(str, files.paths))
         raise InputError(f"{paths}: {word!r} does not occur.{advice}")
     return by_word or by_form

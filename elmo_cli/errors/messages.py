@@ -17,7 +17,7 @@ _FLAGS: Final = (
     "--use-sentence-keys",
 )
 """Options without a value, which are `True` in Python."""
-_ARGUMENTS: Final = {"--format": "file_format", "--mean-layers": "layers"}
+_ARGUMENTS: Final = {"--format": "file_format"}
 """Arguments of Python that are not called like their option."""
 
 

@@ -76,10 +76,10 @@ def neighbours(
 ) -> None:
     """Find the occurrences in FILE nearest to WORD in SENTENCE.
 
-    FILE may be HDF5 from `elmo embed`, any file from `elmo usages`, a folder from `elmo
+    FILE may be HDF5 from `elmo embed`, any file from `elmo occurrences`, a folder from `elmo
     distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE
     is tokenized like FILE and embedded with the same model. For a table of another program,
-    give --model and --mean-layers. The command prints the cosine of each occurrence, its line
+    give --model and --layers. The command prints the cosine of each occurrence, its line
     number or id, and its sentence with the word marked. SENTENCE itself is excluded. To judge
     a cosine, compare it with the average for two random tokens on standard error.
 
