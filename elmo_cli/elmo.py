@@ -82,7 +82,8 @@ class Elmo(nn.Module):
                 weights.
             requires_grad: Train the biLM too. A `module` that trains already continues
                 to.
-            do_layer_norm: As in `ScalarMix`.
+            do_layer_norm: Normalize each layer before the mix, by the mean and the
+                variance of all its values under the mask.
             dropout: Share of the values of a representation that training drops.
             vocab_to_cache: Words whose token vectors are computed now, for
                 `word_inputs`.

@@ -376,13 +376,14 @@ class ElmoEmbedder:
         Args:
             sentences: Lists of tokens; read one window at a time.
             batch_size: Sentences per batch; it matters with carried state only.
-            layers: `all`, `top`, `average`, `sum`, numbers such as 2, -1 or [0, 2],
-                `word_emb` (the token layer once, W / 2 wide), or `lstm1`, `lstm2`, ...
+            layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
+                "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
             mix: In place of `layers`, the scalar parameters of a trained mix of all
                 layers, before the softmax.
             gamma: Scale of the mix. None is 1.
-            pooling: One vector per sentence: the `mean` or `max` over its tokens, its
-                `first` or `last` token; zeros for a sentence without tokens.
+            pooling: One vector per sentence: the "mean" or "max" over its tokens, its
+                "first" or "last" token; zeros for a sentence without tokens. None keeps
+                one vector per token.
             normalize: Scale every vector to length 1. Zeros stay zeros.
 
         Returns:
@@ -493,7 +494,7 @@ class ElmoEmbedder:
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
         **others: Any,
-    ) -> Any:
+    ) -> Array | Tensor | list[Array] | list[Tensor]:
         """Embed texts, by default into one vector each, as in sentence-transformers.
 
             embedder.encode(["We sat on the bank.", "A cat."])  # (2, 1024)
@@ -573,8 +574,10 @@ class ElmoEmbedder:
             ]
         if pooling is not None and returns_tensors == convert_to_tensor:
             vectors = torch.stack(vectors) if returns_tensors else np.stack(vectors)
-        encoded = vectors[: len(sentences)]
-        return encoded[0] if isinstance(texts, str) else encoded
+        vectors = vectors[: len(sentences)]
+        encoded: Array | Tensor | list[Array] | list[Tensor]
+        encoded = vectors[0] if isinstance(texts, str) else vectors
+        return encoded
 
     def word_vector(
         self,

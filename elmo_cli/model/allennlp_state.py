@@ -1,4 +1,4 @@
-"""State dicts of AllenNLP's `Elmo`, from checkpoints of 2018 to 2020 (`best.th`).
+"""State dicts of AllenNLP's `Elmo`, from checkpoints of 2018 to 2020 (best.th).
 
 The mixes have the names that they have here. The biLM is stored below `_elmo_lstm`:
 

@@ -45,8 +45,8 @@ def test_nodes_of_a_trie_are_in_the_order_of_their_paths(
         parents += [above.index(path[:-1]) for path in step]
     assert trie.parents.tolist() == parents
 
-    nodes = list[int]()
-    last_nodes = []
+    nodes: list[int] = []
+    last_nodes: list[int] = []
     for run in runs:
         visited = [paths.index(path) for path in run]
         nodes += reversed(visited) if backward else visited
