@@ -56,6 +56,7 @@ ROOMS = (
     "elmo",
     "pipeline",
     "language_model",
+    "file_sink",
     "embed_file",
     "embedder",
     "analysis",

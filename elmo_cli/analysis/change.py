@@ -11,7 +11,7 @@ from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.optional_imports import load_extra
-from elmo_cli.options.analysis import CORRECTIONS, MEASURES
+from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Correction, Measure
 
 MIN_OCCURRENCES: Final = 3
 """Minimum number of occurrences of a word in each corpus."""
@@ -49,20 +49,22 @@ def change_columns(changes: Sequence[Change]) -> list[str]:
 def measure_change(
     old: Occurrences,
     new: Occurrences,
-    measure: str = "apd",
+    measure: Measure = "apd",
     *,
     permutations: int = 0,
-    correction: str | None = None,
+    correction: Correction | None = None,
     on_progress: Callable[[int], object] | None = None,
 ) -> list[Change]:
     """Measure the change of each word.
 
     Args:
         old, new: Vectors of the occurrences of each word, shape (n, W).
-        measure: `apd`, `prt` or `jsd`.
+        measure: "apd", the mean cosine distance of an old and a new occurrence; "prt",
+            the inverse cosine of their means; or "jsd", the Jensen-Shannon divergence
+            over clusters.
         permutations: Number of random divisions of the occurrences of a word, for
             `Change.p` and `Change.by_chance`. Each call makes the same divisions.
-        correction: `bh` (Benjamini and Hochberg) or `bonferroni`, for
+        correction: "bh" (Benjamini and Hochberg) or "bonferroni", for
             `Change.adjusted_p`; requires `permutations`.
         on_progress: Called with 1 after each word.
 

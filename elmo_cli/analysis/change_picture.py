@@ -10,6 +10,7 @@ from elmo_cli.analysis.drawing import Drawing, check_figure, open_drawing, print
 from elmo_cli.errors.checks import check_batch, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
+from elmo_cli.options.analysis import Measure
 
 MAX_WORDS: Final = 100
 """Maximum number of words in a picture; they have the largest changes."""
@@ -30,7 +31,7 @@ _AXIS_LABELS: Final = {
 def plot_changes(
     changes: Sequence[Change],
     output: str | Path,
-    measure: str = "apd",
+    measure: Measure = "apd",
     *,
     overwrite: bool = False,
 ) -> int:
@@ -46,7 +47,8 @@ def plot_changes(
         changes: Result of `measure_change`, in its order. Words without a change, or
             with an infinite one, are skipped.
         output: Path in .svg, .png, .pdf or .html.
-        measure: Measure of the changes, for the label of the axis.
+        measure: Measure of the changes, for the label of the axis: "apd", "prt" or
+            "jsd".
         overwrite: Replace an existing file.
 
     Returns:

@@ -47,7 +47,7 @@ def check_figure(path: str | Path, *, overwrite: bool) -> None:
     if suffix.lower() not in SUFFIXES:
         known = listed(SUFFIXES, "or")
         raise OutputNameError(f"{path}: unknown suffix {suffix!r}. Choose {known}.")
-    check_output(path, overwrite=overwrite)
+    check_output(path, may_exist=overwrite)
     load_extra("plot", "matplotlib", "plot")
 
 

@@ -18,7 +18,7 @@ from elmo_cli.analysis.marked_labels import (
     name_label,
     shorten,
 )
-from elmo_cli.analysis.vector_files import VectorFiles, as_files
+from elmo_cli.analysis.vector_files import VectorFiles, opened_files
 from elmo_cli.analysis.vector_sources import Array
 from elmo_cli.analysis.word_search import EmbeddedOccurrence, find_word
 from elmo_cli.callbacks import ignore
@@ -27,7 +27,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.analysis import PROJECTIONS
+from elmo_cli.options.analysis import PROJECTIONS, Projection
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
 
@@ -50,11 +50,11 @@ class Picture(NamedTuple):
 
 
 def plot_occurrences(
-    files: VectorFiles | Activations,
+    files: VectorFiles | Activations | str | Path,
     word: str,
     output: str | Path,
     *,
-    method: str = "pca",
+    method: Projection = "pca",
     clusters: int | None = None,
     layers: Layers | None = None,
     overwrite: bool = False,
@@ -63,15 +63,17 @@ def plot_occurrences(
     """Draw the occurrences of a word as points, with the sentences of some as labels.
 
     Args:
-        files: Files of `open_occurrences` or `open_activations`. Each has a colour.
+        files: Path of a file, or the result of `open_occurrences` or
+            `open_activations`. Each file has a colour.
         word: Target word of the files, with all its forms, or any other word as it is
             written.
         output: Path in .svg, .png, .pdf, or .html, a page that needs no other file. In
             SVG and HTML the tooltip of each point is its sentence.
-        method: `pca`, whose axes have the largest variance, or `tsne`.
+        method: "pca", whose axes have the largest variance, or "tsne".
         clusters: Number of clusters of k-means. With it, clusters have colours instead
             of files.
-        layers: As in `find_neighbours`.
+        layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
         overwrite: Replace an existing file.
         on_step: Called with the name of each step when it begins.
 
@@ -88,11 +90,11 @@ def plot_occurrences(
     check_choice("method", method, PROJECTIONS)
     load_extra("plot", "sklearn", "plot")
     check_type("word", word, str, "a string")
-    files = as_files(files)
     begin_step = on_step or ignore
     begin_step("reading")
-    found = find_word(files, word, layers)
-    paths = [str(path) for path in files.paths]
+    with opened_files(files) as opened:
+        found = find_word(opened, word, layers)
+        paths = [str(path) for path in opened.paths]
     _check_occurrence_count(paths, word, len(found), method, clusters)
     drawn = _sample(found)
     vectors = _stack_vectors(drawn, word)

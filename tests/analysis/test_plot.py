@@ -160,6 +160,13 @@ def test_axes_have_no_numbers_and_the_page_says_what_they_are(method: str) -> No
     assert said[method] in caption
 
 
+def test_a_file_is_opened_by_its_path() -> None:
+    assert plot_occurrences("v.hdf5", "bank", "path.svg") == plot("opened.svg")
+    assert Path("path.svg").read_bytes() == Path("opened.svg").read_bytes()
+    with pytest.raises(FileNotFoundError, match=r"^missing\.hdf5: no such file"):
+        plot_occurrences("missing.hdf5", "bank", "path2.svg")
+
+
 def test_the_axes_say_their_share_of_the_variance() -> None:
     there = senses(60)
     write(there, "many.hdf5")

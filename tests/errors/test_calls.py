@@ -16,13 +16,13 @@ from elmo_cli import (
     ElmoEmbedder,
     HubElmo,
     LanguageModel,
-    TextSettings,
     batch_to_ids,
     open_activations,
     write_occurrences,
 )
 from elmo_cli.analysis.token_vectors import write_token_vectors
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError
+from elmo_cli.options.text import TextSettings
 from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.training.find_text_files import find_text_files
 from tests.errors.small_models import SmallModels
@@ -370,7 +370,7 @@ WRONG_OPTIONS = [
         "batch_size 0: expected 1 or more",
     ),
     error_of(
-        lambda m: m.embedder.embed_file(StringIO("a"), "x", dtype="float64"),
+        lambda m: m.embedder.embed_file(StringIO("a"), "x", dtype="float64"),  # type: ignore[arg-type]
         ValueError,
         "dtype 'float64': expected float32 or float16.",
     ),

@@ -52,7 +52,7 @@ def test_windows_are_the_stream_in_order_up_to_a_maximum_size(
     def is_full(window: list[str]) -> bool:
         return len("".join(window)) >= max_tokens or len(window) >= max_sentences
 
-    windows = list[list[str]]()
+    windows: list[list[str]] = []
     for window in split_by_size(read(), max_tokens, max_sentences):
         windows.append(window)
         assert n_read == sum(map(len, windows))  # one window at a time
@@ -122,8 +122,8 @@ def test_nodes_of_a_trie_are_in_the_order_of_their_paths(
         parents += [above.index(path[:-1]) for path in step]
     assert trie.parents.tolist() == parents
 
-    nodes = list[int]()
-    last_nodes = []
+    nodes: list[int] = []
+    last_nodes: list[int] = []
     for run in runs:
         visited = [paths.index(path) for path in run]
         nodes += reversed(visited) if backward else visited
@@ -191,7 +191,7 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
     embedder = ElmoEmbedder(model=TINY)
     expected = embedder.embed_batch(sentences)
     run = embedder.engine.encoder.run
-    batches = list[list[int]]()
+    batches: list[list[int]] = []
     load = Mock(wraps=load_bilm)
 
     def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
@@ -223,7 +223,7 @@ def test_later_windows_keep_a_batch_size_that_fits(
     expected = list(embedder.embed_sentences(sentences))
     limit_memory(monkeypatch, 20)
     limited = SentenceEncoder.run_from
-    n_tokens = list[int]()
+    n_tokens: list[int] = []
 
     def count_tokens(self: Any, batch: list[list[str]], *more: Any) -> Any:
         n_tokens.append(sum(map(len, batch)))
@@ -232,7 +232,7 @@ def test_later_windows_keep_a_batch_size_that_fits(
     with patch.object(SentenceEncoder, "run_from", count_tokens):
         assert_close(list(embedder.embed_sentences(sentences)), expected)
     assert n_tokens[:3] == [63, 30, 15]  # two halvings
-    assert set(n_tokens[2:-1]) <= {15, 9, 12}
+    assert max(n_tokens[2:]) == 15
     assert embedder.batch_tokens == 64  # Windows, and so checkpoints, stay as they are.
     limit_memory(monkeypatch, 3)
     assert_close(list(embedder.embed_sentences(sentences)), expected)
@@ -286,8 +286,8 @@ def test_a_batch_out_of_memory_is_scored_in_halves(
 def test_embed_file_frees_a_window_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrays = list[weakref.ref[Any]]()
-    n_alive = list[int]()
+    arrays: list[weakref.ref[Any]] = []
+    n_alive: list[int] = []
     compute = engine.Engine.compute
 
     def count_alive(*args: Any) -> Any:
