@@ -252,7 +252,10 @@ class FileRun:
         with open_records(
             self.plan.text,
             expected_input(engine.files.name, engine.options.token_limit),
-            id_checker=IdChecker(name_datasets=names_datasets_by_id(settings)),
+            id_checker=IdChecker(
+                name_datasets=names_datasets_by_id(settings),
+                n_columns=max(1, len(self.plan.text.settings.id_columns)),
+            ),
             numbers_repeated=shows_repeated_ids(settings),
             finds_integers=settings.format.has_rows,
             on_bytes=count_bytes,

@@ -735,7 +735,7 @@ class ElmoEmbedder:
         quotes: Quotes | None = None,
         text_column: str | None = None,
         word_column: str | None = None,
-        id_column: str | None = None,
+        id_column: str | Sequence[str] | None = None,
         paragraphs: bool = False,
         rows: RowKind = "sentences",
         keep_columns: Sequence[str] = (),
@@ -783,7 +783,8 @@ class ElmoEmbedder:
                 list of tokens. None is `text` or `tokens`.
             word_column: Column with one word per row, in place of `text_column`.
                 Consecutive rows with the same id are one text.
-            id_column: Column or field with the ids. None is `id`, if there is one.
+            id_column: Column or field with the ids, or several, such as
+                `["item", "condition"]`. None is `id`, if there is one.
             keep_columns: Columns that rows of the output repeat; `("all",)` is all
                 others.
 

@@ -64,13 +64,12 @@ def plan_file(
     )
     load_packages(output_settings)
     text.settings.check_whole_records()
-    if text.settings.keep_columns:
-        if not output_settings.format.has_rows:
-            problem = "{--keep-columns} requires Parquet or JSON lines, found {name}"
-            raise SettingsError(Message(problem, name=output_settings.format.title))
-        if output_settings.format.has_fixed_columns:
-            column_types = text.format.column_types(text.source)
-            output_settings = replace(output_settings, column_types=column_types)
+    if text.settings.keep_columns and not output_settings.format.has_rows:
+        problem = "{--keep-columns} requires Parquet or JSON lines, found {name}"
+        raise SettingsError(Message(problem, name=output_settings.format.title))
+    if text.settings.repeated_columns and output_settings.format.has_fixed_columns:
+        column_types = text.format.column_types(text.source)
+        output_settings = replace(output_settings, column_types=column_types)
     if str(output_path) != STANDARD_OUTPUT:
         check_output(output_path, text.source.path, may_exist=True)
     return FilePlan(

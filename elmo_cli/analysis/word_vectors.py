@@ -1,5 +1,6 @@
 """One vector per word, in a file: over the occurrences in a corpus, or without a context."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from elmo_cli.analysis.average_vectors import Averaging, write_average_vectors
@@ -36,7 +37,7 @@ def write_word_vectors(
     quotes: Quotes | None = None,
     text_column: str | None = None,
     word_column: str | None = None,
-    id_column: str | None = None,
+    id_column: str | Sequence[str] | None = None,
     paragraphs: bool = False,
     overwrite: bool = False,
     on_progress: OnProgress | None = None,

@@ -250,7 +250,7 @@ def write_occurrences(
     quotes: Quotes | None = None,
     text_column: str | None = None,
     word_column: str | None = None,
-    id_column: str | None = None,
+    id_column: str | Sequence[str] | None = None,
     paragraphs: bool = False,
     keep_columns: Sequence[str] = (),
     match: Match = "form",

@@ -1,9 +1,11 @@
 """Types of the values that a user types: paths, numbers, names and formats."""
 
-import csv
 from typing import Any, Final
 
 import click
+
+from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.options.column_names import parse_column_names
 
 PATH: Final = click.Path(readable=False, allow_dash=True, path_type=str)
 """File, folder or `-`, completed by TAB. Its errors are reported where it is read."""
@@ -68,11 +70,10 @@ class FormatChoice(click.Choice):  # type: ignore[type-arg]  # not generic befor
 
 def names_with_commas(text: str) -> tuple[str, ...]:
     """Split names at commas; quotes may enclose a name with a comma, as in CSV."""
-    cells = next(csv.reader([text], skipinitialspace=True), [])
-    names = tuple(cell.strip() for cell in cells)
-    if not all(names) or not names:
-        raise click.BadParameter(f"expected names separated by commas, found {text!r}")
-    return names
+    try:
+        return parse_column_names(text)
+    except SettingsError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def numbers_with_commas(text: str) -> tuple[float, ...]:

@@ -288,7 +288,7 @@ def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str,
         "dtype": settings.dtype,
         "input_format": text.input_format,
         "text_column": text.text_column,
-        "key_column": text.id_column,
+        "key_column": text.id_column_text,
         "keep_columns": json.dumps(text.keep_columns) if text.keep_columns else None,
         "skip_errors": text.skip_errors,
     }

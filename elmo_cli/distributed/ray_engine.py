@@ -344,7 +344,7 @@ class EmbedBatch:
         quotes: str | None = None,
         text_column: str | None = None,
         word_column: str | None = None,
-        id_column: str | None = None,
+        id_column: str | Sequence[str] | None = None,
         paragraphs: bool = False,
         keep_columns: Sequence[str] = (),
     ) -> None:

@@ -116,7 +116,7 @@ class PairTable:
     def reading(self) -> TextSettings:
         """Settings to read the records by."""
         good, bad = self.columns
-        columns = self.settings.keep_columns
+        columns = self.settings.repeated_columns
         if columns != ALL_COLUMNS:
             columns = tuple(dict.fromkeys([*self._repeated(columns), bad]))
         return replace(self.settings, text_column=good, keep_columns=columns)
@@ -178,7 +178,7 @@ class PairTable:
             yield _Sentences(names, record, good, bad)
 
     def _keep_columns(self, record: Record) -> Record:
-        chosen: Sequence[str] = self.settings.keep_columns
+        chosen: Sequence[str] = self.settings.repeated_columns
         if chosen == ALL_COLUMNS:
             chosen = [name for name in record.columns if name not in self.columns]
         kept: Mapping[str, object] = {

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, get_args
 from elmo_cli.errors.checks import check_batch, check_choice
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
+from elmo_cli.options.column_names import column_names_text, parse_column_names
 from elmo_cli.options.fields import option
 from elmo_cli.options.shard import Shard, parse_shard
 
@@ -68,12 +69,13 @@ class TextSettings:
         default_text="text or tokens",
         value="NAME",
     )
-    id_column: str | None = option(
+    id_column: str | Sequence[str] | None = option(
         None,
-        "Column or field with the id of each record.",
+        "Column or field with the id of each record, or several that name it together.",
         default_text="id, if it exists",
-        value="NAME",
+        value="NAME,...",
     )
+    """Names as on the command line, or a sequence of names."""
     paragraphs: bool = option(
         False, "Join hard-wrapped lines up to the next blank line."
     )
@@ -105,12 +107,44 @@ class TextSettings:
     """None is `csv`, but a cell of TSV ends in its line."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.id_column, str) and self.id_column != NO_ID:
+            try:
+                parse_column_names(self.id_column)
+            except SettingsError as error:
+                problem = Message("{--id-column}: {error}", error=error)
+                raise SettingsError(problem) from None
         if self.quotes is not None:
             check_choice("quotes", self.quotes, QUOTES)
         if self.text_column is not None and self.word_column is not None:
             raise SettingsError(
                 Message("choose one of {--text-column} and {--word-column}")
             )
+
+    @property
+    def id_columns(self) -> tuple[str, ...]:
+        """Columns that name a record together, as far as the options name them."""
+        if not self.id_column:
+            return ()
+        if isinstance(self.id_column, str):
+            return parse_column_names(self.id_column)
+        return tuple(dict.fromkeys(self.id_column))
+
+    @property
+    def id_column_text(self) -> str | None:
+        """The columns of the id as one text, or None by default."""
+        if self.id_column is None or isinstance(self.id_column, str):
+            return self.id_column
+        return column_names_text(self.id_column)
+
+    @property
+    def repeated_columns(self) -> tuple[str, ...]:
+        """Columns that the output repeats, or `ALL_COLUMNS`.
+
+        These are `keep_columns`, after the columns of the id if it has several.
+        """
+        if self.keep_columns == ALL_COLUMNS or len(self.id_columns) < 2:
+            return self.keep_columns
+        return tuple(dict.fromkeys([*self.id_columns, *self.keep_columns]))
 
     @property
     def chooses_tokenizer(self) -> bool:
@@ -147,10 +181,17 @@ class TextSettings:
 DEFAULT_SETTINGS: Final = TextSettings()
 
 
-def text_settings(*, keep_columns: Sequence[str] = (), **options: Any) -> TextSettings:
+def text_settings(
+    *,
+    id_column: str | Sequence[str] | None = None,
+    keep_columns: Sequence[str] = (),
+    **options: Any,
+) -> TextSettings:
     """Return the options of a text from the keyword arguments of a function.
 
-    Raise an `InputError` for `keep_columns` that are a string or a set.
+    Raise an `InputError` for `keep_columns` that are a string, or for a set of names.
     """
     columns = tuple(check_batch(keep_columns, "keep_columns"))
-    return TextSettings(keep_columns=columns, **options)
+    if id_column is not None and not isinstance(id_column, str):
+        id_column = tuple(check_batch(id_column, "id_column"))
+    return TextSettings(id_column=id_column, keep_columns=columns, **options)

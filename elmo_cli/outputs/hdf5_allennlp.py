@@ -55,7 +55,7 @@ class AllenNlpWriter(Hdf5Writer):
         self._index: dict[str, str] = {}
         """Name of the last dataset of each sentence."""
         if not by_text:  # Blank lines have no dataset there.
-            check_count(len(file), self._n_records)
+            check_count(_n_datasets(file), self._n_records)
 
     def pass_over(self, number: int, record: Record) -> None:
         """Index the sentence of a record that the file contains already."""
@@ -132,6 +132,32 @@ class AllenNlpWriter(Hdf5Writer):
         dataset.write(h5s.ALL, h5s.ALL, np.ascontiguousarray(values), kind)
 
 
+def _n_datasets(file: h5py.File) -> int:
+    """Count the datasets of a file, in groups if its ids have several columns."""
+    if _begins_with_group(file):
+        return len(_nested_names(file))
+    return len(file)
+
+
+def _begins_with_group(file: h5py.File) -> bool:
+    first = next(iter(file), None)
+    return first is not None and file.get(first, getclass=True) is h5py.Group
+
+
+def _nested_names(file: h5py.File) -> list[str]:
+    """Return the names of all datasets. A `/` in an id or a sentence makes a group."""
+    names: list[str] = []
+
+    def note(name: str, item: object) -> None:
+        if name.count("/") > MAX_NESTED:
+            raise DamagedError(f"more than {MAX_NESTED} nested groups")
+        if isinstance(item, h5py.Dataset):
+            names.append(name)
+
+    file.visititems(note)
+    return names
+
+
 def _chunk_shape(values: Array) -> tuple[int, ...]:
     """Return the shape of chunks with about as many bytes as HDF5's cache holds."""
     chunk = list(values.shape)
@@ -157,7 +183,9 @@ class AllenNlpFile:
         # then.
         has_numbers = not self.has_keys and not is_by_text
         self._has_index = SENTENCE_TO_INDEX in file and has_numbers
-        n_names = len(file) - 1 if self._has_index else len(file)
+        n_names = _n_datasets(file)
+        if self._has_index:
+            n_names -= 1
         # AllenNLP's files do not say whether sentences name their datasets.
         if has_numbers and not self._has_index and n_names:
             is_by_text = not self._is_numbered(n_names)
@@ -207,18 +235,9 @@ class AllenNlpFile:
     @cached_property
     def _names(self) -> list[str]:
         """Names of all datasets of a file without numbers, which has no other order."""
-        if self.has_keys:
+        if self.has_keys and not _begins_with_group(self._file):
             return list(self._file)
-        names: list[str] = []
-
-        def note(name: str, item: object) -> None:
-            if name.count("/") > MAX_NESTED:
-                raise DamagedError(f"more than {MAX_NESTED} nested groups")
-            if isinstance(item, h5py.Dataset):
-                names.append(name)
-
-        self._file.visititems(note)  # A "/" in a sentence makes a group.
-        return names
+        return _nested_names(self._file)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

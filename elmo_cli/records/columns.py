@@ -1,12 +1,13 @@
 """Columns of tables: which ones are read, and the names of those that are kept."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import did_you_mean
+from elmo_cli.options.column_names import column_names_text
 from elmo_cli.options.text import (
     ALL_COLUMNS,
     DEFAULT_ID,
@@ -26,8 +27,8 @@ class Columns:
 
     texts: tuple[str, ...]
     """Columns with a text or a list of tokens. The first one that a row has is read."""
-    id: str | None
-    """Column with the ids. None if no ids are read."""
+    ids: tuple[str, ...]
+    """Columns of the id. None if no ids are read, and several are parts of one id."""
     requires_id: bool
     """True if a row without an id is an error."""
     kept: tuple[str, ...]
@@ -40,8 +41,15 @@ class Columns:
     @property
     def paths(self) -> tuple[str, ...]:
         """Named columns that may be paths of nested fields, such as `data.text`."""
-        names = (*self.texts, self.id, *self.kept)
-        return tuple(name for name in names if name is not None and "." in name)
+        names = (*self.texts, *self.ids, *self.kept)
+        return tuple(name for name in names if "." in name)
+
+    def others(self, names: Iterable[str], text: str) -> list[str]:
+        """Return the columns that `ALL_COLUMNS` keeps: not the text, and no whole id."""
+        left_out = [text]
+        if len(self.ids) == 1:
+            left_out += self.ids
+        return [name for name in names if name not in left_out]
 
 
 def named_columns(
@@ -54,13 +62,14 @@ def named_columns(
         text_option = "--word-column"
     elif settings.text_column is not None:
         texts = (settings.text_column,)
-    id_column = DEFAULT_ID if settings.id_column is None else settings.id_column
+    ids = settings.id_columns
+    if settings.id_column is None:
+        ids = (DEFAULT_ID,)
     return Columns(
         texts=texts,
-        # An empty name says that no ids are read.
-        id=id_column or None,
-        requires_id=bool(settings.id_column),
-        kept=settings.keep_columns,
+        ids=ids,
+        requires_id=settings.id_column is not None,
+        kept=settings.repeated_columns,
         text_option=text_option,
         is_usual=settings.word_column is None and settings.text_column is None,
     )
@@ -83,26 +92,22 @@ def choose_columns(
         problem = f"{table}: no column {expected}. {listing}"
         raise InputError(missing_text(problem, columns, names))
     text = found[0]
-    identifier = columns.id
-    if identifier is not None and identifier not in names:
-        if columns.requires_id:
-            raise _missing_column_error(
-                identifier, names, listing, "--id-column", table
-            )
-        identifier = None
+    ids = columns.ids
+    for name in ids:
+        if name not in names:
+            if columns.requires_id:
+                raise _missing_column_error(name, names, listing, "--id-column", table)
+            ids = ()
     kept = columns.kept
     if kept == ALL_COLUMNS:
-        kept = tuple(name for name in names if name not in (text, identifier))
-    read = [text, *kept]
-    if identifier is not None:
-        read.insert(1, identifier)
-    for name in read:
+        kept = tuple(columns.others(names, text))
+    for name in (text, *ids, *kept):
         if name not in names:
             raise _missing_column_error(name, names, listing, "--keep-columns", table)
         if names.count(name) > 1:
             remedy = "Rename all but one of them."
             raise InputError(f"{table}: several columns {name!r}. {listing} {remedy}")
-    return replace(columns, texts=(text,), id=identifier, kept=kept)
+    return replace(columns, texts=(text,), ids=ids, kept=kept)
 
 
 def missing_text(problem: str, columns: Columns, names: Sequence[str]) -> Message:
@@ -128,14 +133,18 @@ def _missing_column_error(
     name: str, names: Sequence[str], listing: str, option: str, table: str
 ) -> InputError:
     question = did_you_mean(name, names)
+    choose = f"Choose one with {{{option}}}."
+    with_comma = [each for each in names if each.startswith(f"{name},")]
+    if with_comma:
+        choose = f"A name with a comma needs quotes: {{{option}}} '{{quoted}}'."
     return InputError(
         Message(
-            f"{{table}}: no column {{name}}. {{listing}}{{question}} "
-            f"Choose one with {{{option}}}.",
+            f"{{table}}: no column {{name}}. {{listing}}{{question}} {choose}",
             table=table,
             name=repr(name),
             listing=listing,
             question=question,
+            quoted=column_names_text(with_comma[:1]),
         )
     )
 

@@ -2,15 +2,16 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
+from elmo_cli.options.text import DEFAULT_ID
 from elmo_cli.records.input_format import TextInput
-from elmo_cli.records.record import Record
+from elmo_cli.records.record import ID_SEPARATOR, Record
 from elmo_cli.records.words import group_words
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -33,8 +34,10 @@ class IdChecker:
     they are also valid names, and do not repeat.
     """
 
-    def __init__(self, *, name_datasets: bool = False) -> None:
+    def __init__(self, *, name_datasets: bool = False, n_columns: int = 1) -> None:
+        """Check ids of `n_columns` columns, which are joined by `/`."""
         self._name_datasets = name_datasets
+        self._n_columns = n_columns
         self._starts: dict[str, int] = {}  # start of the first record with an id
         self._n_with_id = 0
         self._has_record_without_id = False
@@ -56,7 +59,7 @@ class IdChecker:
             return None
         shown = repr(identifier[:_SHOWN])
         if self._name_datasets:
-            error = _invalid_name(identifier, shown)
+            error = _invalid_name(identifier, shown, self._n_columns)
             if error is not None:
                 return error
         if self._has_record_without_id:
@@ -96,8 +99,11 @@ def _with_remedy(error: Message, can_be_numbered: bool) -> Message:
     return Message("{error}", remedy=remedy, error=error)
 
 
-def _invalid_name(identifier: str, shown: str) -> Message | None:
-    """Return the error of an id that names a dataset, if there is one."""
+def _invalid_name(identifier: str, shown: str, n_columns: int) -> Message | None:
+    """Return the error of an id that names a dataset, if there is one.
+
+    The parts of an id with several columns name the groups around its dataset.
+    """
     if "\0" in identifier:
         return Message("the id {id} has a zero byte. Remove it.", id=shown)
     n_bytes = len(identifier.encode("utf-8", "surrogatepass"))
@@ -109,7 +115,9 @@ def _invalid_name(identifier: str, shown: str) -> Message | None:
             n_bytes=f"{n_bytes:,}",
             most=f"{_MAX_NAME_BYTES:,}",
         )
-    if identifier == "." or "/" in identifier:
+    parts = identifier.split(ID_SEPARATOR)
+    has_empty_part = len(parts) > 1 and "" in parts
+    if len(parts) != n_columns or has_empty_part or "." in parts:
         return Message(
             "the id {id} cannot name a dataset of HDF5 or npz",
             remedy=_OTHER_FORMATS,
@@ -123,8 +131,9 @@ class IdSurvey(NamedTuple):
 
     may_repeat: bool
     """True if ids repeat, or may repeat in a stream."""
-    are_integers: bool
-    """True if all ids of CSV or TSV look like integers of 64 bits."""
+    integers: tuple[str, ...]
+    """Columns of the ids of CSV or TSV in which all cells look like integers of 64
+    bits."""
 
 
 def survey_ids(
@@ -140,33 +149,40 @@ def survey_ids(
     repeat, and are texts.
     """
     # Other formats say themselves which ids are integers.
-    are_integers = finds_integers and text.format.has_cells
+    integers: list[str] = []
+    if finds_integers and text.format.has_cells:
+        integers = list(text.settings.id_columns) or [DEFAULT_ID]
     if text.format.has_ids is False:
-        return IdSurvey(may_repeat=False, are_integers=False)
+        return IdSurvey(may_repeat=False, integers=())
     if not text.source.is_file:
-        return IdSurvey(may_repeat=finds_repeats, are_integers=False)
-    if not finds_repeats and not are_integers:
-        return IdSurvey(may_repeat=False, are_integers=False)
+        return IdSurvey(may_repeat=finds_repeats, integers=())
+    if not finds_repeats and not integers:
+        return IdSurvey(may_repeat=False, integers=())
     seen: set[str] = set()
     may_repeat = False
     # Errors are reported when the records are read.
     with suppress(InputError):
-        for identifier in _read_ids(text, should_stop):
-            if not identifier:
-                are_integers = False
+        for record in _read_ids(text, should_stop):
+            if not record.id:
+                integers = []
                 break
-            may_repeat = may_repeat or identifier in seen
-            seen.add(identifier)
-            are_integers = are_integers and _is_integer(identifier)
+            may_repeat = may_repeat or record.id in seen
+            seen.add(record.id)
+            integers = [name for name in integers if _is_integer(_part(record, name))]
             waits_for_repeat = finds_repeats and not may_repeat
-            if not are_integers and not waits_for_repeat:
+            if not integers and not waits_for_repeat:
                 break
     text.source.rewind()
-    return IdSurvey(may_repeat, are_integers=are_integers and bool(seen))
+    return IdSurvey(may_repeat, integers=tuple(integers) if seen else ())
 
 
-def _read_ids(text: TextInput, should_stop: Callable[[], bool]) -> Iterator[str | None]:
-    """Yield the ids of the valid records of a file. Texts are not tokenized."""
+def _part(record: Record, name: str) -> str:
+    """Return the id of a record, or a part of it by the name of its column."""
+    return str(record.columns.get(name, record.id))
+
+
+def _read_ids(text: TextInput, should_stop: Callable[[], bool]) -> Iterator[Record]:
+    """Yield the valid records of a file with their ids. Texts are not tokenized."""
     settings = replace(text.settings, skip_errors=True, keep_columns=())
     without_tokens = Tokenizer(tokenize=lambda _: [])
     text = replace(text, settings=settings, tokenizer=without_tokens)
@@ -175,7 +191,7 @@ def _read_ids(text: TextInput, should_stop: Callable[[], bool]) -> Iterator[str 
         records = group_words(records, text)
     for record in records:
         if record.error is None:
-            yield record.id
+            yield record
 
 
 def _is_integer(cell: str) -> bool:
@@ -189,3 +205,13 @@ def with_integer_id(record: Record) -> Record:
     if record.id is None:
         return record
     return record._replace(id=record.id.removesuffix(".0"), id_is_integer=True)
+
+
+def with_integer_parts(record: Record, names: Iterable[str]) -> Record:
+    """Return a record of CSV or TSV with integers in these columns of its id."""
+    if record.id is None:
+        return record
+    columns = dict(record.columns)
+    for name in names:
+        columns[name] = int(str(columns[name]).removesuffix(".0"))
+    return record._replace(columns=columns)

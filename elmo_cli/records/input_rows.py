@@ -12,7 +12,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, TOKENS_COLUMN
 from elmo_cli.records.columns import Columns, missing_text, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
-from elmo_cli.records.record import Record, Span
+from elmo_cli.records.record import Record, Span, join_id
 from elmo_cli.records.words import record_of_words
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.text.tokenizers import Tokenizer
@@ -107,11 +107,7 @@ def _kept_columns(
     fields: Mapping[str, Any], text_column: str, columns: Columns
 ) -> Mapping[str, object]:
     if columns.kept == ALL_COLUMNS:
-        others = dict(fields)
-        others.pop(text_column)
-        if columns.id is not None:
-            others.pop(columns.id, None)
-        return others
+        return {name: fields[name] for name in columns.others(fields, text_column)}
     return {name: fields.get(name) for name in columns.kept}
 
 
@@ -153,10 +149,10 @@ def _normalized(fields: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
             if all(isinstance(token, dict) and "text" in token for token in value):
                 fields[name] = [token["text"] for token in value]
             break
-    if columns.id is not None:
-        identifier = fields.get(columns.id)
-        if isinstance(identifier, float) and identifier.is_integer():
-            fields[columns.id] = int(identifier)
+    for name in columns.ids:
+        part = fields.get(name)
+        if isinstance(part, float) and part.is_integer():
+            fields[name] = int(part)
     return fields
 
 
@@ -183,21 +179,24 @@ def _find_row_id(
     fields: Mapping[str, Any], columns: Columns
 ) -> tuple[str | None, bool, str | None]:
     """Return the id of a row as text, whether it is an integer, and its problem."""
-    if columns.id is None:
+    parts: list[str] = []
+    is_integer = False
+    for name in columns.ids:
+        value = fields.get(name)
+        if value is None:
+            if columns.requires_id:
+                return None, False, f"field {name!r}: expected an id, found none"
+            return None, False, None
+        # The truth values of JSON are integers of Python, too.
+        is_integer = type(value) is int
+        if not is_integer and not is_text(value):
+            found = f"found {repr(value)[:60]}"
+            problem = f"field {name!r}: expected a text or an integer, {found}"
+            return None, False, problem
+        parts.append(str(value))
+    if not parts:
         return None, False, None
-    value = fields.get(columns.id)
-    if value is None:
-        if columns.requires_id:
-            return None, False, f"field {columns.id!r}: expected an id, found none"
-        return None, False, None
-    # The truth values of JSON are integers of Python, too.
-    if type(value) is int:
-        return str(value), True, None
-    if not is_text(value):
-        found = f"found {repr(value)[:60]}"
-        problem = f"field {columns.id!r}: expected a text or an integer, {found}"
-        return None, False, problem
-    return value, False, None
+    return join_id(parts), is_integer and len(parts) == 1, None
 
 
 def _shown(fields: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -11,7 +12,12 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, NO_ID
 from elmo_cli.records.formats import refuse_other_formats
-from elmo_cli.records.ids import IdChecker, survey_ids, with_integer_id
+from elmo_cli.records.ids import (
+    IdChecker,
+    survey_ids,
+    with_integer_id,
+    with_integer_parts,
+)
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
@@ -76,7 +82,9 @@ def open_records(
         records, is_ready = input_format.read(text, on_bytes, should_stop)
         if text.format_is_guess:
             records = refuse_other_formats(records, text.source.name)
-        if survey.are_integers:
+        if survey.integers and len(settings.id_columns) > 1:
+            records = map(partial(with_integer_parts, names=survey.integers), records)
+        elif survey.integers:
             records = map(with_integer_id, records)
         if settings.word_column is not None:
             records = group_words(records, text)
@@ -183,7 +191,7 @@ def _find_example(
 
 def _invented_record(text: TextInput, *, has_id: bool) -> Record:
     """Return a record for an input without valid ones."""
-    kept = text.settings.keep_columns
+    kept = text.settings.repeated_columns
     columns: dict[str, object] = {}
     if kept != ALL_COLUMNS:
         columns = dict.fromkeys(kept)

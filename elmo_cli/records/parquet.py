@@ -1,7 +1,7 @@
 """Parquet: a table whose columns have types, read in batches of rows."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -82,10 +82,8 @@ class Parquet(InputFormat):
         with _opened(file, text.source.name) as table:
             columns = _choose_fields(table.schema_arrow, text)
             # A column may be chosen several times.
-            names = [*columns.texts, *columns.kept]
-            if columns.id is not None:
-                names.append(columns.id)
-            names = list(dict.fromkeys(names))
+            chosen = [*columns.texts, *columns.kept, *columns.ids]
+            names = list(dict.fromkeys(chosen))
             if rows is None:
                 rows = range(table.metadata.num_rows)
             n_read = 0
@@ -104,7 +102,7 @@ class Parquet(InputFormat):
         """Yield records without texts, of which only the column of ids is read."""
         with _opened(text.source.open(), text.source.name) as table:
             columns = _choose_fields(table.schema_arrow, text)
-            names = [] if columns.id is None else [columns.id]
+            names = list(columns.ids)
             text_name = columns.texts[0]
             rows = range(table.metadata.num_rows)
             for first, batch in _batches(table, names, rows):
@@ -130,7 +128,7 @@ class Parquet(InputFormat):
         return ParquetSize(
             n_rows=footer["num_rows"],
             n_text_bytes=n_text_bytes,
-            id_type=None if columns.id is None else types[columns.id],
+            id_type=_id_type(columns, types),
             kept_types={name: types[name] for name in columns.kept},
         )
 
@@ -156,6 +154,17 @@ def _choose_fields(schema: Any, text: TextInput) -> Columns:
             names.append(path)
     has_lists = "tokens" in types and is_nested(types["tokens"])
     return choose_columns(columns, names, table=text.source.name, has_lists=has_lists)
+
+
+def _id_type(columns: Columns, types: Mapping[str, Any]) -> Any:
+    """Return the Arrow type of the ids, which are texts if they are joined."""
+    from pyarrow import string
+
+    if not columns.ids:
+        return None
+    if len(columns.ids) > 1:
+        return string()
+    return types[columns.ids[0]]
 
 
 def _field_types(fields: Iterable[Any], parent: str = "") -> dict[str, Any]:

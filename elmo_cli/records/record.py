@@ -1,12 +1,20 @@
 """Record of an input: a text with its tokens, its id, and what else the input says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.messages import Message
+
+ID_SEPARATOR: Final = "/"
+"""Character between the parts of an id that has several columns."""
+
+
+def join_id(parts: Iterable[object]) -> str:
+    """Return the id of the values of its columns."""
+    return ID_SEPARATOR.join(map(str, parts))
 
 
 class Span(NamedTuple):
@@ -23,7 +31,10 @@ class Record(NamedTuple):
     """Text that is hashed: the line, or the header and the sequence of FASTA."""
     tokens: Sentence
     id: str | None = None
-    """Id of the record as text. None if it has none and is named by its number."""
+    """Id of the record as text. None if it has none and is named by its number.
+
+    Several columns of an id are joined by `/`, and are in `columns` too.
+    """
     attributes: Mapping[str, Any] = MappingProxyType({})
     """Attributes of its dataset in a file of vectors, such as `positions` of target words."""
     error: str | Message | None = None

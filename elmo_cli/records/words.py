@@ -63,7 +63,12 @@ def group_words(records: Iterable[Record], text: TextInput) -> Iterator[Record]:
             yield first._replace(error=text.error_at(first.start, problem))
         else:
             words = [row.text for row in rows]
-            record = record_of_words(words, tokenizer, first._replace(columns={}))
+            id_parts: dict[str, object] = {}
+            if len(text.settings.id_columns) > 1:
+                id_parts = {
+                    name: first.columns[name] for name in text.settings.id_columns
+                }
+            record = record_of_words(words, tokenizer, first._replace(columns=id_parts))
             yield record._replace(word_columns=[row.columns for row in rows])
 
 
