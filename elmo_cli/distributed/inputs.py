@@ -39,6 +39,7 @@ from elmo_cli.options.text import DEFAULT_ID, TextSettings
 from elmo_cli.outputs.parquet_writer import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER
 from elmo_cli.outputs.sentence_rows import kept_names
+from elmo_cli.records.columns_in_text import check_is_text
 from elmo_cli.records.formats import FORMATS, find_format
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.open_records import check_records
@@ -218,7 +219,10 @@ class HashingReader:
 
 def find_input_format(text: TextSettings, path: str) -> InputFormat:
     """Return the format of a file; raise an `InputError` if runs do not support it."""
-    input_format = find_format(Source(path), text.input_format)
+    source = Source(path)
+    input_format = find_format(source, text.input_format)
+    if input_format.is_plain and text.input_format is None:
+        check_is_text(source)
     if not input_format.has_parts:
         problem = f"{path}: {input_format.name} cannot be distributed"
         others = ", ".join(each.name for each in FORMATS.values() if each.has_parts)

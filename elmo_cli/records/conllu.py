@@ -29,7 +29,20 @@ _OTHER_CONLL: Final = f"If this is another kind of CoNLL, {TO_ONE_SENTENCE_PER_L
 _SENT_ID: Final = re.compile(r"#\s*sent_id\s*=\s*(.*)")
 _IGNORED_ID: Final = re.compile(r"\d+[-.]\d+")
 """ID of a multiword token or an empty node."""
-_FIRST_WORD: Final = re.compile(r"1(-\d+)?\t[^\t]+(\t[^\t]*){7}")
+_WORD: Final = re.compile(
+    r"""
+    (?P<id> \d+ (?:[-.]\d+)? ) \t
+    [^\t]+ \t                  # FORM, which may have spaces
+    (?: [^\t]* \t ){4}         # LEMMA, UPOS, XPOS, FEATS
+    (?: \d+ | _ ) \t           # HEAD
+    (?! [-+]?[\d.]+ (?:\t|$) ) # DEPREL, which is no number
+    [^\t\s]+
+    (?: \t | $ )
+    """,
+    re.VERBOSE,
+)
+_MAX_CHECKED: Final = 5
+"""Number of first words that show the format."""
 
 _NumberedLines = list[tuple[int, str]]
 
@@ -45,11 +58,16 @@ class Conllu(InputFormat):
     splits_at_cr = True
 
     def is_like(self, lines: Sequence[str]) -> bool:
-        """Return whether the first line after the comments is a first word."""
-        for line in lines:
-            if not line.startswith("#"):
-                return _FIRST_WORD.match(line) is not None
-        return False
+        """Return whether the first lines after the comments are words.
+
+        The columns that only CoNLL-U has are looked at: HEAD and DEPREL.
+        """
+        words = [line for line in lines if not line.startswith("#")]
+        if not words or not words[0].startswith(("1\t", "1-")):
+            return False
+        # The last line may be cut off.
+        complete = words[:-1] or words
+        return all(map(_WORD.match, complete[:_MAX_CHECKED]))
 
     def parse(
         self, lines: Iterable[str], text: TextInput, first: int = 1

@@ -4,9 +4,10 @@ Running text is split into sentences. With `paragraphs`, the lines up to a blank
 belong together.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
+from elmo_cli.records.columns_in_text import refuse_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.text.line_reader import InvalidLine
@@ -24,6 +25,20 @@ class PlainText(InputFormat):
     def starts_record(self, line: str) -> bool:
         """Return True, also for a blank line, which is an empty sentence."""
         return True
+
+    def read(
+        self,
+        text: TextInput,
+        on_bytes: Callable[[int], object],
+        should_stop: Callable[[], bool],
+    ) -> tuple[Iterator[Record], Callable[[], bool]]:
+        """Return the records of a text. A stream that seems to be a table is refused."""
+        lines, is_ready = text.source.lines(
+            on_bytes, skip_errors=text.settings.skip_errors, should_stop=should_stop
+        )
+        if text.format_is_guess:
+            lines = refuse_columns(lines, text.source.name)
+        return self.parse(lines, text), is_ready
 
     def parse(
         self, lines: Iterable[str], text: TextInput, first: int = 1

@@ -7,6 +7,7 @@ from typing import IO
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.records.columns_in_text import check_is_text
 from elmo_cli.records.formats import find_format
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.text.choose_tokenizer import Content, choose_tokenizer
@@ -36,6 +37,8 @@ def open_input(
     if not isinstance(source, Source):
         source = Source(source)
     input_format = find_format(source, settings.input_format)
+    if input_format.is_plain and settings.input_format is None:
+        check_is_text(source)
     if input_format.has_tokens:
         trained = None
     if tokenizer is None:

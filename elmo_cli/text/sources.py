@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 STANDARD_INPUT: Final = "-"
 _NAMES: Final = {None: "the input", STANDARD_INPUT: "standard input"}
-_HEAD_BYTES: Final = 4096
+HEAD_BYTES: Final = 4096
 """Number of bytes at the beginning of a file that show its type and format."""
 _LIKE_A_FILE: Final = re.compile(r"\S*\.\S*")
 """Name with a suffix and without spaces, which is hardly a text."""
@@ -91,7 +91,7 @@ class Source:
         content = b""
         # The reader of the whole file explains the error.
         with suppress(Exception):
-            content = decompressed(self.open()).read(_HEAD_BYTES)
+            content = decompressed(self.open()).read(HEAD_BYTES)
         self.rewind()
         return content
 

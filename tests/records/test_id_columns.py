@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 import pytest
 
 from elmo_cli import ElmoEmbedder, InputError, open_activations
@@ -45,7 +44,7 @@ def table(request: pytest.FixtureRequest) -> Path:
 
 def printed(*arguments: str) -> list[dict[str, str]]:
     """Return the rows that a command prints as CSV."""
-    result = elmo(*arguments, "--model", str(TINY), "--format", "csv")
+    result = elmo(*arguments, "--model", "model", "--format", "csv")
     assert result.exit_code == 0, result.stderr
     return list(csv.DictReader(io.StringIO(result.stdout)))
 
@@ -102,6 +101,7 @@ def test_the_joined_id_names_an_array_of_npz(tiny: ElmoEmbedder) -> None:
     assert set(np.load("o.npz").files) >= set(IDS)
 
 
+@pytest.mark.usefixtures("word_model")
 def test_rows_of_words_with_the_same_columns_are_one_text(tiny: ElmoEmbedder) -> None:
     Path("words.csv").write_text(WORDS)
     rows = printed(
@@ -125,6 +125,7 @@ def test_rows_of_words_with_the_same_columns_are_one_text(tiny: ElmoEmbedder) ->
     assert output["condition"].tolist() == ["long", "short"]
 
 
+@pytest.mark.usefixtures("word_model")
 @pytest.mark.parametrize("command", ["surprisal", "perplexity --per-sentence"])
 def test_columns_of_the_id_are_printed(table: Path, command: str) -> None:
     rows = printed(*command.split(), str(table), "--id-column", ON_COMMAND_LINE)
@@ -132,6 +133,7 @@ def test_columns_of_the_id_are_printed(table: Path, command: str) -> None:
     assert found == {"1/a": ("1", "a"), "1/b": ("1", "b"), "2/a": ("2", "a")}
 
 
+@pytest.mark.usefixtures("word_model")
 def test_columns_of_the_id_are_printed_for_pairs() -> None:
     Path("pairs.csv").write_text("item,c,good,bad\n1,x,the cat,cat the\n")
     rows = printed(

@@ -20,6 +20,7 @@ from elmo_cli.records.warnings.tallies import (
     MissingBlankLines,
     Tally,
     TypographicMarks,
+    ascii_control_characters,
     byte_order_marks,
     control_characters,
 )
@@ -33,6 +34,7 @@ _TOKEN_CHECKS: Final[tuple[InputCheck, ...]] = (
     tokens.no_tokens,
     tokens.attached_punctuation,
     tokens.other_domain,
+    tokens.removed_forms,
     tokens.repeated_words,
 )
 """Checks that wait for `SAMPLE_TOKENS`. The others wait for `SAMPLE_LINES`."""
@@ -62,7 +64,11 @@ class InputReport:
         self._sample = sample
         self._number_unit = number_unit
         self._waiting: list[InputCheck] = list(CHECKS)
-        self._tallies: list[Tally] = [control_characters(), byte_order_marks()]
+        self._tallies: list[Tally] = [
+            ascii_control_characters(),
+            control_characters(),
+            byte_order_marks(),
+        ]
         if sample.expected.token_limit is not None:
             self._tallies.append(LongTokens(sample.expected.token_limit))
         if sample.expected.language == "English":

@@ -117,16 +117,19 @@ class TypographicMarks(Tally):
 class MisreadCharacters(Tally):
     """Characters that only a wrong conversion of a file leaves in its text."""
 
-    def __init__(self, characters: str, name: str, remedy: str) -> None:
+    def __init__(
+        self, characters: str, name: str, remedy: str, *, are_ascii: bool = False
+    ) -> None:
         """Count the characters of a pattern, with their name and the remedy."""
         super().__init__()
         self._pattern = re.compile(characters)
+        self._are_ascii = are_ascii
         self._name = name
         self._remedy = remedy
 
     def count(self, record: Record) -> int:
         """Count the characters."""
-        if record.text.isascii():
+        if record.text.isascii() and not self._are_ascii:
             return 0
         return len(self._pattern.findall(record.text))
 
@@ -143,6 +146,17 @@ def control_characters() -> MisreadCharacters:
         "They are probably quotes and dashes of Windows-1252 that were read as "
         "Latin-1. Repair them with "
         """`perl -CSD -MEncode -pe 's/[\\x80-\\x9f]/decode("cp1252", $&)/ge' FILE`.""",
+    )
+
+
+def ascii_control_characters() -> MisreadCharacters:
+    """Return the tally of control characters that no text has, such as zero bytes."""
+    return MisreadCharacters(
+        "[\x00-\x08\x0e-\x1a\x7f]",
+        "control characters (U+0000 to U+001F)",
+        "Perhaps the input is not a text. Remove them with "
+        "`tr -d '\\000-\\010\\016-\\032\\177' < FILE`.",
+        are_ascii=True,
     )
 
 

@@ -122,13 +122,31 @@ def other_domain(sample: Sample) -> Message | None:
     )
 
 
+_MIN_REMOVED: Final = 0.9
+"""Minimum share of `_` among the tokens of a treebank without its text."""
+
+
+def removed_forms(sample: Sample) -> str | None:
+    """Return a warning for a treebank whose words were removed."""
+    if sample.is_text or len(sample.tokens) < 2:
+        return None
+    n_removed = sample.tokens.count("_")
+    if n_removed < _MIN_REMOVED * len(sample.tokens):
+        return None
+    kind = "all" if n_removed == len(sample.tokens) else "almost all"
+    return (
+        f"{kind} words are _, because the text was removed. Such a treebank comes with "
+        "a program that adds the text."
+    )
+
+
 _MIN_REPEATED: Final = 5
 _MIN_REPEATED_SHARE: Final = 0.4
 
 
 def repeated_words(sample: Sample) -> str | None:
     """Return a warning for texts of a row per word and subject."""
-    if sample.is_text or sample.has_sequences:
+    if sample.is_text or sample.has_sequences or removed_forms(sample) is not None:
         return None
     n_pairs = 0
     repeated: list[str] = []
