@@ -413,7 +413,7 @@ class EmbedBatch:
         name = columns.texts[0]
         column = batch[name].to_pylist() if is_table else batch[name]
         texts = ["" if text is None else text for text in column]
-        tokenizer = choose_tokenizer(settings.text, "raw")
+        tokenizer = choose_tokenizer(settings.text, "texts")
         sentences = tokenize_texts(texts, tokenizer.tokenize, name)
         embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
         selection = settings.selection

@@ -22,6 +22,7 @@ from elmo_cli.options.text import DISTRIBUTED_FORMATS, TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.distributed.workers import RunCounts, Workers
+    from elmo_cli.text.tokenizers import Tokenizer
 
 _WITH_RAY = [("--engine", "ray")]
 _WITHOUT_RAY = [("--engine", "none")]
@@ -130,6 +131,7 @@ def distribute(
 
     # Importing torch and Ray takes seconds.
     with stop_on_signal() as should_stop:
+        from elmo_cli.distributed.inputs import find_paths
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.files.folder import Folder
@@ -140,7 +142,10 @@ def distribute(
         workers = _load_workers(engine, resources)
     if should_stop():
         raise StoppedError("Stopped before the first part.")
-    tokenizer = loading.load_tokenizer(text_settings, model_settings, inputs[0])
+    parts = Folder(folder)
+    tokenizer = _choose_tokenizer(
+        find_paths(tuple(inputs), parts)[0], text_settings, model_settings
+    )
     # A wrong model, or a wrong precision, is an error before there is a folder.
     loading.find_files(model_settings)
     _check_precision(engine, model_settings, resources)
@@ -154,7 +159,6 @@ def distribute(
         selection=options_from(Selection, values),
         dtype=dtype,
     ).for_workers()
-    parts = Folder(folder)
     plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
     with stop_on_signal() as should_stop, progress.progress_bar("part") as bar:
         if bar.disable:
@@ -195,6 +199,22 @@ def _load_workers(engine: str, resources: Resources) -> "Workers | None":
 
     load_ray()  # Ray may be missing, which is an error before anything is read.
     return partial(embed_on_ray, resources=resources)
+
+
+def _choose_tokenizer(
+    path: str, text_settings: TextSettings, model_settings: ModelSettings
+) -> "Tokenizer":
+    """Return the tokenizer of all files, which the beginning of the first one shows."""
+    from elmo_cli.distributed.inputs import find_input_format, read_first_texts_of
+    from elmo_cli.records.text_input import content_of
+
+    content = content_of(find_input_format(text_settings, path))
+    texts: list[str] = []
+    if content != "tokens":
+        texts = read_first_texts_of(path, text_settings)
+    elif text_settings.names_tokenizer and text_settings.tokenizer != "whitespace":
+        raise click.UsageError(f"--tokenizer has no effect with the tokens of {path}")
+    return loading.load_tokenizer(text_settings, model_settings, texts, content)
 
 
 def _check_precision(

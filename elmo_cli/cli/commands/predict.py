@@ -130,12 +130,12 @@ def predict(
     path = _find_texts(text, file)
     opened: Tokenizer | TextInput
     if path is None:
-        opened = loading.load_tokenizer(text_settings, model_settings)
+        opened = loading.load_tokenizer(text_settings, model_settings, [text or ""])
     else:
         source = Source(path)
         source.check()
         opened = loading.open_text(
-            source, text_settings, model_settings, lines_are_raw=True
+            source, text_settings, model_settings, lines_are_texts=True
         )
         if opened.splits_records and not choices.each:
             raise click.UsageError("--split-sentences of a table requires --each")
@@ -178,7 +178,7 @@ class _Texts(NamedTuple):
 def _typed_text(text: str, tokenizer: Tokenizer, *, each: bool) -> _Texts:
     from elmo_cli.language_model.gaps import cut_around_gaps
 
-    tokens = cut_around_gaps(text, partial(loading.typed_tokens, tokenizer))
+    tokens = cut_around_gaps(text, tokenizer.tokenize)
     record = _checked(Record(text, tokens), each=each)
     return _Texts(columns=("line",), chunks=[[record]], are_from_file=False)
 

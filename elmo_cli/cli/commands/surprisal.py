@@ -150,7 +150,7 @@ def surprisal(
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
     opened = loading.open_text(
-        source, text_settings, model_settings, lines_are_raw=unit == "word"
+        source, text_settings, model_settings, lines_are_texts=unit == "word"
     )
     if choices.pairs:
         _print_pairs(opened, choices, model_settings)

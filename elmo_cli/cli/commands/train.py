@@ -16,6 +16,8 @@ from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import option_fields, options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
+from elmo_cli.text.sources import Source
+from elmo_cli.training.text_files import find_text_files
 from elmo_cli.training.training_options import (
     ADAGRAD_DEFAULTS,
     RunOptions,
@@ -151,9 +153,12 @@ def train(
         model_settings = ModelSettings(model=init_from)
     else:
         model_settings = ModelSettings(options_file=options_file, weight_file=init_from)
-    tokenizer = loading.load_tokenizer(
-        text_settings, model_settings, texts[0], is_new=init_from is None
-    )
+    tokenizer = loading.open_text(
+        Source(find_text_files(texts)[0]),
+        text_settings,
+        model_settings,
+        is_new=init_from is None,
+    ).tokenizer
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
