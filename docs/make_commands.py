@@ -11,6 +11,7 @@ import html
 import re
 import subprocess
 import sys
+from copy import copy
 from inspect import cleandoc
 from pathlib import Path
 from shutil import copytree
@@ -21,6 +22,7 @@ import click
 
 from elmo_cli.cli import COMMAND_GROUPS, COMMANDS, find_command, main
 from elmo_cli.cli.command import options_by_heading
+from elmo_cli.cli.option import Option
 from elmo_cli.options.selection import NAMED_LAYERS
 
 DOCS: Final = Path(__file__).parent
@@ -50,6 +52,10 @@ on the page [environment](environment.md).
 
 Data goes to standard output, everything else to standard error.
 """
+HIDDEN_OPTIONS: Final = """\
+## Options that the help leaves out
+
+These options work, but few people need them."""
 COMMENT: Final = (
     "<!-- Made by `python docs/make_commands.py`: "
     "change the help or command_examples.md. -->\n\n"
@@ -64,6 +70,7 @@ def page() -> str:
         sections.append(command_section(name, examples.get(name)))
     options = options_tables(main, "elmo")
     sections.append("\n\n".join(["## Options of elmo itself", *options]) + "\n")
+    sections.append(hidden_options_section())
     return "\n".join(sections)
 
 
@@ -78,13 +85,14 @@ def read_examples() -> dict[str, str]:
 
 
 def table_of_commands() -> str:
-    """Return a table of the commands, group by group."""
-    rows = ["| command | description |", "|---|---|"]
+    """Return a table of the commands of each group."""
+    tables = []
     for heading, commands in COMMAND_GROUPS.items():
-        rows.append(f"| **{heading}** | |")
+        rows = [f"| {heading} | description |", "|---|---|"]
         for name, text in commands.items():
             rows.append(f"| [`{name}`](#elmo-{name}) | {text} |")
-    return "\n".join(rows) + "\n"
+        tables.append("\n".join(rows))
+    return "\n\n".join(tables) + "\n"
 
 
 def command_section(name: str, example: str | None) -> str:
@@ -130,6 +138,41 @@ def options_tables(command: click.Command, full_name: str) -> list[str]:
             rows.append(option_row(full_name, option, ctx))
         tables.append("\n".join(rows))
     return tables
+
+
+def hidden_options_section() -> str:
+    """Return the section of the options, and names of options, that no help shows.
+
+    Each row has the commands whose help leaves it out.
+    """
+    commands_of: dict[tuple[str, str], list[str]] = {}
+    for name in COMMANDS:
+        command = find_command(name)
+        for option in command.params:
+            if isinstance(option, Option):
+                for row in hidden_rows(command, option):
+                    commands_of.setdefault(row, []).append(f"`{name}`")
+    rows = ["| option | description | commands |", "|---|---|---|"]
+    for (names, text), commands in sorted(commands_of.items()):
+        rows.append(f"| {names} | {text} | {', '.join(commands)} |")
+    return "\n\n".join([HIDDEN_OPTIONS, "\n".join(rows)]) + "\n"
+
+
+def hidden_rows(command: click.Command, option: Option) -> list[tuple[str, str]]:
+    """Return the names and descriptions of what the help leaves out of an option."""
+    ctx = click.Context(command, info_name=command.name)
+    rows = []
+    if option.hidden:
+        shown = copy(option)
+        shown.hidden = False
+        record = shown.get_help_record(ctx)
+        assert record is not None
+        names, text = record
+        rows.append((f"`{names}`".replace("|", "&#124;"), prose(text)))
+    if option.aliases:
+        names = ", ".join(f"`{alias}`" for alias in option.aliases)
+        rows.append((names, f"Another name for `{long_name(option)}`."))
+    return rows
 
 
 def option_row(full_name: str, option: click.Option, ctx: click.Context) -> str:

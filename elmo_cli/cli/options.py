@@ -120,29 +120,48 @@ batch_size_option = partial(
     help="Sentences per batch with --state carry.",
 )
 softmax_option = partial(field_option, ModelSettings, "softmax_file", type=PATH)
-file_options = option_group(
-    "Model",
-    field_option(
-        ModelSettings,
-        "model",
-        names=("-m",),
-        shell_complete=complete_models,
-        excludes=["--options-file"],
-    ),
-    field_option(ModelSettings, "options_file", type=PATH, requires=["--weight-file"]),
-    field_option(ModelSettings, "weight_file", type=PATH, requires=["--options-file"]),
-    field_option(ModelSettings, "vocabulary_file", type=PATH),
-)
-model_options = option_group(
-    "Model", file_options, field_option(ModelSettings, "state")
-)
 speed_options = option_group("Speed", device_option(), precision_option)
 
 
-def language_model_options(function: Any) -> Any:
+def file_options(*, shows_files: bool = False) -> Decorator:
+    """Add --model, and the options for its files, which most helps leave out."""
+    settings: dict[str, Any] = {"type": PATH, "hidden": not shows_files}
+    return option_group(
+        "Model",
+        field_option(
+            ModelSettings,
+            "model",
+            names=("-m",),
+            shell_complete=complete_models,
+            excludes=["--options-file"],
+        ),
+        field_option(
+            ModelSettings, "options_file", requires=["--weight-file"], **settings
+        ),
+        field_option(
+            ModelSettings, "weight_file", requires=["--options-file"], **settings
+        ),
+        field_option(ModelSettings, "vocabulary_file", **settings),
+    )
+
+
+def model_options(*, shows_files: bool = False) -> Decorator:
+    """Add the options of `file_options`, and --state."""
+    return option_group(
+        "Model",
+        file_options(shows_files=shows_files),
+        field_option(ModelSettings, "state"),
+    )
+
+
+def language_model_options(*, shows_softmax: bool = False) -> Decorator:
     """Add the options of a model with a softmax, and of its computation."""
-    softmax = option_group("Model", softmax_option())
-    return model_options(softmax(speed_options(function)))
+
+    def add(function: Any) -> Any:
+        softmax = option_group("Model", softmax_option(hidden=not shows_softmax))
+        return model_options()(softmax(speed_options(function)))
+
+    return add
 
 
 # Text
@@ -206,8 +225,13 @@ def splitting_options(default: str, **settings: Any) -> Decorator:
     )
 
 
-def text_options(default: str, **settings: Any) -> Decorator:
-    """Add all options for how a text is read; `default` is its tokenizer."""
+def text_options(
+    default: str, *, shows_cells: bool = False, **settings: Any
+) -> Decorator:
+    """Add all options for how a text is read; `default` is its tokenizer.
+
+    Most helps leave out --delimiter and --quotes, because both are detected.
+    """
     return option_group(
         "Text",
         input_format_option(**settings),
@@ -219,19 +243,21 @@ def text_options(default: str, **settings: Any) -> Decorator:
             shell_complete=complete_columns,
             **settings,
         ),
-        cell_options(**settings),
+        cell_options(hidden=not shows_cells, **settings),
         id_column_option(**settings),
         field_option(TextSettings, "paragraphs", **settings),
         splitting_options(default, **settings),
     )
 
 
-input_options = option_group(
-    "Input",
-    text_options(BY_FORMAT),
-    field_option(TextSettings, "skip_errors"),
-    field_option(TextSettings, "shard"),
-)
+def input_options(*, shows_cells: bool = False) -> Decorator:
+    """Add the options of `text_options`, --skip-errors and --shard."""
+    return option_group(
+        "Input",
+        text_options(BY_FORMAT, shows_cells=shows_cells),
+        field_option(TextSettings, "skip_errors"),
+        field_option(TextSettings, "shard"),
+    )
 
 
 # Selection of activations
@@ -262,7 +288,7 @@ def layer_options(default: str) -> Decorator:
             shell_complete=complete_values(*NAMED_LAYERS, "lstm1", "lstm2"),
         ),
         field_option(Selection, "mix", type=numbers_with_commas, excludes=["--layers"]),
-        field_option(Selection, "gamma", type=float, requires=["--mix"]),
+        field_option(Selection, "gamma", type=float, requires=["--mix"], hidden=True),
     )
 
 
@@ -294,7 +320,7 @@ def row_options(**settings: Any) -> Decorator:
         "or JSON lines (jsonl).",
         **settings,
     )
-    as_json = flag("--json", "as_json", help="Same as --format jsonl.")
+    as_json = flag("--json", "as_json", hidden=True, help="Same as --format jsonl.")
     return option_group("Options", formats, as_json)
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_cli.cli import options, progress
-from elmo_cli.cli.command import option_group
+from elmo_cli.cli.command import Decorator, option_group
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import Records, open_records
 
@@ -66,9 +66,18 @@ def open_scored_text(
         )
 
 
-def score_options(function: Any) -> Any:
+def score_options(
+    *, shows_cells: bool = False, shows_softmax: bool = False
+) -> Decorator:
     """Add the options of a text and of a language model."""
-    batch_size = options.batch_size_option(requires=[("--state", "carry")])
-    speed = option_group("Speed", options.batch_tokens_option, batch_size)
-    function = options.language_model_options(speed(function))
-    return options.text_options(options.BY_FORMAT)(function)
+
+    def add(function: Any) -> Any:
+        batch_size = options.batch_size_option(
+            requires=[("--state", "carry")], hidden=True
+        )
+        speed = option_group("Speed", options.batch_tokens_option, batch_size)
+        model = options.language_model_options(shows_softmax=shows_softmax)
+        text = options.text_options(options.BY_FORMAT, shows_cells=shows_cells)
+        return text(model(speed(function)))
+
+    return add

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
+@options.cell_options(requires=["--pairs"], hidden=True)
 @options.tokenizer_options("moses")
 @options.option(
     "--layer N|average",
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
 @options.row_options()
-@options.model_options
+@options.model_options()
 @options.speed_options
 def cosine(
     arguments: tuple[str, ...],

@@ -75,7 +75,7 @@ _WITHOUT_RAY = [("--engine", "none")]
         help="Leave the output of a record empty if it cannot be read or computed.",
     ),
 )
-@options.model_options
+@options.model_options()
 @options.selection_options
 @option_group(
     "Output",

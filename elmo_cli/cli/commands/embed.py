@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli import messages, options, progress
-from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.loading import load_embedder, open_text
 from elmo_cli.cli.option import typed_options
 from elmo_cli.cli.options import field_option, flag, option
@@ -31,30 +31,48 @@ _LAYERS = ["--layers", "--mix", "--all", "--top", "--average"]
 """Options that choose layers. Only one of them may be given."""
 
 
+def _old_layers(name: str, parameter: str, layers: str) -> Decorator:
+    """Add a flag of AllenNLP that chooses layers. The help does not show it."""
+    return flag(
+        name,
+        parameter,
+        excludes=_LAYERS,
+        hidden=True,
+        help=f"Same as --layers {layers}.",
+    )
+
+
 @command()
 @click.argument("input_file", metavar="INPUT", type=PATH)
 @click.argument("output_file", metavar="OUTPUT", type=PATH)
-@options.input_options
-@options.model_options
+@options.input_options(shows_cells=True)
+@options.model_options(shows_files=True)
 @options.selection_options
 @options.output_options(OUTPUT_FORMATS, field_option(OutputSettings, "rows"))
 @option_group("Speed", options.speed_options, options.batch_tokens_option)
 @option_group(
     "AllenNLP's old flags",
-    flag("--all", "all_layers", excludes=_LAYERS, help="Same as --layers all."),
-    flag("--top", "top_layer", excludes=_LAYERS, help="Same as --layers top."),
+    _old_layers("--all", "all_layers", "all"),
+    _old_layers("--top", "top_layer", "top"),
+    _old_layers("--average", "average_layers", "average"),
+    options.batch_size_option(hidden=True),
+    field_option(OutputSettings, "forget_sentences", hidden=True),
+    field_option(OutputSettings, "use_sentence_keys", hidden=True),
     flag(
-        "--average",
-        "average_layers",
-        excludes=_LAYERS,
-        help="Same as --layers average.",
+        "--file-friendly-logging",
+        hidden=True,
+        help="Show progress as one line every 10 seconds.",
     ),
-    options.batch_size_option(),
-    field_option(OutputSettings, "forget_sentences"),
-    field_option(OutputSettings, "use_sentence_keys"),
-    flag("--file-friendly-logging", help="Show progress as one line every 10 seconds."),
-    option("--vocab-path", hidden=True, expose_value=False),
-    option("--include-package", multiple=True, hidden=True, expose_value=False),
+    option(
+        "--vocab-path", hidden=True, expose_value=False, help="Accepted and ignored."
+    ),
+    option(
+        "--include-package",
+        multiple=True,
+        hidden=True,
+        expose_value=False,
+        help="Accepted and ignored.",
+    ),
 )
 def embed(
     input_file: str,

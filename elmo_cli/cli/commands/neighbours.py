@@ -56,11 +56,11 @@ if TYPE_CHECKING:
 )
 @options.input_format_option(requires=["--queries"])
 @options.text_column_option(requires=["--queries"])
-@options.cell_options(requires=["--queries"])
+@options.cell_options(requires=["--queries"], hidden=True)
 @options.mean_layers_option()
 @options.tokenizer_options("moses")
 @options.row_options()
-@options.file_options
+@options.file_options()
 @option_group("Speed", options.device_option())
 def neighbours(
     arguments: tuple[str, ...],

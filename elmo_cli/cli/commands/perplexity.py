@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     options.row_options(requires=["--per-sentence", ("--format", "jsonl")]),
     options.keep_columns_option,
 )
-@score_options
+@score_options()
 def perplexity(
     text: str,
     per_sentence: bool,

@@ -102,7 +102,7 @@ class _Choices:
 )
 @option_group("Output", options.row_options(), options.keep_columns_option)
 @options.text_options("moses")
-@options.language_model_options
+@options.language_model_options()
 def predict(
     text: str | None,
     file: str | None,

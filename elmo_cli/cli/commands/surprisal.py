@@ -70,7 +70,13 @@ class _Choices:
         "the sum of its tokens. [default: token, or region with --regions, or word with "
         "--word-column]",
     ),
-    choice("--words-by", ["space", "word"], excludes=["--pairs"], hidden=True),
+    choice(
+        "--words-by",
+        ["space", "word"],
+        excludes=["--pairs"],
+        hidden=True,
+        help="Same as --by word.",
+    ),
     option(
         "--regions COLUMN",
         excludes=["--pairs", "--text-column", "--word-column"],
@@ -105,7 +111,7 @@ class _Choices:
         "the surprisals of the first 50 sentences as bars", excludes=["--pairs"]
     ),
 )
-@score_options
+@score_options(shows_cells=True, shows_softmax=True)
 def surprisal(
     text: str,
     **values: Any,

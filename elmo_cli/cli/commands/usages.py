@@ -36,9 +36,9 @@ from elmo_cli.options.text import TextSettings
         help="Find word forms, or lemmas in CoNLL-U.",
     ),
     options.ignore_case_option(),
-    options.input_options,
+    options.input_options(),
 )
-@options.model_options
+@options.model_options()
 @option_group(
     "Output",
     options.layer_options("top"),

@@ -44,8 +44,8 @@ from elmo_cli.text.sources import Source
     ),
 )
 @options.text_options(options.BY_FORMAT, requires=["--corpus"])
-@options.file_options
-@option_group("Model", options.softmax_option(requires=["--softmax"]))
+@options.file_options()
+@option_group("Model", options.softmax_option(requires=["--softmax"], hidden=True))
 @option_group("Speed", options.device_option(excludes=["--softmax"]))
 def word_vectors(
     arguments: tuple[str, ...],

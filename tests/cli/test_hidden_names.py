@@ -1,0 +1,81 @@
+"""Names and options that no help shows, so that it is short. They work all the same."""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from elmo_cli.cli import COMMANDS, find_command
+from tests.support.commands import TINY, elmo
+
+PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+
+SHOWN = {
+    "--all": {"models"},
+    "--average": set(),
+    "--batch-size": {"train"},
+    "--delimiter": {"embed", "surprisal"},
+    "--file-friendly-logging": set(),
+    "--forget-sentences": set(),
+    "--gamma": set(),
+    "--json": {"distribute", "info", "models"},
+    "--options-file": {"embed", "train"},
+    "--quotes": {"embed", "surprisal"},
+    "--softmax-file": {"surprisal"},
+    "--top": {"neighbours", "predict"},
+    "--use-sentence-keys": set(),
+    "--vocabulary-file": {"embed", "train"},
+    "--weight-file": {"embed"},
+}
+"""Commands whose help shows an option that others hide."""
+
+
+def options_of(command: str, *, hidden: bool) -> set[str]:
+    """Return the names of a command's options that its help shows, or hides."""
+    names: set[str] = set()
+    for parameter in find_command(command).params:
+        if isinstance(parameter, click.Option) and parameter.hidden == hidden:
+            names.update(parameter.opts)
+    return names
+
+
+@pytest.mark.parametrize("option", SHOWN)
+def test_a_rare_option_is_shown_where_it_is_needed(option: str) -> None:
+    shown = {
+        command for command in COMMANDS if option in options_of(command, hidden=False)
+    }
+    assert shown == SHOWN[option]
+    for command in COMMANDS:
+        has_row = re.search(
+            rf"^ +(-\w, )?{option} ", elmo("help", command).stdout, re.M
+        )
+        assert bool(has_row) == (command in shown)
+
+
+def test_the_page_lists_every_hidden_option() -> None:
+    _, _, listed = PAGE.read_text(encoding="utf-8").partition("\n## Options that the")
+    for command in COMMANDS:
+        for name in options_of(command, hidden=True):
+            row = re.search(rf"^\| `{name}[ `].*$", listed, re.MULTILINE)
+            assert row is not None, name
+            assert f"`{command}`" in row[0]
+
+
+@pytest.mark.usefixtures("folder")
+def test_cosine_reads_a_table_with_its_delimiter_and_quotes() -> None:
+    Path("pairs.csv").write_text('word:sentence1:sentence2\nbank:a "bank:bank\n')
+    options = ["--delimiter", ":", "--quotes", "none", "-m", str(TINY), "-q"]
+    result = elmo("cosine", "--pairs", "pairs.csv", *options)
+    assert result.exit_code == 0
+    assert '\t"a ""bank"\tbank\tbank\n' in result.stdout
+
+
+@pytest.mark.usefixtures("folder")
+def test_gamma_scales_a_mix() -> None:
+    Path("text.txt").write_text("the cat\n")
+    arguments = ["embed", "text.txt", "-", "--format", "jsonl", "-m", str(TINY), "-q"]
+    one = elmo(*arguments, "--mix", "0,0,0").stdout
+    double = elmo(*arguments, "--mix", "0,0,0", "--gamma", "2").stdout
+    first = float(re.findall(r"-?\d\.\d+", one)[0])
+    assert float(re.findall(r"-?\d\.\d+", double)[0]) == pytest.approx(2 * first)
