@@ -77,7 +77,7 @@ def score_options(
         )
         speed = option_group("Speed", options.batch_tokens_option, batch_size)
         model = options.language_model_options(shows_softmax=shows_softmax)
-        text = options.text_options(options.BY_FORMAT, shows_cells=shows_cells)
+        text = options.text_options(shows_cells=shows_cells)
         return text(model(speed(function)))
 
     return add

@@ -47,25 +47,53 @@ _DETACHED_MARKS: Final = frozenset(
 )
 _CLITICS: Final = frozenset(["'s", "'re", "'ve", "'ll", "'d", "'m", "n't"])
 """English clitics, which follow a word."""
-_BEFORE_T: Final = frozenset(
-    "ain aren can couldn didn doesn don hadn hasn haven isn mustn needn shouldn wasn "
-    "weren won wouldn".split()
+_BEFORE_T: Final = (
+    "ain",
+    "aren",
+    "can",
+    "couldn",
+    "didn",
+    "doesn",
+    "don",
+    "hadn",
+    "hasn",
+    "haven",
+    "isn",
+    "mustn",
+    "needn",
+    "shouldn",
+    "wasn",
+    "weren",
+    "won",
+    "wouldn",
 )
 """Words before `'t`, as moses splits `don't`. Raw Dutch has `'t` after other words."""
-_ELISIONS: Final = frozenset(
-    "l' d' qu' c' j' n' s' m' dell' nell' all' dall' sull' un'".split()
+_ELISIONS: Final = (
+    "l'",
+    "d'",
+    "qu'",
+    "c'",
+    "j'",
+    "n'",
+    "s'",
+    "m'",
+    "dell'",
+    "nell'",
+    "all'",
+    "dall'",
+    "sull'",
+    "un'",
 )
 """French and Italian words that are attached to the next one in raw text."""
-_ABBREVIATIONS: Final = frozenset(
-    """
-    adm al apr approx assn assoc aug ave blvd brig bros bzw ca calif capt cf cmdr co
-    col colo comdr comm conn corp ct dec dept det dist dr ed eds engr esq est etc evtl
-    ext feb fig figs fla fr gen gov govt hon hr hrsg inc ind insp jan jr jul jun kg km
-    lieut lt ltd maj mar mass messrs mfg mgr mich min minn mlle mme mmes mont mr mrs ms
-    mss mt nebr nov nr nrn oct okla ore pct penn phd pp prof prov ref rep reps rev sen
-    sens sept sgt sr sra st ste str supt tel tenn univ usw vgl vol vols vs wash
-    """.split()
-)
+_ABBREVIATION_LIST: Final = """
+    adm al approx apr assn assoc aug ave blvd brig bros bzw calif capt cf cmdr co colo
+    corp dec dept dr eds engr esq etc evtl feb fla gov govt hrsg inc jan jr kg km lieut
+    lt ltd maj messrs mfg mgr mich minn mlle mme mmes mr mrs ms mss mt nebr nov nr nrn
+    oct okla pct penn phd pp prof rev sens sept sgt sr sra st ste supt tenn univ usw vgl
+    vol vols vs
+"""
+_ABBREVIATIONS: Final = frozenset(_ABBREVIATION_LIST.split())
+"""Abbreviations without those that often end a sentence as words, such as `mass`."""
 
 
 def find_evidence(lines: Iterable[str]) -> Evidence | None:
@@ -99,7 +127,7 @@ def _is_detached(words: Sequence[str], index: int) -> bool:
         return len(words) == 1 and word in _DETACHED_MARKS
     before = words[index - 1]
     if word in _CLITICS:
-        return before[-1].isalnum()
+        return before[-1:].isalnum()
     if word == "'t":
         return before.lower() in _BEFORE_T
     if word == ".":
@@ -118,7 +146,9 @@ def _has_attached_mark(words: Sequence[str], index: int) -> bool:
         return False
     if marks != ".":
         return True
-    is_abbreviation = "." in stem or stem.strip(_CLOSING + "(“‘«").lower() in _ABBREVIATIONS
+    is_abbreviation = (
+        "." in stem or stem.strip(_CLOSING + "(“‘«").lower() in _ABBREVIATIONS
+    )
     if is_abbreviation or len(words) == 1:
         return False
     if index == len(words) - 1 or end != ".":

@@ -8,14 +8,14 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command
 from elmo_cli.cli.completion import complete_values
-from elmo_cli.cli.queries import read_pair_table, read_queries
+from elmo_cli.cli.queries import PairColumns, first_line, read_pair_table, read_queries
 from elmo_cli.cli.rows import RowPrinter, cell, print_rows
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.sources import STANDARD_INPUT
+from elmo_cli.text.sources import STANDARD_INPUT, Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.occurrences import Occurrence, Pair
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     requires=["--pairs"],
 )
 @options.cell_options(requires=["--pairs"], hidden=True)
-@options.tokenizer_options("moses")
+@options.tokenizer_options()
 @options.option(
     "--layer N|average",
     aliases=("--layers",),
@@ -90,7 +90,6 @@ def cosine(
         )
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
-    tokenizer = loading.load_tokenizer(text_settings, model_settings)
 
     def parse(sentences: Sequence[str]) -> "PairRow":
         return _find_pair(
@@ -102,12 +101,19 @@ def cosine(
 
     chunks: Iterable[list[PairRow]]
     if pairs is not None:
-        chunks = read_pair_table(pairs, text_settings, tokenizer)
+        names = PairColumns.of(text_settings.text_column)
+        table = loading.open_text(pairs, names.settings(text_settings), model_settings)
+        chunks = read_pair_table(table, names)
     elif reads_lines:
-        chunks = read_queries(lambda line: parse(line.split("\t")))
+        source = Source(STANDARD_INPUT)
+        typed = first_line(source).split("\t")
+        tokenizer = loading.load_tokenizer(text_settings, model_settings, typed)
+        chunks = read_queries(source, lambda line: parse(line.split("\t")))
     else:
+        typed = [*arguments[1:]]
+        tokenizer = loading.load_tokenizer(text_settings, model_settings, typed)
         # A wrong word is an error before the model is loaded.
-        chunks = [[parse(arguments[1:])]]
+        chunks = [[parse(typed)]]
     embedder = loading.load_embedder(model_settings)
     n_layers = embedder.options.n_layers
     layers = [*map(str, range(n_layers)), "average"]
@@ -150,7 +156,7 @@ def _find_typed(
 ) -> "Occurrence":
     from elmo_cli.analysis.occurrences import occurrence_of
 
-    tokens = loading.typed_tokens(tokenizer, sentence)
+    tokens = tokenizer.tokenize(sentence)
     return occurrence_of(word, tokens, number, f"--occurrence{side}")
 
 

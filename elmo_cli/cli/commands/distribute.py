@@ -66,7 +66,7 @@ _WITHOUT_RAY = [("--engine", "none")]
         default_text="by suffix",
     ),
     options.text_column_option(),
-    options.splitting_options(options.BY_FORMAT),
+    options.splitting_options(),
     options.id_column_option(aliases=("--key-column",)),
     options.keep_columns_option,
     field_option(

@@ -121,6 +121,8 @@ def embed(
     has_format = output_settings.file_format is not None
     if old_name is not None:
         selection = replace(selection, layers=old_name)
+        if not typed_options("--tokenizer"):  # AllenNLP split at white space.
+            text_settings = replace(text_settings, tokenizer=None)
         if not has_format:  # AllenNLP wrote HDF5 whatever the name was.
             output_settings = replace(output_settings, file_format=HDF5.name)
     text = open_text(input_file, text_settings, model_settings)

@@ -11,13 +11,18 @@ from elmo_cli.cli import loading, messages, options, progress
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.option import typed_options
 from elmo_cli.cli.parameter_types import PATH
-from elmo_cli.cli.queries import read_queries, read_query_table
+from elmo_cli.cli.queries import (
+    first_line,
+    query_settings,
+    read_queries,
+    read_query_table,
+)
 from elmo_cli.cli.rows import print_rows
 from elmo_cli.errors.exceptions import InputError, ModelError
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.sources import STANDARD_INPUT
+from elmo_cli.text.sources import STANDARD_INPUT, Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import Neighbour
@@ -58,7 +63,7 @@ if TYPE_CHECKING:
 @options.text_column_option(requires=["--queries"])
 @options.cell_options(requires=["--queries"], hidden=True)
 @options.mean_layers_option()
-@options.tokenizer_options("moses")
+@options.tokenizer_options()
 @options.row_options()
 @options.file_options()
 @option_group("Speed", options.device_option())
@@ -116,18 +121,28 @@ def neighbours(
             )
         model_settings = _model_of(files, options_from(ModelSettings, values))
         text_settings = options_from(TextSettings, values)
-        tokenizer = _make_tokenizer(files, text_settings, model_settings)
+        text_settings = _with_tokenizer_of(files, text_settings)
         chunks: Iterable[list[Occurrence]]
         if queries is not None:
-            chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
+            table = loading.open_text(
+                queries, query_settings(text_settings, pooled=pooled), model_settings
+            )
+            chunks = read_query_table(table, pooled=pooled)
         elif reads_lines:
+            source = Source(STANDARD_INPUT)
+            _, _, text = first_line(source).partition("\t")
+            tokenizer = loading.load_tokenizer(text_settings, model_settings, [text])
             chunks = read_queries(
-                lambda line: _find_in_line(line, occurrence, tokenizer)
+                source, lambda line: _find_in_line(line, occurrence, tokenizer)
             )
         elif sentence is not None:
+            tokenizer = loading.load_tokenizer(
+                text_settings, model_settings, [sentence]
+            )
             chunks = [[_typed_sentence(sentence, tokenizer)]]
         else:
             word, text = typed
+            tokenizer = loading.load_tokenizer(text_settings, model_settings, [text])
             chunks = [[_find_typed(word, text, occurrence, tokenizer)]]
         results = _search(
             files,
@@ -167,7 +182,7 @@ def _find_typed(
 ) -> "Occurrence":
     from elmo_cli.analysis.occurrences import occurrence_of
 
-    tokens = loading.typed_tokens(tokenizer, text)
+    tokens = tokenizer.tokenize(text)
     return occurrence_of(word, tokens, occurrence, "--occurrence")
 
 
@@ -186,7 +201,7 @@ def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
     """Return a query for a sentence, which any of its words represents."""
     from elmo_cli.analysis.occurrences import Occurrence
 
-    tokens = loading.typed_tokens(tokenizer, sentence)
+    tokens = tokenizer.tokenize(sentence)
     if not tokens:
         raise click.UsageError("--sentence must not be empty.")
     return Occurrence(tokens, 0)
@@ -249,17 +264,17 @@ def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
     return replace(settings, model=recorded.model, state=recorded.state)
 
 
-def _make_tokenizer(
-    files: "VectorFiles", text_settings: TextSettings, model_settings: ModelSettings
-) -> "Tokenizer":
-    """Make the tokenizer of the options, or else of the files, or else of their model."""
+def _with_tokenizer_of(files: "VectorFiles", settings: TextSettings) -> TextSettings:
+    """Return options with the tokenizer of the files, unless the user chooses one.
+
+    Files of tokenized text record none. Queries may be raw all the same.
+    """
     from elmo_cli.options.tokenizer_names import recorded_tokenizer
-    from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
     recorded = recorded_tokenizer(files.attributes)
     if recorded is None or typed_options("--tokenizer", "--language"):
-        return loading.load_tokenizer(text_settings, model_settings)
-    return choose_tokenizer(replace(text_settings, tokenizer=recorded), "raw")
+        return settings
+    return replace(settings, tokenizer=recorded)
 
 
 def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":

@@ -101,7 +101,7 @@ class _Choices:
     "--seed", least=0, default=0, requires=["--sample"], help="Seed of --sample."
 )
 @option_group("Output", options.row_options(), options.keep_columns_option)
-@options.text_options("moses")
+@options.text_options()
 @options.language_model_options()
 def predict(
     text: str | None,

@@ -155,13 +155,13 @@ def surprisal(
     text_settings = replace(text_settings, splits_words=unit == "word")
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
+    if choices.pairs:
+        _print_pairs(source, text_settings, choices, model_settings)
+        return
     opened = loading.open_text(
         source, text_settings, model_settings, lines_are_texts=unit == "word"
     )
-    if choices.pairs:
-        _print_pairs(opened, choices, model_settings)
-    else:
-        _print_units(opened, unit, choices, model_settings)
+    _print_units(opened, unit, choices, model_settings)
 
 
 def _unit(choices: _Choices, text_settings: TextSettings) -> "UnitKind":
@@ -280,14 +280,18 @@ class _Tally:
 
 
 def _print_pairs(
-    text: TextInput, choices: _Choices, model_settings: ModelSettings
+    source: Source,
+    text_settings: TextSettings,
+    choices: _Choices,
+    model_settings: ModelSettings,
 ) -> None:
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
-    table = PairTable(choices.pairs or (), text.settings, choices.group_by)
+    table = PairTable(choices.pairs or (), text_settings, choices.group_by)
+    text = loading.open_text(source, table.reading, model_settings)
     model = loading.load_language_model(model_settings)
     accuracy = Accuracy(choices.direction, choices.group_by)
-    pairs = replace(text, settings=table.reading, column_option="--pairs")
+    pairs = replace(text, column_option="--pairs")
     with open_scored_text(pairs, model, may_have_regions=True) as opened:
         columns = [*opened.columns, *pair_columns(choices.direction)]
         kept = {

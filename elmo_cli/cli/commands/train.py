@@ -78,7 +78,7 @@ def _training(name: str, **settings: Any) -> Decorator:
 )
 @option_group("Text", options.input_format_option(), options.text_column_option())
 @options.cell_options(hidden=True)
-@options.splitting_options(options.BY_FORMAT)
+@options.splitting_options()
 @option_group(
     "Validation",
     field_option(TextOptions, "validation_file", type=_PATH),

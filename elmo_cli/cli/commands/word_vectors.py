@@ -43,7 +43,7 @@ from elmo_cli.text.sources import Source
         help="Average only the first N occurrences of a word. [default: all]",
     ),
 )
-@options.text_options(options.BY_FORMAT, requires=["--corpus"])
+@options.text_options(requires=["--corpus"])
 @options.file_options()
 @option_group("Model", options.softmax_option(requires=["--softmax"], hidden=True))
 @option_group("Speed", options.device_option(excludes=["--softmax"]))
