@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.setting import Row, Setting
-from elmo_cli.language_model.softmax import PREDICTIONS, ROWS, FullSoftmax
+from elmo_cli.language_model.softmax import PREDICTIONS, WORDS, FullSoftmax
 from elmo_cli.language_model.softmax_file import write_softmax
 from elmo_cli.language_model.softmax_kernels import softmax_kernel
 from elmo_cli.options.model import Precision
@@ -85,8 +85,8 @@ def by_torch(contexts: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) ->
         rows = contexts[first : first + PREDICTIONS]
         columns = targets[first : first + PREDICTIONS]
         sums = []
-        for start in range(0, len(weight), ROWS):
-            part = slice(start, start + ROWS)
+        for start in range(0, len(weight), WORDS):
+            part = slice(start, start + WORDS)
             logits = functional.linear(rows, weight[part], bias[part])
             sums.append(logits.logsumexp(dim=1))
         target_logits = (rows * weight[columns]).sum(dim=1) + bias[columns]

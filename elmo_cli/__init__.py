@@ -13,7 +13,7 @@ Main names, each with its own help:
     open_activations    the files that it and `elmo embed` write
     LanguageModel       probabilities of tokens, with the functions
                         measure_surprisal, measure_units, measure_perplexity and predict_words
-    neighbours, word_neighbours, similarities    similar tokens
+    find_neighbours, find_word_neighbours, similarities    similar tokens
     write_occurrences, measure_change            words in a corpus, and how their use changes
     Elmo, batch_to_ids, HubElmo                  layers of a torch model
 
@@ -43,7 +43,9 @@ _MODULES = {
     "ElmoEmbedder": "elmo_cli.embedder",
     "ElmoError": "elmo_cli.errors.exceptions",
     "ElmoVectorizer": "elmo_cli.integrations.vectorizer",
+    "find_neighbours": "elmo_cli.analysis.neighbours",
     "find_occurrence": "elmo_cli.analysis.occurrences",
+    "find_word_neighbours": "elmo_cli.analysis.word_neighbours",
     "HubElmo": "elmo_cli.integrations.hub_elmo",
     "InputError": "elmo_cli.errors.exceptions",
     "LanguageModel": "elmo_cli.language_model.language_model",
@@ -53,7 +55,6 @@ _MODULES = {
     "measure_units": "elmo_cli.language_model.surprisal_table",
     "ModelError": "elmo_cli.errors.exceptions",
     "ModelFiles": "elmo_cli.pretrained.files",
-    "neighbours": "elmo_cli.analysis.neighbours",
     "open_activations": "elmo_cli.outputs.reader",
     "open_occurrences": "elmo_cli.analysis.vector_files",
     "OptionsError": "elmo_cli.errors.exceptions",
@@ -72,7 +73,6 @@ _MODULES = {
     "TextSettings": "elmo_cli.options.text",
     "tokenize": "elmo_cli.text.tokenizers",
     "WeightsError": "elmo_cli.errors.exceptions",
-    "word_neighbours": "elmo_cli.analysis.word_neighbours",
     "write_average_vectors": "elmo_cli.analysis.average_vectors",
     "write_occurrences": "elmo_cli.analysis.usages",
     "write_token_vectors": "elmo_cli.analysis.token_vectors",

@@ -7,7 +7,7 @@ from elmo_cli.analysis.average_vectors import (
 )
 from elmo_cli.analysis.change import measure_change as measure_change
 from elmo_cli.analysis.change_picture import plot_changes as plot_changes
-from elmo_cli.analysis.neighbours import neighbours as neighbours
+from elmo_cli.analysis.neighbours import find_neighbours as find_neighbours
 from elmo_cli.analysis.occurrence_matrices import read_occurrences as read_occurrences
 from elmo_cli.analysis.occurrence_picture import plot_occurrences as plot_occurrences
 from elmo_cli.analysis.occurrences import find_occurrence as find_occurrence
@@ -16,7 +16,9 @@ from elmo_cli.analysis.targets import read_targets as read_targets
 from elmo_cli.analysis.token_vectors import write_token_vectors as write_token_vectors
 from elmo_cli.analysis.usages import write_occurrences as write_occurrences
 from elmo_cli.analysis.vector_files import open_occurrences as open_occurrences
-from elmo_cli.analysis.word_neighbours import word_neighbours as word_neighbours
+from elmo_cli.analysis.word_neighbours import (
+    find_word_neighbours as find_word_neighbours,
+)
 from elmo_cli.elmo import Elmo as Elmo
 from elmo_cli.elmo import batch_to_ids as batch_to_ids
 from elmo_cli.embedder import ElmoEmbedder as ElmoEmbedder

@@ -1,4 +1,9 @@
-"""Functions for callers who pass no function of their own."""
+"""Functions for callers who pass no function of their own, and their types."""
+
+from collections.abc import Callable
+
+OnProgress = Callable[[int], object]
+"""Function that is called with the number of things that were just done."""
 
 
 def ignore(*_: object) -> None:

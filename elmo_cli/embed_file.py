@@ -38,7 +38,7 @@ from elmo_cli.outputs.finite import FiniteCheck
 from elmo_cli.outputs.output_formats import names_datasets_by_id, shows_repeated_ids
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
-from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, run
+from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, write_records
 from elmo_cli.records.ids import IdChecker
 from elmo_cli.records.open_records import Records, open_records
 from elmo_cli.records.progress import Progress, ShardReader
@@ -457,7 +457,7 @@ class FileRun:
         )
         if select is not None:
             embedded = map(select, embedded)
-        run(
+        write_records(
             embedded,
             self,
             on_window=self._report_progress,

@@ -41,13 +41,18 @@ from elmo_cli.options.model import (
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import TextSettings, text_settings
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.records.text_input import open_input
-from elmo_cli.text.choose_tokenizer import choose_tokenizer
-from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
+from elmo_cli.text.choose_tokenizer import (
+    choose_tokenizer,
+    log_tokenizer_warning,
+    strings_in,
+)
+from elmo_cli.text.tokenizers import tokenize_texts
 
 if TYPE_CHECKING:
     from elmo_cli.embed_file import Summary
@@ -364,7 +369,7 @@ class ElmoEmbedder:
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: str | None = "mean",
-        tokenizer: str | None = None,
+        tokenizer: str | None = AUTO,
         language: str | None = None,
         normalize_embeddings: bool = False,
         convert_to_tensor: bool = False,
@@ -379,8 +384,9 @@ class ElmoEmbedder:
             layers, mix, gamma: As in `embed_sentences`, but `average` if neither layers
                 nor a mix is given.
             pooling: As in `embed_sentences`. None keeps one vector per token.
-            tokenizer: `moses`, `spacy` or `whitespace`. None is the tokenizer that the
-                model was trained with if it names one, else `moses`.
+            tokenizer: `auto`, `moses`, `spacy` or `whitespace`. `auto` looks at the
+                first 200 texts: tokenized ones are split at white space, and others
+                are tokenized as the model's training text was, else by `moses`.
             language: Code of the language of the texts. None is the language of the
                 model.
             normalize_embeddings: Scale every vector to length 1.
@@ -397,16 +403,17 @@ class ElmoEmbedder:
             InputError: A text is neither a string nor a list of tokens, or the layer,
                 the pooling or the tokenizer is unknown.
         """
+        batch = [texts] if isinstance(texts, str) else [*check_batch(texts, "texts")]
         chosen = choose_tokenizer(
             TextSettings(tokenizer=tokenizer, language=language),
             "strings",
+            strings_in(batch),
             trained=self.files.tokenizer,
             model_language=self.files.language,
         )
-        self._warn_about_tokenizer(chosen, self.files.tokenizer)
+        log_tokenizer_warning(chosen)
         if layers is None:
             layers = "average" if mix is None else "all"
-        batch = [texts] if isinstance(texts, str) else texts
         sentences = list(tokenize_texts(batch, chosen.tokenize))
         embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))
         embedded = embedder.embed_sentences(
@@ -486,9 +493,10 @@ class ElmoEmbedder:
         Args: Input
             input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or
                 `parquet`. None: chosen by the content and the suffix.
-            tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is the
+            tokenizer: `whitespace`, `moses`, `spacy`, `residues`, or `auto`, which
+                looks at the first 200 lines, as `elmo embed` does. None is the
                 tokenizer of the model's training, else `moses` for a table and
-                `whitespace` for other inputs.
+                `whitespace` for other inputs, as in AllenNLP.
             language: Code of the language of the text. None is the language of the
                 model.
             split_sentences: Compute each sentence by itself. The sentences of a text
@@ -551,7 +559,7 @@ class ElmoEmbedder:
             trained=self.files.tokenizer,
             language=self.files.language,
         )
-        self._warn_about_tokenizer(text.tokenizer, text.trained)
+        log_tokenizer_warning(text.tokenizer)
         selection = self._selection(
             self.engine,
             output_format,
@@ -580,11 +588,3 @@ class ElmoEmbedder:
             on_progress=on_progress,
             should_stop=should_stop,
         )
-
-    def _warn_about_tokenizer(self, tokenizer: Tokenizer, trained: str | None) -> None:
-        if trained is not None and trained != tokenizer.name:
-            logger.warning(
-                "Warning: the model was trained with tokenizer %s, not %s",
-                trained,
-                tokenizer.name,
-            )

@@ -1,7 +1,7 @@
 """From records to a sink: split into sentences, embed, join, write.
 
 `per_item` computes the parts of many items as one stream. `RecordEmbedder` embeds
-records with it, and `run` writes them to a sink.
+records with it, and `write_records` writes them to a sink.
 """
 
 from collections import deque
@@ -226,7 +226,7 @@ class Sink(Protocol):
         """Make what was written so far survive; `progress` is that in the input."""
 
 
-def run(
+def write_records(
     records: Iterable[EmbeddedRecord],
     sink: Sink,
     *,

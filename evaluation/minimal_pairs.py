@@ -33,7 +33,7 @@ _PHENOMENA = {"s-selection": "argument_structure"}
 
 
 class Measured(Protocol):
-    """The part of `elmo_cli.language_model.pairs.Pair` that the table needs."""
+    """The part of `elmo_cli.language_model.pairs.ScoredPair` that the table needs."""
 
     @property
     def correct(self) -> list[float]:

@@ -194,7 +194,7 @@ def test_help_lists_names_that_users_call() -> None:
     )
     names = re.findall(r"^ {4}(\w+(?:, \w+)*)", listed, re.MULTILINE)
     main_names = {name for line in names for name in line.split(", ")}
-    assert {"ElmoEmbedder", "Elmo", "LanguageModel", "neighbours"} <= main_names
+    assert {"ElmoEmbedder", "Elmo", "LanguageModel", "find_neighbours"} <= main_names
     assert main_names <= {*elmo_cli.__all__, "ElmoVectorizer"}
     assert len(main_names) <= 15
 

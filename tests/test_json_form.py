@@ -17,7 +17,7 @@ from pyarrow import parquet
 from elmo_cli import ElmoEmbedder, ElmoError, open_activations
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.files.json_form import parse_json
-from elmo_cli.training.run_log import read_log
+from elmo_cli.training.run_log import read_run_log
 from tests.support.commands import TINY, elmo
 from tests.support.distributed_runs import RUN
 
@@ -244,7 +244,7 @@ def test_a_damaged_log_keeps_the_lines_that_can_be_read(
     entry = json.dumps({"step": 1, "loss": 2.5})
     damaged = b"".join(damage(entry).replace(b"\n", b" ") + b"\n" for damage in damages)
     (tmp_path / "log.jsonl").write_bytes(f"{entry}\n".encode() + damaged)
-    assert read_log(tmp_path / "log.jsonl", 3)[0] == entry
+    assert read_run_log(tmp_path / "log.jsonl", 3)[0] == entry
 
 
 @pytest.mark.parametrize("name", ["_elmo/plan.parquet", "part-00000000.parquet"])

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis.word_vector_files import (
     Array,
-    OnProgress,
     check_vectors_file,
     read_words_for,
     write_word_vectors,
 )
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import Sentence, check_sentence, check_sentences, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
@@ -25,10 +24,12 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings, text_settings
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.text_input import open_input
 from elmo_cli.records.warnings.expected import expected_input
+from elmo_cli.text.choose_tokenizer import log_tokenizer_warning
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def write_average_vectors(
     *,
     settings: TextSettings | None = None,
     input_format: str | None = None,
-    tokenizer: str | None = None,
+    tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
     delimiter: str | None = None,
@@ -87,8 +88,7 @@ def write_average_vectors(
         settings: Options for reading the corpus, in place of the following ones.
         input_format: This and the following options, up to `paragraphs`, are as in
             `ElmoEmbedder.embed_file`.
-        tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is `moses` for a
-            table and `whitespace` for other inputs.
+        tokenizer: As in `ElmoEmbedder.embed_file`. `auto` is the default.
         averaging: Occurrences and layers. None is all occurrences, and all layers but
             the token layer.
         overwrite: Replace an existing file.
@@ -129,8 +129,12 @@ def write_average_vectors(
         text = corpus
     else:
         text = open_input(
-            corpus, settings or keywords, language=embedder.files.language
+            corpus,
+            settings or keywords,
+            trained=embedder.files.tokenizer,
+            language=embedder.files.language,
         )
+        log_tokenizer_warning(text.tokenizer)
     averaging = averaging or Averaging()
     averages = average_vectors(
         embedder,

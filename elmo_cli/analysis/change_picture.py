@@ -99,7 +99,7 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
                 axes,
                 number,
                 [(values[row], row) for row in members],
-                [_tooltip(changes[row]) for row in members],
+                [_change_tooltip(changes[row]) for row in members],
                 label=label,
                 zorder=2,
                 color="C0",
@@ -117,7 +117,7 @@ def _drawn_p(change: Change) -> float | None:
     return change.p if change.adjusted_p is None else change.adjusted_p
 
 
-def _tooltip(change: Change) -> str:
+def _change_tooltip(change: Change) -> str:
     text = (
         f"{change.word}: {change.change:.4f}, {change.n_old:,} old and "
         f"{change.n_new:,} new"

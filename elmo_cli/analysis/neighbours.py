@@ -76,7 +76,7 @@ def neighbour_rows(
         ]
 
 
-def neighbours(
+def find_neighbours(
     files: VectorFiles | Activations,
     vectors: NDArray[np.floating],
     top: int = 10,

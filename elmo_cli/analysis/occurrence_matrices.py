@@ -43,7 +43,7 @@ def read_occurrences(
         old, new: Files of `elmo usages`, or HDF5 of `elmo embed` with all tokens.
         words: Word of each form, from `read_targets`. None is all target words of the
             files.
-        layers: As in `neighbours`.
+        layers: As in `find_neighbours`.
         match: `form` or `lemma`: the `match` that `elmo usages` made the files with.
             None is any.
         ignore_case: Compare the forms with the tokens without regard to case.

@@ -64,7 +64,7 @@ def plot_occurrences(
         method: `pca`, whose axes have the largest variance, or `tsne`.
         clusters: Number of clusters of k-means. With it, clusters have colours instead
             of files.
-        layers: As in `neighbours`.
+        layers: As in `find_neighbours`.
         overwrite: Replace an existing file.
         on_step: Called with the name of each step when it begins.
 
@@ -86,7 +86,7 @@ def plot_occurrences(
     begin_step("reading")
     found = find_word(files, word, layers)
     paths = [str(path) for path in files.paths]
-    _check_number(paths, word, len(found), method, clusters)
+    _check_occurrence_count(paths, word, len(found), method, clusters)
     drawn = _sample(found)
     vectors = _stack_vectors(drawn, word)
     begin_step("projecting")
@@ -110,7 +110,8 @@ def plot_occurrences(
             for name in names
         }
         tooltips = [
-            _tooltip(occurrence, with_path=len(paths) > 1) for occurrence in drawn
+            _occurrence_tooltip(occurrence, with_path=len(paths) > 1)
+            for occurrence in drawn
         ]
         _add_groups(drawing, axes, members, points, tooltips)
         drawing.figure.canvas.draw()  # Labels have to fit into the final layout.
@@ -118,7 +119,7 @@ def plot_occurrences(
     return Picture(len(found), len(drawn), variance)
 
 
-def _check_number(
+def _check_occurrence_count(
     paths: Sequence[str],
     word: str,
     n_occurrences: int,
@@ -204,7 +205,7 @@ def _cluster(vectors: Array, n_clusters: int) -> list[str]:
     return [f"cluster {ranks[label] + 1}" for label in labels]
 
 
-def _tooltip(occurrence: EmbeddedOccurrence, *, with_path: bool) -> str:
+def _occurrence_tooltip(occurrence: EmbeddedOccurrence, *, with_path: bool) -> str:
     text = f"{occurrence.location.name}: {occurrence.marked}"
     return f"{occurrence.location.path}:{text}" if with_path else text
 
@@ -277,7 +278,7 @@ def _label_points(
             continue
         for offset, side in ((5, "left"), (-5, "right")):
             text = axes.annotate(
-                _label(occurrence),
+                _occurrence_label(occurrence),
                 points[index],
                 xytext=(offset, 0),
                 ha=side,
@@ -294,7 +295,7 @@ def _label_points(
             text.remove()
 
 
-def _label(occurrence: EmbeddedOccurrence) -> str:
+def _occurrence_label(occurrence: EmbeddedOccurrence) -> str:
     """Return the word with a few tokens around it."""
     start = max(0, occurrence.index - _LABEL_TOKENS)
     stop = occurrence.index + _LABEL_TOKENS + 1

@@ -30,7 +30,7 @@ class Occurrence:
         return " ".join([*before, f"[{self.token}]", *after])
 
 
-Pair = tuple[Occurrence, Occurrence]
+OccurrencePair = tuple[Occurrence, Occurrence]
 
 
 @dataclass(frozen=True)

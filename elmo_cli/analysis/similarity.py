@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.occurrences import Occurrence, Pair
+from elmo_cli.analysis.occurrences import Occurrence, OccurrencePair
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import check_batch, check_type
 
@@ -23,7 +23,9 @@ class Similarity:
     """Cosine of the averages of all layers."""
 
 
-def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similarity]:
+def similarities(
+    embedder: ElmoEmbedder, pairs: Sequence[OccurrencePair]
+) -> list[Similarity]:
     """Compare the vectors of pairs of occurrences.
 
     Args:
@@ -46,13 +48,13 @@ def similarities(embedder: ElmoEmbedder, pairs: Sequence[Pair]) -> list[Similari
         other = embedded[2 * number + 1][:, second.index]
         cosines = []
         for one_layer, other_layer in zip(one, other, strict=True):
-            cosines.append(cosine(one_layer, other_layer))
-        average = cosine(one.mean(axis=0), other.mean(axis=0))
+            cosines.append(cosine_similarity(one_layer, other_layer))
+        average = cosine_similarity(one.mean(axis=0), other.mean(axis=0))
         results.append(Similarity(first, second, cosines, average))
     return results
 
 
-def cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+def cosine_similarity(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     """Return the cosine of two vectors, shape (W,); 0 if one of them is zero."""
     one = one.astype(np.float64)
     other = other.astype(np.float64)

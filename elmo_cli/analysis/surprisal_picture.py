@@ -86,7 +86,7 @@ def _draw_sentence(
         for bar, unit in zip(bars, units, strict=True):
             if not unit.known:
                 bar.set(hatch="////", facecolor="white", edgecolor=colour)
-    axes.set_xticks(range(len(units)), [_label(unit.text) for unit in units])
+    axes.set_xticks(range(len(units)), [_token_label(unit.text) for unit in units])
     axes.set_ylabel("surprisal (bits)")
     if sentence.record.id is not None:
         title = str(sentence.record.id or sentence.names[-1])
@@ -95,7 +95,7 @@ def _draw_sentence(
     axes.set_title(printable(title), fontsize=8)
 
 
-def _label(text: str) -> str:
+def _token_label(text: str) -> str:
     if len(text) > _MAX_LABEL:
         text = f"{text[: _MAX_LABEL - 1]}…"
     return printable(text)

@@ -7,12 +7,11 @@ import torch
 
 from elmo_cli.analysis.word_vector_files import (
     Array,
-    OnProgress,
     check_vectors_file,
     read_words_for,
     write_word_vectors,
 )
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.precision import compute_types

@@ -25,21 +25,23 @@ from elmo_cli.file_plan import FilePlan, plan_file
 from elmo_cli.options.analysis import MATCHES
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import (
+    REFUSED_SUFFIXES,
     STANDARD_OUTPUT,
-    TEXT_SUFFIXES,
     USAGES_FORMATS,
     OutputSettings,
 )
 from elmo_cli.options.output_format import format_of_suffix
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import text_settings
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.rows import Columns
+from elmo_cli.outputs.rows import ColumnValues
 from elmo_cli.outputs.token_rows import TokenRows
 from elmo_cli.pipeline import EmbeddedRecord
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.records.text_input import open_input
+from elmo_cli.text.choose_tokenizer import log_tokenizer_warning
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +105,7 @@ def _may_have_usages(path: str | Path) -> bool:
     """Return whether the suffix of a path names no format that target words lack."""
     named = format_of_suffix(path)
     if named is None:
-        return Path(path).suffix.lower() not in TEXT_SUFFIXES
+        return Path(path).suffix.lower() not in REFUSED_SUFFIXES
     return named.name in USAGES_FORMATS
 
 
@@ -218,10 +220,12 @@ class UsageRows(TokenRows):
         """Return the positions of the target words."""
         return targets.target_positions(record)
 
-    def columns(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
+    def columns(
+        self, number: int, record: Record, positions: Sequence[int]
+    ) -> ColumnValues:
         """Return the columns of a record's rows, without kept columns and vectors."""
         forms = [record.tokens[position] for position in positions]
-        columns: Columns = {
+        columns: ColumnValues = {
             "word": targets.target_words(record, positions, self._words),
             "form": forms,
             **self.origin(number, record, positions),
@@ -240,7 +244,7 @@ def write_occurrences(
     *,
     layers: Layers = DEFAULT_LAYERS,
     input_format: str | None = None,
-    tokenizer: str | None = None,
+    tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
     shard: str | None = None,
@@ -266,6 +270,7 @@ def write_occurrences(
         layers: As in `ElmoEmbedder.embed_sentences`.
         input_format: This and the following options, up to `keep_columns`, are as in
             `ElmoEmbedder.embed_file`.
+        tokenizer: As in `ElmoEmbedder.embed_file`. `auto` is the default.
         match: `form` compares the words with the tokens, and `lemma` with the lemmas of
             CoNLL-U.
         ignore_case: Compare them in lower case.
@@ -300,6 +305,7 @@ def write_occurrences(
         trained=embedder.files.tokenizer,
         language=embedder.files.language,
     )
+    log_tokenizer_warning(text.tokenizer)
     plan = plan_usages(
         text,
         output,

@@ -1,6 +1,6 @@
 """Open files with the vectors of words in their sentences."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,15 +14,13 @@ from elmo_cli.analysis.vector_sources import (
     is_table,
     table_source,
 )
-from elmo_cli.callbacks import ignore
+from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
 from elmo_cli.outputs.reader import Activations, matching_paths
-
-OnProgress = Callable[[int], object]
 
 
 @dataclass(eq=False, repr=False)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.neighbours import Neighbour, Neighbours, neighbours
+from elmo_cli.analysis.neighbours import Neighbour, Neighbours, find_neighbours
 from elmo_cli.analysis.occurrences import Occurrence
 from elmo_cli.analysis.vector_files import VectorFiles, as_files
 from elmo_cli.analysis.vector_sources import VectorSource, mean_of
@@ -19,7 +19,7 @@ from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.outputs.reader import Activations
 
 
-def word_neighbours(
+def find_word_neighbours(
     embedder: ElmoEmbedder,
     files: VectorFiles | Activations,
     queries: Sequence[Occurrence],
@@ -37,11 +37,11 @@ def word_neighbours(
         files: Files of `open_occurrences` or `open_activations`.
         queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no
             neighbours. Any word of a sentence represents it where tokens are pooled.
-        top, layers: As in `neighbours`.
+        top, layers: As in `find_neighbours`.
         other_words: Exclude the same word, in lower or upper case or another form, too.
 
     Raises:
-        InputError: Another model made a file, or as in `neighbours`.
+        InputError: Another model made a file, or as in `find_neighbours`.
     """
     files = as_files(files)
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
@@ -58,7 +58,7 @@ def word_neighbours(
             return True
         return other_words and _is_same_word(files, query.token, neighbour)
 
-    return neighbours(
+    return find_neighbours(
         files,
         _embed_queries(embedder, files, queries, layers),
         top,

@@ -30,7 +30,7 @@ def find_occurrences(
         words: Target word of each form. The forms are compared with the tokens; or the
             words with the target words of a file, if it did not find these by their
             forms. None is all target words of the files.
-        layers: As in `neighbours`.
+        layers: As in `find_neighbours`.
         ignore_case: Compare the forms with the tokens without regard to case.
     """
     files = as_files(files)
@@ -59,7 +59,7 @@ def find_word(
     """Find the occurrences of a word.
 
     A target word of the files is found in all its forms, another word as it is written.
-    `layers` is as in `neighbours`.
+    `layers` is as in `find_neighbours`.
     """
     files.check_pooling(pooled=False)
     by_word: list[EmbeddedOccurrence] = []

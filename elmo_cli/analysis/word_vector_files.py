@@ -30,7 +30,6 @@ _WHITE_SPACE: Final = {
 
 Array = NDArray[np.float32]
 Counts = Sequence[int] | None
-OnProgress = Callable[[int], object]
 
 
 def check_vectors_file(

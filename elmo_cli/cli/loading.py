@@ -12,41 +12,58 @@ from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.engine import Engine
     from elmo_cli.language_model.language_model import LanguageModel
     from elmo_cli.pretrained.files import ModelFiles
+    from elmo_cli.pretrained.find import ResolvedModel
     from elmo_cli.records.input_format import TextInput
     from elmo_cli.text.choose_tokenizer import Content
     from elmo_cli.text.sources import Source
     from elmo_cli.text.tokenizers import Tokenizer
 
 
-def load_embedder(settings: ModelSettings) -> "ElmoEmbedder":
-    """Load a model."""
-    files = find_files(settings)
+def resolve(settings: ModelSettings) -> "ResolvedModel":
+    """Resolve the model that a user named. A command does it once."""
+    from elmo_cli.pretrained.find import resolve_model
 
-    from elmo_cli.embedder import ElmoEmbedder
+    return resolve_model(settings)
+
+
+def load_model(model: "ResolvedModel") -> "Engine":
+    """Load a model."""
+    files = find_files(model)
+
     from elmo_cli.engine import load_engine
 
-    return ElmoEmbedder.from_engine(load_engine(settings, files))
+    return load_engine(model.settings, files)
 
 
-def load_language_model(settings: ModelSettings) -> "LanguageModel":
+def load_embedder(model: "ResolvedModel") -> "ElmoEmbedder":
+    """Load a model for commands about single words and texts."""
+    engine = load_model(model)
+
+    from elmo_cli.embedder import ElmoEmbedder
+
+    return ElmoEmbedder.from_engine(engine)
+
+
+def load_language_model(model: "ResolvedModel") -> "LanguageModel":
     """Load a model with its softmax."""
-    files = find_files(settings, with_softmax=True)
+    files = find_files(model, with_softmax=True)
 
     from elmo_cli.engine import load_engine
     from elmo_cli.language_model.language_model import LanguageModel
 
-    return LanguageModel.from_engine(load_engine(settings, files))
+    return LanguageModel.from_engine(load_engine(model.settings, files))
 
 
-def find_files(settings: ModelSettings, *, with_softmax: bool = False) -> "ModelFiles":
+def find_files(model: "ResolvedModel", *, with_softmax: bool = False) -> "ModelFiles":
     """Find or download the files of a model, and print its name."""
-    from elmo_cli.pretrained.find import files_of
+    from elmo_cli.pretrained.find import files_of_resolved
     from elmo_cli.pretrained.registry import BUNDLED
 
     collect_garbage()
-    files = files_of(settings, with_softmax=with_softmax)
+    files = files_of_resolved(model, with_softmax=with_softmax)
     note = ""
     if files.name == BUNDLED:
         note = " (bundled, small; the published model is --model original)"
@@ -66,7 +83,7 @@ def collect_garbage() -> None:
 def open_text(
     source: "Source | str",
     text: TextSettings,
-    model: ModelSettings,
+    model: "ResolvedModel",
     *,
     lines_are_texts: bool = False,
     is_new: bool = False,
@@ -81,24 +98,22 @@ def open_text(
             for.
         is_new: The model has no training yet.
     """
-    from elmo_cli.pretrained.find import ResolvedModel, resolve_model
     from elmo_cli.records.text_input import open_input
 
-    resolved = ResolvedModel() if is_new else resolve_model(model)
     opened = open_input(
         source,
         text,
-        trained=resolved.tokenizer,
-        language=resolved.language,
+        trained=None if is_new else model.tokenizer,
+        language=None if is_new else model.language,
         lines_are_texts=lines_are_texts,
     )
-    _check_language(opened.tokenizer, text)
+    _say_tokenizer(opened.tokenizer, text)
     return opened
 
 
 def load_tokenizer(
     text: TextSettings,
-    model: ModelSettings,
+    model: "ResolvedModel",
     texts: Sequence[str],
     content: "Content" = "texts",
 ) -> "Tokenizer":
@@ -111,25 +126,31 @@ def load_tokenizer(
             are raw.
         content: What is tokenized.
     """
-    from elmo_cli.pretrained.find import resolve_model
     from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
-    resolved = resolve_model(model)
     tokenizer = choose_tokenizer(
         text,
         content,
         texts,
-        trained=None if content == "tokens" else resolved.tokenizer,
-        model_language=resolved.language,
+        trained=None if content == "tokens" else model.tokenizer,
+        model_language=model.language,
     )
-    _check_language(tokenizer, text)
+    _say_tokenizer(tokenizer, text)
     return tokenizer
 
 
-def _check_language(tokenizer: "Tokenizer", text: TextSettings) -> None:
-    """Raise a `UsageError` for a language that has no effect."""
+def _say_tokenizer(tokenizer: "Tokenizer", text: TextSettings) -> None:
+    """Print a tokenizer that the text or the model has chosen, and its warning.
+
+    Raise a `UsageError` for a language that has no effect.
+    """
     has_language = ":" in tokenizer.name or tokenizer.splits_by is not None
     names_language = text.tokenizer is not None and ":" in text.tokenizer
     if text.language and (names_language or not has_language):
         name = text.tokenizer if text.names_tokenizer else tokenizer.name
         raise click.UsageError(f"--language has no effect with --tokenizer {name}")
+    if tokenizer.reason:
+        messages.say(f"Tokenizer: {tokenizer.short_name}, {tokenizer.reason}")
+    if tokenizer.warning is not None:
+        warning = messages.shown_message(tokenizer.warning)
+        messages.say(f"Warning: {warning.removesuffix('.')}.")

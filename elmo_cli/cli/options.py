@@ -32,11 +32,10 @@ from elmo_cli.options.selection import NAMED_LAYERS, Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO, TOKENIZERS
 
-
 # Options of any kind
 
 
-def option(name: str, *names: str, **settings: Any) -> Decorator:
+def command_option(name: str, *names: str, **settings: Any) -> Decorator:
     """Add an option, by its name and the name of its value: `--shard I/N`."""
     name, _, metavar = name.partition(" ")
     settings = {
@@ -48,18 +47,18 @@ def option(name: str, *names: str, **settings: Any) -> Decorator:
     return click.option(name, *names, **settings)
 
 
-flag = partial(option, is_flag=True)
-path_option = partial(option, type=PATH)
+flag = partial(command_option, is_flag=True)
+path_option = partial(command_option, type=PATH)
 
 
 def choice(name: str, values: Sequence[str], *names: str, **settings: Any) -> Decorator:
     """Add an option with a fixed set of values; it may have further names."""
-    return option(name, *names, type=click.Choice(values), **settings)
+    return command_option(name, *names, type=click.Choice(values), **settings)
 
 
 def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
     """Add an option with a whole number."""
-    return option(*names, type=WholeNumber(least), metavar="N", **settings)
+    return command_option(*names, type=WholeNumber(least), metavar="N", **settings)
 
 
 def field_option(
@@ -93,7 +92,7 @@ def field_option(
         settings.setdefault("type", click.Choice(info.choices))
     if info.value:
         settings.setdefault("metavar", info.value)
-    return option(*names, **settings)
+    return command_option(*names, **settings)
 
 
 # Model
@@ -258,7 +257,7 @@ def input_options(*, shows_cells: bool = False) -> Decorator:
 
 
 mean_layers_option = partial(
-    option,
+    command_option,
     "--mean-layers N,...",
     "layers",
     aliases=("--layers", "--layer"),
@@ -304,7 +303,7 @@ overwrite_option = partial(
 
 def row_options(**settings: Any) -> Decorator:
     """Add --format, and --json, which is --format jsonl."""
-    formats = option(
+    formats = command_option(
         "--format",
         "-f",
         "row_format",

@@ -19,9 +19,9 @@ from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.occurrences import Occurrence, Pair
+    from elmo_cli.analysis.occurrences import Occurrence, OccurrencePair
 
-    PairRow = tuple[Mapping[str, object], Pair | InputError]
+    PairRow = tuple[Mapping[str, object], OccurrencePair | InputError]
     """Columns of a row, and its two occurrences, or why they were not found."""
 
 _Row = TypeVar("_Row")
@@ -103,7 +103,7 @@ def read_query_table(text: TextInput, *, pooled: bool) -> "Iterator[list[Occurre
         if pooled:
             return Occurrence(record.tokens, 0)
         word = str(_column(record.columns, "word") or "")
-        number = _number(record.columns, "occurrence", least=1)
+        number = _number_in_column(record.columns, "occurrence", least=1)
         return occurrence_of(word, record.tokens, number, "a column `occurrence`")
 
     yield from _parsed_rows(text, parse)
@@ -176,9 +176,9 @@ def _find_side(
     from elmo_cli.analysis.occurrences import occurrence_of
 
     word = str(columns.get(f"word{side}", columns.get("word")) or "")
-    number = _number(columns, f"occurrence{side}", least=1)
-    start = _number(columns, f"start{side}", least=0)
-    end = _number(columns, f"end{side}", least=0)
+    number = _number_in_column(columns, f"occurrence{side}", least=1)
+    start = _number_in_column(columns, f"start{side}", least=0)
+    end = _number_in_column(columns, f"end{side}", least=0)
     if start is not None and end is not None:
         text = str(columns[sentence_column])
         word = " ".join(tokenizer.tokenize(text[start:end]))
@@ -215,7 +215,9 @@ def _column(columns: Mapping[str, object], name: str) -> object:
     return columns[name]
 
 
-def _number(columns: Mapping[str, object], name: str, *, least: int) -> int | None:
+def _number_in_column(
+    columns: Mapping[str, object], name: str, *, least: int
+) -> int | None:
     """Return a number in a column; None without the column, or if the cell is empty."""
     value = columns.get(name)
     is_not_a_number = value != value

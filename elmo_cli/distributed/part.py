@@ -35,7 +35,7 @@ from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet import ParquetWriter
 from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, part_name, read_footer
 from elmo_cli.outputs.writer import end_attributes
-from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, run
+from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, write_records
 from elmo_cli.records.progress import Progress, ShardReader
 
 # maximum number of skipped records whose reasons are shown
@@ -165,7 +165,7 @@ def _write_part(
             on_tokens(sink.n_tokens)
 
         embedded = embedder.embed(records.read(), sink.finite, on_unfinished=report)
-        run(embedded, sink, on_window=report)
+        write_records(embedded, sink, on_window=report)
         if records.error is not None:
             raise records.error
         if records.progress.n_records != part.n_records:

@@ -14,7 +14,7 @@ from elmo_cli.compiled.kernels import has_kernel, run_kernel
 from elmo_cli.compiled.structures import address
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.prepared_linear import prepare_linear
-from elmo_cli.model.token_encoder import Convolution, Highway, TokenEncoder
+from elmo_cli.model.token_encoder import Convolution, HighwayLayer, TokenEncoder
 
 _FLOAT = torch.float32
 
@@ -37,7 +37,7 @@ def _make_faster(module: nn.Module, types: ComputeTypes) -> nn.Module | None:
     if isinstance(module, Convolution):
         return FastConvolution(module)
     if types.device.type == "cpu":
-        if isinstance(module, Highway):
+        if isinstance(module, HighwayLayer):
             return FastHighway(module)
         if isinstance(module, nn.Tanh):
             return FastTanh()
@@ -78,12 +78,12 @@ class FastConvolution(nn.Module):
 class FastHighway(nn.Module):
     """Highway with its elementwise part in C, if the kernel was compiled."""
 
-    def __init__(self, highway: Highway) -> None:
+    def __init__(self, highway: HighwayLayer) -> None:
         super().__init__()
         self._highway = highway
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Apply the layer to float32, shape (N, F); see `Highway.forward`."""
+        """Apply the layer to float32, shape (N, F); see `HighwayLayer.forward`."""
         if not has_kernel("highway"):
             return self._highway.forward(inputs)
         carry = self._highway.carry(inputs)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
-from elmo_cli.analysis.similarity import cosine
+from elmo_cli.analysis.similarity import cosine_similarity
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.options.selection import Selection
@@ -142,7 +142,7 @@ def _mean_vector(part: Doc | Span) -> Array:
 
 
 def _similarity(part: Doc | Span | Token, other: Doc | Span | Token) -> float:
-    return cosine(part.vector, other.vector)
+    return cosine_similarity(part.vector, other.vector)
 
 
 def _has_vector(part: Doc | Span | Token) -> bool:

@@ -62,7 +62,7 @@ def _read_counts(path: str | Path) -> Iterator[tuple[str, float]]:
         for number, line in chain(sample, numbered):
             cells = dict(enumerate(_split(line, form.delimiter)))
             word = cells.get(form.word_column, "")
-            count = _number(cells.get(form.count_column, ""), form.thousands)
+            count = _parse_number(cells.get(form.count_column, ""), form.thousands)
             if count is not None and word:  # `uniq -c` counts blank lines.
                 yield normalize(word).strip(), count
             elif count is None and number > 1:  # The first line may be a header.
@@ -72,7 +72,7 @@ def _read_counts(path: str | Path) -> Iterator[tuple[str, float]]:
                 )
 
 
-class _Form(NamedTuple):
+class _CountFileForm(NamedTuple):
     """Form of a file of counts."""
 
     delimiter: str
@@ -91,7 +91,7 @@ class _CountColumn(NamedTuple):
     """True if it only numbers the lines, or is constant."""
 
 
-def _find_form(lines: Sequence[str]) -> _Form:
+def _find_form(lines: Sequence[str]) -> _CountFileForm:
     for delimiter in _DELIMITERS:
         rows = [_split(line, delimiter) for line in lines]
         form = _form_of_rows(rows, delimiter)
@@ -99,10 +99,10 @@ def _find_form(lines: Sequence[str]) -> _Form:
             return form
     text = "".join(lines)
     delimiter = next((each for each in _DELIMITERS if each in text), "\t")
-    return _Form(delimiter, word_column=0, count_column=1, thousands=",")
+    return _CountFileForm(delimiter, word_column=0, count_column=1, thousands=",")
 
 
-def _form_of_rows(rows: list[list[str]], delimiter: str) -> _Form | None:
+def _form_of_rows(rows: list[list[str]], delimiter: str) -> _CountFileForm | None:
     """Find the columns of words and of counts; None if one is missing."""
     word_columns: dict[int, int] = {}  # rank of the name of each column
     count_columns: dict[int, _CountColumn] = {}
@@ -121,7 +121,7 @@ def _form_of_rows(rows: list[list[str]], delimiter: str) -> _Form | None:
         return None
     count_column = min(count_columns, key=count_columns.__getitem__)
     cells_of_counts = [row[count_column] for row in rows if count_column < len(row)]
-    return _Form(
+    return _CountFileForm(
         delimiter=delimiter,
         word_column=min(word_columns, key=word_columns.__getitem__),
         count_column=count_column,
@@ -160,11 +160,11 @@ def _numbers(cells: Iterable[str]) -> list[float]:
     """Return the numbers among the cells of a column."""
     cells = list(cells)
     thousands = _thousands(cells)
-    numbers = [_number(cell, thousands) for cell in cells]
+    numbers = [_parse_number(cell, thousands) for cell in cells]
     return [number for number in numbers if number is not None]
 
 
-def _number(cell: str, thousands: str) -> float | None:
+def _parse_number(cell: str, thousands: str) -> float | None:
     digits = "".join(cell.split()).replace(thousands, "").replace(",", ".")
     try:
         value = float(digits)

@@ -26,7 +26,7 @@ from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import Tokenizer
 
 
-class Pair(NamedTuple):
+class ScoredPair(NamedTuple):
     """Surprisals of the two sentences of a pair in each direction, in bits."""
 
     good: list[float]
@@ -130,7 +130,7 @@ class PairTable:
         is_ready: Callable[[], bool] | None = None,
         *,
         direction: Direction = "forward",
-    ) -> Iterator[ScoredRecord[Pair]]:
+    ) -> Iterator[ScoredRecord[ScoredPair]]:
         """Yield the pair of each record of `reading`, with the columns to repeat.
 
         `tokenizer` is the one of the records. `batch_size` and `is_ready` are as in
@@ -152,7 +152,7 @@ class PairTable:
         for read, surprisals in measured:
             good = surprisals[: len(read.good)]
             bad = surprisals[len(read.good) :]
-            pair = Pair(
+            pair = ScoredPair(
                 good=_sums(good),
                 bad=_sums(bad),
                 n_unknown_good=_n_unknown(good),
@@ -211,13 +211,13 @@ class Accuracy:
         if direction == "both":
             self._kinds = ["forward", "backward", "both"]
         self._group = group
-        # For each group, `Pair.correct` of each of its pairs.
+        # For each group, `ScoredPair.correct` of each of its pairs.
         self._correct: dict[str, list[list[float]]] = {}
         self.n_pairs = 0
         self.n_unknown = 0
         """Number of pairs with unknown words."""
 
-    def add(self, scored: ScoredRecord[Pair]) -> None:
+    def add(self, scored: ScoredRecord[ScoredPair]) -> None:
         """Count a pair."""
         pair = scored.result
         self.n_pairs += 1

@@ -22,7 +22,7 @@ from elmo_cli.language_model.softmax_kernels import (
 )
 from elmo_cli.options.model import Precision
 
-ROWS: Final = 8192
+WORDS: Final = 8192
 """Number of words that are read together: 16 MiB of vectors of 512 values."""
 PREDICTIONS: Final = 1024
 """Number of predictions that are computed together: 32 MiB of logits."""
@@ -151,7 +151,7 @@ class FullSoftmax:
         if self._held:
             yield from self._held
             return
-        for rows in read_rows(self._path, ROWS):
+        for rows in read_rows(self._path, WORDS):
             yield self._make_layer(rows)
 
     def _make_layer(self, rows: SoftmaxRows) -> LogitLayer:

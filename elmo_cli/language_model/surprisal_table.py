@@ -153,7 +153,7 @@ class SurprisalTable:
                         "record {name}: {error}", name=scored.names[-1], error=error
                     )
                 ) from None
-            surprisals = _joined(scored.result)
+            surprisals = _join_sentences(scored.result)
             result = self._of_units(units, surprisals, frequency)
             yield ScoredRecord(scored.names, scored.record, result)
 
@@ -223,7 +223,7 @@ def _average(directions: Sequence[float | None]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _joined(sentences: list[DirectedSurprisals]) -> DirectedSurprisals:
+def _join_sentences(sentences: list[DirectedSurprisals]) -> DirectedSurprisals:
     """Join the surprisals of the sentences of a record."""
     if len(sentences) == 1:
         return sentences[0]

@@ -13,7 +13,7 @@ from elmo_cli.files.text_files import read_text
 MAX_OPTIONS_BYTES: Final = 1_000_000  # Published models have less than 1 kB.
 
 
-class Check(NamedTuple):
+class ValueCheck(NamedTuple):
     """Check of one value."""
 
     expected: str  # description of valid values, for error messages
@@ -30,7 +30,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None
     if not isinstance(content, dict):
-        found = json_text(content)
+        found = shown_json(content)
         raise OptionsError(f"{path}: expected a JSON object, found {found}")
     return content
 
@@ -38,7 +38,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 def read_section(
     content: Mapping[str, Any],
     name: str,
-    checks: Mapping[str, Check],
+    checks: Mapping[str, ValueCheck],
     defaults: Mapping[str, Any],
     errors: list[str],
 ) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def read_section(
     """
     section = content.get(name)
     if not isinstance(section, dict):
-        errors.append(f"{name}: expected an object, found {json_text(section)}")
+        errors.append(f"{name}: expected an object, found {shown_json(section)}")
         return {}
     values = {}
     for key, check in checks.items():
@@ -58,13 +58,13 @@ def read_section(
             value = defaults.get(key)
         if not check.accepts(value):
             errors.append(
-                f"{name}.{key}: expected {check.expected}, found {json_text(value)}"
+                f"{name}.{key}: expected {check.expected}, found {shown_json(value)}"
             )
         values[key] = value
     return values
 
 
-def json_text(value: Any) -> str:
+def shown_json(value: Any) -> str:
     """Return a value as JSON for a message, shortened if it is long."""
     if value is None:
         return "no value"
@@ -76,9 +76,9 @@ def is_whole(value: Any, least: int, most: int) -> bool:
     return type(value) is int and least <= value <= most  # True is an int too.
 
 
-def whole(least: int, most: int) -> Check:
+def whole(least: int, most: int) -> ValueCheck:
     """Return the check for a whole number from `least` to `most`."""
-    return Check(
+    return ValueCheck(
         expected=f"a whole number, {least} to {most:,}",
         accepts=lambda value: is_whole(value, least, most),
     )

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from elmo_cli.model.json_objects import Check, is_whole, whole
+from elmo_cli.model.json_objects import ValueCheck, is_whole, whole
 from elmo_cli.model.options import CharacterOptions
 
 # Larger sizes would exhaust the memory before the weights are compared.
@@ -40,7 +40,7 @@ def _are_filters(value: Any) -> bool:
     return True
 
 
-_CLIP: Final = Check(f"a number, 0 to {_MAX_CLIP:g}, or null", _is_clip)
+_CLIP: Final = ValueCheck(f"a number, 0 to {_MAX_CLIP:g}, or null", _is_clip)
 
 LSTM: Final = {
     "dim": whole(1, MAX_SIZE),
@@ -48,22 +48,24 @@ LSTM: Final = {
     "n_layers": whole(1, MAX_LAYERS),
     "cell_clip": _CLIP,
     "proj_clip": _CLIP,
-    "use_skip_connections": Check(
+    "use_skip_connections": ValueCheck(
         "true or false", lambda value: isinstance(value, bool)
     ),
 }
 
 EMBEDDING: Final = {
-    "embedding": Check(f'{{"dim": a whole number, 1 to {MAX_SIZE:,}}}', _has_dim)
+    "embedding": ValueCheck(f'{{"dim": a whole number, 1 to {MAX_SIZE:,}}}', _has_dim)
 }
 
 # n_characters is ignored: it is 261 in training files and 262 in inference files of one
 # model.
 CHARACTERS: Final = {
     "max_characters_per_token": whole(3, 1000),
-    "filters": Check("a list of [width, count] pairs", _are_filters),
+    "filters": ValueCheck("a list of [width, count] pairs", _are_filters),
     "n_highway": whole(0, MAX_LAYERS),
-    "activation": Check('"relu" or "tanh"', lambda value: value in ("relu", "tanh")),
+    "activation": ValueCheck(
+        '"relu" or "tanh"', lambda value: value in ("relu", "tanh")
+    ),
 }
 
 

@@ -29,10 +29,10 @@ def read_options(path: str | Path) -> ModelOptions:
         OptionsError: The file cannot be read, or values are wrong. The message names
             all of them.
     """
-    return options_from(read_json(path), path)
+    return model_options_from(read_json(path), path)
 
 
-def options_from(content: dict[str, Any], path: str | Path) -> ModelOptions:
+def model_options_from(content: dict[str, Any], path: str | Path) -> ModelOptions:
     """Return the architecture in the content of an options.json, or config.json."""
     if "config_path" in content:
         return read_config(Path(path), content)

@@ -65,7 +65,7 @@ class CharacterFeatures(nn.Module):
         )
         self.activation = _ACTIVATIONS[options.activation]()
         self.highways = nn.ModuleList(
-            Highway(options.n_filters) for _ in range(options.n_highway)
+            HighwayLayer(options.n_filters) for _ in range(options.n_highway)
         )
 
     def features(self, ids: Tensor) -> Tensor:
@@ -146,7 +146,7 @@ class Convolution(nn.Conv1d):
         return embedded.unfold(1, self.kernel_size[0], 1).flatten(2)
 
 
-class Highway(nn.Module):
+class HighwayLayer(nn.Module):
     """Highway layer.
 
     g = sigmoid(x W_c + b_c)

@@ -42,25 +42,27 @@ def below_padding(table: Tensor) -> Tensor:
     return torch.cat([table.new_zeros(1, table.shape[1]), table])
 
 
-class _Form(NamedTuple):
+class _Conversions(NamedTuple):
     """Conversions of a parameter between its forms in the file and in torch."""
 
     to_parameter: Callable[[Tensor], Tensor]
     to_dataset: Callable[[Tensor], Tensor]
 
 
-_PLAIN: Final = _Form(
+_PLAIN: Final = _Conversions(
     to_parameter=lambda values: values, to_dataset=lambda values: values
 )
-_MATRIX: Final = _Form(to_parameter=Tensor.t, to_dataset=Tensor.t)
+_MATRIX: Final = _Conversions(to_parameter=Tensor.t, to_dataset=Tensor.t)
 """(in, out) in the file, (out, in) in torch."""
-_FILTER: Final = _Form(
+_FILTER: Final = _Conversions(
     # contiguous like its gradient
     to_parameter=lambda values: values[0].permute(2, 1, 0).contiguous(),
     to_dataset=lambda values: values.permute(2, 1, 0)[None],
 )
 """(1, width, C, count) in the file, (count, C, width) in torch."""
-_TABLE: Final = _Form(to_parameter=below_padding, to_dataset=lambda values: values[1:])
+_TABLE: Final = _Conversions(
+    to_parameter=below_padding, to_dataset=lambda values: values[1:]
+)
 """The file lacks the row for "no token here"."""
 
 
@@ -69,7 +71,7 @@ class StoredParameter(NamedTuple):
 
     dataset: str
     parameter: str
-    form: _Form = _PLAIN
+    form: _Conversions = _PLAIN
 
 
 def stored_parameters(

@@ -22,10 +22,10 @@ USAGES_FORMATS: Final = (HDF5.name, PARQUET.name)
 """Formats of target words."""
 LAYOUTS: Final = ("allennlp", "packed")
 """Layouts of HDF5: one dataset per record, or one dataset for all records."""
-COMPRESSIONS: Final = ("gzip", "zstd")
+OUTPUT_COMPRESSIONS: Final = ("gzip", "zstd")
 ROWS: Final = ("sentences", "tokens")
 DTYPES: Final = ("float32", "float16")
-TEXT_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
+REFUSED_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
 """Suffixes that need --format, because HDF5 with such a name would be a mistake."""
 
 
@@ -48,7 +48,7 @@ class OutputSettings:
         choices=LAYOUTS,
     )
     compression: str | None = option(
-        None, "Compression of HDF5.", default_text="none", choices=COMPRESSIONS
+        None, "Compression of HDF5.", default_text="none", choices=OUTPUT_COMPRESSIONS
     )
     dtype: str = option("float32", "Data type of the stored values.", choices=DTYPES)
     forget_sentences: bool = option(False, "Omit sentence_to_index from the file.")
@@ -94,7 +94,7 @@ class OutputSettings:
     def for_path(self, path: str | Path, *, pooled: bool) -> "OutputSettings":
         """Return the options with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
-        if self.file_format is None and suffix in TEXT_SUFFIXES:
+        if self.file_format is None and suffix in REFUSED_SUFFIXES:
             raise SettingsError(
                 Message(
                     "{path}: vectors are not written as {suffix}",

@@ -11,7 +11,7 @@ from elmo_cli.files.json_form import json_text
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.row_writer import RowWriter
-from elmo_cli.outputs.rows import INTEGERS, Array, Columns
+from elmo_cli.outputs.rows import INTEGERS, Array, ColumnValues
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.outputs.token_rows import TokenRows
 from elmo_cli.records.record import Record
@@ -35,9 +35,11 @@ class ParquetWriter(RowWriter):
         self._types = _kept_types(settings.column_types)
         # Rows that are not written yet. Without any record, sentences still have a
         # column.
-        self._own: Columns = {} if isinstance(self.rows, TokenRows) else {"index": []}
-        self._kept: Columns = {}
-        self._vectors: Columns = {}
+        self._own: ColumnValues = (
+            {} if isinstance(self.rows, TokenRows) else {"index": []}
+        )
+        self._kept: ColumnValues = {}
+        self._vectors: ColumnValues = {}
         self._n_held = 0
         self._n_bytes = 0
         self._example: tuple[Record, Array] | None = None
@@ -85,7 +87,7 @@ class ParquetWriter(RowWriter):
         if self._parquet is not None:
             self._parquet.close()
 
-    def _check_columns(self, kept: Columns, number: int) -> None:
+    def _check_columns(self, kept: ColumnValues, number: int) -> None:
         """Raise an `InputError` for a column that the first rows did not have."""
         for name in kept:
             if self._parquet is not None and name not in self._parquet.schema.names:
@@ -99,7 +101,7 @@ class ParquetWriter(RowWriter):
                     )
                 )
 
-    def _hold(self, held: Columns, new: Columns, n_rows: int) -> None:
+    def _hold(self, held: ColumnValues, new: ColumnValues, n_rows: int) -> None:
         """Add the values of rows to columns; None where either has no such column."""
         for name in {**held, **new}:
             column = held.setdefault(name, [None] * self._n_held)
@@ -147,7 +149,7 @@ class ParquetWriter(RowWriter):
             self._types[name] = pyarrow.string() if is_unknown else found
         column_type = self._types[name]
         if pyarrow.types.is_string(column_type):
-            values = [_as_text(value) for value in values]
+            values = [_text_or_json(value) for value in values]
         column = _arrow_array(values, column_type)
         if column is not None:
             return column
@@ -178,7 +180,7 @@ def _kept_types(types: Mapping[str, Any]) -> dict[str, Any]:
     return by_name
 
 
-def _as_text(value: object) -> str | None:
+def _text_or_json(value: object) -> str | None:
     """Return a value as text: JSON, unless it is text or missing."""
     return value if value is None or isinstance(value, str) else json_text(value)
 

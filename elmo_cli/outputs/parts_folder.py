@@ -90,7 +90,7 @@ class PartsFolder:
             Record(
                 text=row.get("sentence") or "",
                 tokens=row["tokens"],
-                id=_as_text(row.get("id")),
+                id=_text_or_none(row.get("id")),
             )
             for row in table.select(names).to_pylist()
         ]
@@ -110,7 +110,7 @@ class PartsFolder:
                 table = self._part(part).read(columns=[column])
                 values = table.column(column).to_pylist()
             for number, value in enumerate(values, start):
-                name = _as_text(value)
+                name = _text_or_none(value)
                 if name is not None:
                     numbers[name] = number
             start = end
@@ -214,7 +214,7 @@ def _sum_attributes(footers: list[Footer], location: str) -> dict[str, str]:
     return attributes
 
 
-def _as_text(value: object) -> str | None:
+def _text_or_none(value: object) -> str | None:
     """Return an id or a sentence as text. Empty ones are None."""
     return None if value in (None, "") else str(value)
 

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-Columns = dict[str, list[Any]]
+ColumnValues = dict[str, list[Any]]
 """Values of each column, one per row."""
 
 VECTOR: Final = "vector"
@@ -23,9 +23,9 @@ class Rows(NamedTuple):
 
     n: int
     """Number of the rows."""
-    own: Columns
+    own: ColumnValues
     """Columns of the output itself."""
-    kept: Columns
+    kept: ColumnValues
     """Columns that are kept from the input."""
     vectors: dict[str, Any]
     """Arrays of the rows, by their column."""

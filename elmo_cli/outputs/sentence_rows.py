@@ -8,7 +8,7 @@ from elmo_cli.outputs.arrow_arrays import chunked_nested_array
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_formats import keeps_tokens
 from elmo_cli.outputs.record_attributes import LINE, ORIGINAL_ID, stored_attributes
-from elmo_cli.outputs.rows import ACTIVATIONS, Array, Columns, Rows
+from elmo_cli.outputs.rows import ACTIVATIONS, Array, ColumnValues, Rows
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.record import Record
 
@@ -61,7 +61,9 @@ class SentenceRows:
         arrays = [values for (values,) in vectors]
         return chunked_nested_array(arrays, pooled=self._settings.pooled)
 
-    def parquet_settings(self, columns: list[str], vectors: Columns) -> dict[str, Any]:
+    def parquet_settings(
+        self, columns: list[str], vectors: ColumnValues
+    ) -> dict[str, Any]:
         """Return arguments of `pyarrow.parquet.ParquetWriter`.
 
         `columns` are all columns without vectors.

@@ -8,7 +8,7 @@ import numpy as np
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.arrow_arrays import vectors_array
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.rows import LAYER_PREFIX, VECTOR, Array, Columns, Rows
+from elmo_cli.outputs.rows import LAYER_PREFIX, VECTOR, Array, ColumnValues, Rows
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.record import Record
@@ -34,17 +34,24 @@ class TokenRows(SentenceRows):
         """Return the positions of the tokens that have a row."""
         return range(len(record.tokens))
 
-    def columns(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
+    def columns(
+        self, number: int, record: Record, positions: Sequence[int]
+    ) -> ColumnValues:
         """Return the columns of a record's rows, without kept columns and vectors."""
         columns = self.origin(number, record, positions)
         columns["token"] = [record.tokens[position] for position in positions]
         return columns
 
-    def origin(self, number: int, record: Record, positions: Sequence[int]) -> Columns:
+    def origin(
+        self, number: int, record: Record, positions: Sequence[int]
+    ) -> ColumnValues:
         """Return the columns that say where the tokens come from."""
         n_rows = len(positions)
         line = number + 1 if record.line is None else record.line
-        columns: Columns = {"id": [record.id_value] * n_rows, "line": [line] * n_rows}
+        columns: ColumnValues = {
+            "id": [record.id_value] * n_rows,
+            "line": [line] * n_rows,
+        }
         if self._is_split:
             columns["sentence_number"] = [number + 1] * n_rows
         columns["position"] = list(positions)
@@ -74,7 +81,9 @@ class TokenRows(SentenceRows):
         """Return the vectors of several `Rows` as a column of Arrow."""
         return vectors_array(np.concatenate(vectors))
 
-    def parquet_settings(self, columns: list[str], vectors: Columns) -> dict[str, Any]:
+    def parquet_settings(
+        self, columns: list[str], vectors: ColumnValues
+    ) -> dict[str, Any]:
         """Return settings of `ParquetWriter`; `columns` are all but the vectors."""
         # Dictionaries of vectors would take time and save nothing.
         return {"use_dictionary": columns, "write_statistics": columns}

@@ -13,7 +13,7 @@ from elmo_cli.pretrained.cache import get_once, hashed_folder
 from elmo_cli.pretrained.checksums import check_sha256
 from elmo_cli.pretrained.limits import size_limit
 from elmo_cli.pretrained.registry import PublishedModel
-from elmo_cli.pretrained.roles import candidates
+from elmo_cli.pretrained.roles import find_candidates
 
 _PIECE_BYTES: Final = 1 << 18
 _UNPACKED: Final = (
@@ -38,7 +38,7 @@ def unpacked(archive: Path) -> Path:
     folder = hashed_folder("archives", identity)
     get_once(
         folder,
-        find=lambda: candidates(folder, "weights"),
+        find=lambda: find_candidates(folder, "weights"),
         get=lambda: unpack(archive, folder),
     )
     return folder
@@ -54,7 +54,7 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
     try:
         with TemporaryDirectory(dir=folder) as temporary:
             _unpack_members(archive, Path(temporary), model)
-            weights = candidates(Path(temporary), "weights")
+            weights = find_candidates(Path(temporary), "weights")
             # The weights come last: a model counts as downloaded when they exist.
             paths = sorted(Path(temporary).iterdir(), key=lambda path: path in weights)
             for path in paths:
@@ -89,8 +89,8 @@ def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -
         for name, member in members:
             with file.open(member) as source, open(folder / name, "xb") as target:
                 shutil.copyfileobj(source, target, _PIECE_BYTES)
-        weights = candidates(folder, "weights")
-        if not weights or not candidates(folder, "options"):
+        weights = find_candidates(folder, "weights")
+        if not weights or not find_candidates(folder, "options"):
             names = ", ".join(file.namelist()[:5]) or "no files"
             problem = f"expected options.json and a .hdf5 file, found {names}"
             remedy = (

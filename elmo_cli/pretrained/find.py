@@ -1,8 +1,9 @@
 """A model's name, path or two files to its `ModelFiles`. Start reading here.
 
-files_of        any of the ways in which a user gives a model
-find_model      a name or a path: published, on the hub, a folder or a zip file
-resolve_model   what is known of a model before it is downloaded
+files_of           any of the ways in which a user gives a model
+find_model         a name or a path: published, on the hub, a folder or a zip file
+resolve_model      what is known of a model before it is downloaded
+files_of_resolved  the files of such a model, which are not looked for again
 """
 
 import logging
@@ -153,10 +154,14 @@ def find_model(
 class ResolvedModel:
     """A model that a user named, as far as it is known without a download."""
 
+    settings: ModelSettings
+    """How the user named it."""
     language: str | None = None
     """Language code (ISO 639)."""
     tokenizer: str | None = None
     """Tokenizer of its training text. None if unknown, as for published models."""
+    files: ModelFiles | None = None
+    """Its files, if they have been found."""
 
 
 def resolve_model(settings: ModelSettings) -> ResolvedModel:
@@ -173,10 +178,32 @@ def resolve_model(settings: ModelSettings) -> ResolvedModel:
         published = published_model(name) if isinstance(name, str) else None
         is_local = True
     if published is not None:
-        return ResolvedModel(language=published.language_code)
+        return ResolvedModel(settings, language=published.language_code)
     if is_local:
-        # `files_of` reports the errors of a model later.
+        # `files_of_resolved` reports the errors of a model later.
         with suppress(ElmoError):
             files = files_of(settings)
-            return ResolvedModel(language=files.language, tokenizer=files.tokenizer)
-    return ResolvedModel()
+            return ResolvedModel(
+                settings,
+                language=files.language,
+                tokenizer=files.tokenizer,
+                files=files,
+            )
+    return ResolvedModel(settings)
+
+
+def files_of_resolved(
+    model: ResolvedModel, *, with_softmax: bool = False
+) -> ModelFiles:
+    """Find the files of a resolved model, unless they have been found; see `files_of`.
+
+    A softmax on the hub is not found by `resolve_model`, which does not download it.
+    """
+    files = model.files
+    if files is None:
+        return files_of(model.settings, with_softmax=with_softmax)
+    if not with_softmax:
+        return files
+    if files.softmax is None and files.name.startswith(HUB_PREFIX):
+        return files_of(model.settings, with_softmax=True)
+    return require_softmax(files)

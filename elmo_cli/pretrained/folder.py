@@ -8,7 +8,7 @@ from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.roles import (
     FILE_NAMES,
     MANY_LANGS_FILES,
-    candidates,
+    find_candidates,
     only_file,
 )
 
@@ -18,8 +18,8 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
 
     `name` is the name of the model as the user gave it.
     """
-    options = candidates(folder, "options")
-    weights = candidates(folder, "weights")
+    options = find_candidates(folder, "options")
+    weights = find_candidates(folder, "weights")
     if len(options) != 1 or len(weights) != 1:
         raise _no_single_model_error(folder, options, weights)
     files = ModelFiles(

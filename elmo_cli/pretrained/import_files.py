@@ -16,7 +16,7 @@ from elmo_cli.pretrained.cache import locked, published_folder
 from elmo_cli.pretrained.file_checks import check_file
 from elmo_cli.pretrained.folder import read_folder
 from elmo_cli.pretrained.registry import BUNDLED, PublishedModel
-from elmo_cli.pretrained.roles import FILE_NAMES, candidates, role_of
+from elmo_cli.pretrained.roles import FILE_NAMES, find_candidates, role_of
 from elmo_cli.pretrained.unknown_names import known_model
 
 _EXPECTED: Final = "a folder, a zip file, or files named options.json and weights.hdf5"
@@ -96,9 +96,9 @@ def _cache_name(source: Path) -> str:
 def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
     """Copy options or weights that the new files lack from the cache folder."""
     for role in ("options", "weights"):
-        if candidates(staged, role):
+        if find_candidates(staged, role):
             continue
-        old = candidates(folder, role)
+        old = find_candidates(folder, role)
         if not old:
             raise ModelError(
                 Message(
@@ -117,5 +117,5 @@ def _remove_replaced(folder: Path, new: Sequence[Path]) -> None:
     roles = {role_of(path.name) for path in new}
     for role in roles:
         if role is not None:
-            for old in candidates(folder, role):
+            for old in find_candidates(folder, role):
                 old.unlink()

@@ -17,7 +17,7 @@ from elmo_cli.pretrained.download import download_file
 from elmo_cli.pretrained.file_checks import check_file
 from elmo_cli.pretrained.limits import size_limit
 from elmo_cli.pretrained.registry import PublishedModel
-from elmo_cli.pretrained.roles import FILE_NAMES, candidates, role_of
+from elmo_cli.pretrained.roles import FILE_NAMES, find_candidates, role_of
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def try_mirror(model: PublishedModel, *, with_softmax: bool) -> None:
     try:
         get_once(
             folder,
-            find=lambda: all(candidates(folder, role) for role in roles),
+            find=lambda: all(find_candidates(folder, role) for role in roles),
             get=lambda: _download_missing(address, model, folder, names),
         )
     except ModelError as error:
@@ -81,4 +81,4 @@ def _is_there(folder: Path, name: str) -> bool:
     role = role_of(name)
     if role is None:
         return (folder / name).exists()
-    return bool(candidates(folder, role))
+    return bool(find_candidates(folder, role))

@@ -15,7 +15,7 @@ from elmo_cli.pretrained.folder import read_folder
 from elmo_cli.pretrained.limits import size_limit
 from elmo_cli.pretrained.mirror import try_mirror
 from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel
-from elmo_cli.pretrained.roles import FILE_NAMES, candidates
+from elmo_cli.pretrained.roles import FILE_NAMES, find_candidates
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
 
 def _check_has_softmax(model: PublishedModel, folder: Path) -> None:
     """Raise a `ModelError` if a model has no softmax, on this disk or published."""
-    if "softmax" in model.urls or candidates(folder, "softmax"):
+    if "softmax" in model.urls or find_candidates(folder, "softmax"):
         return
     names = [
         each.name for each in MODELS if "softmax" in each.urls or each.name == BUNDLED
@@ -62,7 +62,7 @@ def published_file(model: PublishedModel, role: str) -> Path:
     sha256 = model.known_sha256(target.name)
     get_once(
         folder,
-        find=lambda: candidates(folder, role),
+        find=lambda: find_candidates(folder, role),
         get=lambda: download_file(
             model.urls.get(role, ()),
             target,
@@ -71,7 +71,7 @@ def published_file(model: PublishedModel, role: str) -> Path:
             max_bytes=size_limit(role, model),
         ),
     )
-    return candidates(folder, role)[0]
+    return find_candidates(folder, role)[0]
 
 
 def _download_archive(model: PublishedModel, folder: Path) -> None:

@@ -36,7 +36,7 @@ _PATTERNS: Final = {
 is an extra."""
 
 
-def candidates(folder: Path, role: str) -> list[Path]:
+def find_candidates(folder: Path, role: str) -> list[Path]:
     """Return the files that fit the first pattern of a role that any file fits."""
     if not os.path.isdir(folder):
         return []
@@ -52,7 +52,7 @@ def candidates(folder: Path, role: str) -> list[Path]:
 
 def only_file(folder: Path, role: str) -> Path | None:
     """Return a folder's only file in a role; None without one, or with several."""
-    paths = candidates(folder, role)
+    paths = find_candidates(folder, role)
     return paths[0] if len(paths) == 1 else None
 
 

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from elmo_cli.model.json_objects import read_json
 from elmo_cli.model.options import ModelOptions
-from elmo_cli.model.options_file import options_from
+from elmo_cli.model.options_file import model_options_from
 from elmo_cli.options.tokenizer_names import recorded_tokenizer
 
 
@@ -23,7 +23,7 @@ class TrainedWith(NamedTuple):
 def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWith]:
     """Read the architecture of a model, and the defaults from its training."""
     content = read_json(path)
-    options = options_from(content, path)
+    options = model_options_from(content, path)
     # `elmo train` writes an object. Other values are ignored.
     training = content.get("training")
     if not isinstance(training, dict):

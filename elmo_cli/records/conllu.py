@@ -60,7 +60,7 @@ class Conllu(InputFormat):
             if is_blank:
                 continue
             for index, sentence in enumerate(_split_at_first_ids(block)):
-                record = _record_of(sentence, text)
+                record = _record_of_sentence(sentence, text)
                 if record is None:
                     continue
                 if index > 0:
@@ -88,9 +88,9 @@ def _split_at_first_ids(lines: Iterable[tuple[int, str]]) -> Iterator[_NumberedL
     yield sentence + comments
 
 
-def _record_of(lines: _NumberedLines, text: TextInput) -> Record | None:
+def _record_of_sentence(lines: _NumberedLines, text: TextInput) -> Record | None:
     """Return the record of a sentence; None for comments alone."""
-    identifier = _find_id(lines)
+    identifier = _find_sentence_id(lines)
     start = lines[0][0]
     tokens: Sentence = []
     lemmas: Sentence = []
@@ -113,7 +113,7 @@ def _record_of(lines: _NumberedLines, text: TextInput) -> Record | None:
     return Record(" ".join(tokens), tokens, identifier, lemmas=lemmas, start=start)
 
 
-def _find_id(lines: _NumberedLines) -> str | None:
+def _find_sentence_id(lines: _NumberedLines) -> str | None:
     """Return the last `sent_id` in the comments of a sentence, if there is one."""
     identifier = None
     for _, line in lines:

@@ -16,7 +16,7 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.records.columns import choose_columns, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record
-from elmo_cli.records.rows import Row, record_of_row
+from elmo_cli.records.rows import InputRow, record_of_row
 from elmo_cli.text.line_reader import InvalidLine
 from elmo_cli.text.sources import Source
 
@@ -65,7 +65,7 @@ class Delimited(InputFormat):
                     f"expected {len(names)} fields, as in the header, "
                     f"found {len(cell_row.cells)}"
                 )
-            row = Row(
+            row = InputRow(
                 cell_row.start,
                 dict(zip(names, cell_row.cells, strict=False)),
                 problem_of_row,

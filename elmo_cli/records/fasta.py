@@ -53,7 +53,7 @@ class Fasta(InputFormat):
         sequence: list[str] = []
         for number, line in enumerate(chain(lines, [">"]), start=first):
             if sequence and line.startswith(">"):
-                yield _record_of(sequence, start, text)
+                yield _record_of_sequence(sequence, start, text)
                 sequence = []
             if line:
                 if not sequence:
@@ -61,7 +61,7 @@ class Fasta(InputFormat):
                 sequence.append(line)
 
 
-def _record_of(lines: list[str], start: int, text: TextInput) -> Record:
+def _record_of_sequence(lines: list[str], start: int, text: TextInput) -> Record:
     """Return the record of a header and the lines of its sequence."""
     header = ""
     has_header = lines[0].startswith(">")

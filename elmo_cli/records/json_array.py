@@ -10,7 +10,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.json_lines import names_of_first_object
-from elmo_cli.records.rows import Row, RowFormat
+from elmo_cli.records.rows import InputRow, RowFormat
 from elmo_cli.text.line_reader import InvalidLine
 from elmo_cli.text.sources import Source
 
@@ -30,7 +30,9 @@ class JsonArray(RowFormat):
         """Return whether the lines begin an array of objects."""
         return _BEGINNING.match("\n".join(lines)) is not None
 
-    def rows(self, lines: Iterable[str], first: int, text: TextInput) -> Iterator[Row]:
+    def rows(
+        self, lines: Iterable[str], first: int, text: TextInput
+    ) -> Iterator[InputRow]:
         """Yield the objects of the array, given as lines with their ends."""
         parts = list(lines)
         for line in parts:
@@ -56,10 +58,10 @@ class JsonArray(RowFormat):
             raise InputError(message) from None
         for number, value in enumerate(array, start=first):
             if isinstance(value, dict):
-                yield Row(number, value)
+                yield InputRow(number, value)
             else:
                 found = json.dumps(value)[:60]
-                yield Row(number, problem=f"expected a JSON object, found {found}")
+                yield InputRow(number, problem=f"expected a JSON object, found {found}")
 
     def column_names(self, source: Source, settings: TextSettings) -> list[str]:
         """Return the fields of the first object."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
-from elmo_cli.records.rows import Row, RowFormat
+from elmo_cli.records.rows import InputRow, RowFormat
 from elmo_cli.text.line_reader import InvalidLine
 from elmo_cli.text.sources import Source
 
@@ -39,11 +39,13 @@ class JsonLines(RowFormat):
             return _BEGINNING.match(lines[0]) is not None
         return isinstance(fields, dict) and any(name in fields for name in _TEXT_FIELDS)
 
-    def rows(self, lines: Iterable[str], first: int, text: TextInput) -> Iterator[Row]:
+    def rows(
+        self, lines: Iterable[str], first: int, text: TextInput
+    ) -> Iterator[InputRow]:
         """Yield the objects. Blank lines are ignored."""
         for number, line in enumerate(lines, start=first):
             if isinstance(line, InvalidLine):
-                yield Row(number, unreadable=line.error)
+                yield InputRow(number, unreadable=line.error)
             elif line:
                 try:
                     fields = json.loads(line)
@@ -51,10 +53,10 @@ class JsonLines(RowFormat):
                     # Deeply nested JSON raises a RecursionError.
                     fields = None
                 if isinstance(fields, dict):
-                    yield Row(number, fields)
+                    yield InputRow(number, fields)
                 else:
                     problem = f"expected a JSON object, found {line[:60]}"
-                    yield Row(number, problem=problem)
+                    yield InputRow(number, problem=problem)
 
     def column_names(self, source: Source, settings: TextSettings) -> list[str]:
         """Return the fields of the first object."""

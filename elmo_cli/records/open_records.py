@@ -98,7 +98,7 @@ def open_records(
             example = _invented_record(text, has_id=has_ids)
         is_numbered = survey.may_repeat and has_ids
         if is_numbered:
-            records = _number(records)
+            records = _with_line_numbers(records)
         yield Records(records, is_ready, has_ids, is_numbered, example)
 
 
@@ -160,7 +160,7 @@ def _without_id(record: Record) -> Record:
     return record if record.id is None else record._replace(id=None)
 
 
-def _number(records: Iterable[Record]) -> Iterator[Record]:
+def _with_line_numbers(records: Iterable[Record]) -> Iterator[Record]:
     """Yield records with their number, from 1, as their line."""
     for number, record in enumerate(records, start=1):
         yield record._replace(line=number)

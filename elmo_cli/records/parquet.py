@@ -15,7 +15,7 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.records.columns import Columns, choose_columns, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record
-from elmo_cli.records.rows import Row, record_of_row
+from elmo_cli.records.rows import InputRow, record_of_row
 from elmo_cli.text.sources import Source
 
 _BATCH_ROWS: Final = 1024
@@ -92,7 +92,7 @@ class Parquet(InputFormat):
             n_told = 0
             for first, batch in _batches(table, names, rows):
                 for start, fields in enumerate(batch, start=first + 1):
-                    yield record_of_row(Row(start, fields), columns, text)
+                    yield record_of_row(InputRow(start, fields), columns, text)
                 n_read += len(batch)
                 n_bytes = size * n_read // len(rows)
                 on_bytes(n_bytes - n_told)
@@ -109,7 +109,7 @@ class Parquet(InputFormat):
             rows = range(table.metadata.num_rows)
             for first, batch in _batches(table, names, rows):
                 for start, fields in enumerate(batch, start=first + 1):
-                    row = Row(start, {text_name: "", **fields})
+                    row = InputRow(start, {text_name: "", **fields})
                     yield record_of_row(row, columns, text)
 
     def size_of(self, file: Any, text: TextInput) -> ParquetSize:

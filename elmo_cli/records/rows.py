@@ -18,7 +18,7 @@ from elmo_cli.text.choose_tokenizer import tokenizer_of_tokens
 from elmo_cli.text.tokenizers import Tokenizer
 
 
-class Row(NamedTuple):
+class InputRow(NamedTuple):
     """Row of a table, or the reason why it is none."""
 
     start: int
@@ -36,7 +36,9 @@ class RowFormat(InputFormat):
 
     has_columns = True
 
-    def rows(self, lines: Iterable[str], first: int, text: TextInput) -> Iterator[Row]:
+    def rows(
+        self, lines: Iterable[str], first: int, text: TextInput
+    ) -> Iterator[InputRow]:
         """Yield the rows of lines, the first of which has the number `first`."""
         raise NotImplementedError
 
@@ -49,7 +51,7 @@ class RowFormat(InputFormat):
             yield record_of_row(row, columns, text)
 
 
-def record_of_row(row: Row, columns: Columns, text: TextInput) -> Record:
+def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
     """Return the record of a row, with an error if the row is invalid."""
     if row.unreadable is not None:
         return Record("", [], error=row.unreadable, start=row.start)
@@ -57,7 +59,7 @@ def record_of_row(row: Row, columns: Columns, text: TextInput) -> Record:
         return _invalid(row, row.problem, text)
     fields = _normalized(row.fields, columns)
     problem: str | Message | None
-    identifier, is_integer, problem = _find_id(fields, columns)
+    identifier, is_integer, problem = _find_row_id(fields, columns)
     name = _find_text_column(fields, columns)
     if problem is None and name is None:
         expected = " or ".join(map(repr, columns.texts))
@@ -129,7 +131,7 @@ def is_text(value: object) -> bool:
     return isinstance(value, str) and value.encode("utf-8", "ignore").decode() == value
 
 
-def _invalid(row: Row, problem: object, text: TextInput) -> Record:
+def _invalid(row: InputRow, problem: object, text: TextInput) -> Record:
     return Record("", [], error=text.error_at(row.start, problem), start=row.start)
 
 
@@ -175,7 +177,7 @@ def _find_text_column(fields: Mapping[str, Any], columns: Columns) -> str | None
     return names[-1] if names else None
 
 
-def _find_id(
+def _find_row_id(
     fields: Mapping[str, Any], columns: Columns
 ) -> tuple[str | None, bool, str | None]:
     """Return the id of a row as text, whether it is an integer, and its problem."""

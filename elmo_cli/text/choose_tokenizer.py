@@ -1,7 +1,8 @@
 """Choice of a tokenizer: the only way from options and texts to a tokenizer."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Final, Literal
 
@@ -23,7 +24,6 @@ texts     texts in tables, typed texts, and lines of which words are asked for
 strings   strings that Python code passes
 """
 
-_ENGLISH_MOSES: Final = "moses:en"
 _MANY_LANGUAGES: Final = "xx"
 """Code of spaCy for rules of no language."""
 
@@ -36,7 +36,7 @@ def choose_tokenizer(
     trained: str | None = None,
     model_language: str | None = None,
 ) -> Tokenizer:
-    """Return the tokenizer of a text, and log why it was chosen.
+    """Return the tokenizer of a text, with the reason and perhaps a warning.
 
     The first rule that applies decides:
 
@@ -78,18 +78,31 @@ def choose_tokenizer(
         settings.language or model_language,
         split_sentences=settings.split_sentences,
     )
+    reason = ""
     if not settings.names_tokenizer:
-        _log_choice(tokenizer, evidence, trained)
+        reason = _reason(tokenizer, evidence, trained)
     if evidence != "tokenized" and _differs_from_training(tokenizer, settings, trained):
-        warning = Message(
-            "the model was trained with {--tokenizer} {trained}, not {name}.",
+        warning: Message | None = Message(
+            "the model was trained with {--tokenizer} {trained}, not {name}",
             trained=trained,
             name=tokenizer.name,
         )
-        logger.warning("Warning: %s", warning)
     else:
-        _warn_of_other_language(tokenizer, settings, model_language)
-    return tokenizer
+        warning = _warning_of_language(tokenizer, settings, model_language)
+    return replace(tokenizer, reason=reason, warning=warning)
+
+
+def log_tokenizer_warning(tokenizer: Tokenizer) -> None:
+    """Log that a tokenizer or its language does not fit the model, if so."""
+    if tokenizer.warning is not None:
+        logger.warning("Warning: %s", tokenizer.warning)
+
+
+def strings_in(texts: Iterable[object]) -> Iterator[str]:
+    """Yield the strings among the first texts of a batch, without lists of tokens."""
+    for text in islice(texts, EVIDENCE_LINES):
+        if isinstance(text, str):
+            yield text
 
 
 def tokenizer_of_tokens(settings: TextSettings, tokenizer: Tokenizer) -> Tokenizer:
@@ -107,20 +120,16 @@ def tokenizer_of_tokens(settings: TextSettings, tokenizer: Tokenizer) -> Tokeniz
     )
 
 
-def _log_choice(
+def _reason(
     tokenizer: Tokenizer, evidence: Evidence | None, trained: str | None
-) -> None:
-    """Log which tokenizer the text or the model's training has decided for."""
+) -> str:
+    """Return how the text or the model's training has decided for a tokenizer."""
     reasons = []
     if tokenizer.name == trained:
-        reasons.append(", as in the model's training")
+        reasons.append("as in the model's training")
     if evidence is not None:
-        reasons.append(f", because the text is {evidence}")
-    if reasons:
-        name = tokenizer.name
-        if name == _ENGLISH_MOSES:
-            name = "moses"
-        logger.info("Tokenizer: %s%s", name, "".join(reasons))
+        reasons.append(f"because the text is {evidence}")
+    return ", ".join(reasons)
 
 
 def _differs_from_training(
@@ -132,24 +141,23 @@ def _differs_from_training(
     return tokenizer.name != trained
 
 
-def _warn_of_other_language(
+def _warning_of_language(
     tokenizer: Tokenizer, settings: TextSettings, model_language: str | None
-) -> None:
-    """Log a warning if the text is in another language than the model's, if known."""
+) -> Message | None:
+    """Return a warning if a text is in another language than the model's, if known."""
     code = parse_tokenizer_name(tokenizer.name).language or settings.language
     if code is None or model_language is None:
-        return
+        return None
     if code in (model_language, _MANY_LANGUAGES):
-        return
+        return None
     language = language_name(code)
     remedy = None
     if language is not None:
         remedy = "`elmo models --language {code}` lists models for {language}."
-    warning = Message(
+    return Message(
         "the model was trained on {trained_on}, not {language} ({code})",
         remedy=remedy,
         trained_on=language_name(model_language) or model_language,
         language=language or "this language",
         code=code,
     )
-    logger.warning("Warning: %s", warning)

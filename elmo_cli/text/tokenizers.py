@@ -13,7 +13,7 @@ see `MARKS`. A name that ends in `:verbatim` keeps them.
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import Final
@@ -62,6 +62,15 @@ class Tokenizer:
     """Language whose rules split a text into sentences. None does not split."""
     normalization: str | None = None
     """`moses` if `MARKS` are normalized first."""
+    reason: str = field(default="", compare=False)
+    """Why it was chosen, if the user did not: `because the text is raw`."""
+    warning: Message | None = field(default=None, compare=False)
+    """Warning that it or its language does not fit the model."""
+
+    @property
+    def short_name(self) -> str:
+        """Name without the language if that is English."""
+        return "moses" if self.name == "moses:en" else self.name
 
     def to_attributes(self) -> dict[str, str]:
         """Return the attributes of an output file that name the tokenizer."""

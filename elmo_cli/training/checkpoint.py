@@ -1,6 +1,6 @@
 """The checkpoint of a run, from which the same run resumes.
 
-A checkpoint is one file of `torch.save`, with the keys of `Checkpoint`. It is written
+A checkpoint is one file of `torch.save`, with the keys of `TrainingCheckpoint`. It is written
 whole or not at all, whatever ends the process.
 """
 
@@ -43,7 +43,7 @@ _DAMAGED = (
 archives."""
 
 
-class Checkpoint(TypedDict):
+class TrainingCheckpoint(TypedDict):
     """Content of a checkpoint: tensors, numbers, text, and containers of these."""
 
     format: str
@@ -67,7 +67,7 @@ class Checkpoint(TypedDict):
     optimizer: dict[str, Any]
 
 
-def load_checkpoint(description: Description) -> Checkpoint | None:
+def load_checkpoint(description: Description) -> TrainingCheckpoint | None:
     """Load the checkpoint of a run onto the CPU, which runs no code.
 
     Return None if there is none.
@@ -95,12 +95,12 @@ def load_checkpoint(description: Description) -> Checkpoint | None:
         content["identity"], options=content["options"], words=content["words"]
     )
     check_same_run(before=before, now=description.signature, folder=folder)
-    return cast(Checkpoint, content)
+    return cast(TrainingCheckpoint, content)
 
 
 def _check_types(content: dict[str, Any], folder: Path) -> None:
     """Raise a `ModelError` if a value of a checkpoint has another type."""
-    for name, hint in get_type_hints(Checkpoint).items():
+    for name, hint in get_type_hints(TrainingCheckpoint).items():
         if hint is Identity:
             continue
         # `isinstance` takes a union as it is, but not the parameters of a container.
@@ -131,7 +131,7 @@ def _read_archive(path: Path) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+def save_checkpoint(folder: Path, checkpoint: TrainingCheckpoint) -> None:
     """Write the checkpoint of a folder."""
     with replaced(folder / CHECKPOINT_FILE) as partial, open(partial, "xb") as file:
         try:

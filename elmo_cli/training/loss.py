@@ -19,14 +19,16 @@ from elmo_cli.compiled.structures import address
 from elmo_cli.model.placement import autocast_dtype
 
 
-class Samples(NamedTuple):
+class SampledWords(NamedTuple):
     """Distinct words, int64, shape (S,), and the number of draws until there were S."""
 
     words: Tensor
     n_draws: int
 
 
-def draw_words(n_words: int, n_samples: int, generator: torch.Generator) -> Samples:
+def draw_words(
+    n_words: int, n_samples: int, generator: torch.Generator
+) -> SampledWords:
     """Draw distinct words from the log-uniform distribution, like TensorFlow."""
     draws = torch.empty(0, dtype=torch.int64)
     while True:
@@ -40,10 +42,10 @@ def draw_words(n_words: int, n_samples: int, generator: torch.Generator) -> Samp
         words = (first < len(draws)).nonzero()[:, 0]
         if len(words) >= n_samples:
             words = words[first[words].argsort()[:n_samples]]
-            return Samples(words, int(first[words[-1]]) + 1)
+            return SampledWords(words, int(first[words[-1]]) + 1)
 
 
-class Softmax(nn.Module):
+class OutputLayer(nn.Module):
     """Output layer: one vector and one bias per word of the vocabulary."""
 
     def __init__(self, n_words: int, projection_dim: int) -> None:
@@ -54,7 +56,7 @@ class Softmax(nn.Module):
         self.bias = nn.Parameter(torch.zeros(n_words))
 
     def forward(
-        self, context: Tensor, targets: Tensor, samples: Samples | None = None
+        self, context: Tensor, targets: Tensor, samples: SampledWords | None = None
     ) -> Tensor:
         """Return the negative log probability of each target in nats: float, (N,).
 
@@ -69,7 +71,9 @@ class Softmax(nn.Module):
         logits = functional.linear(context, self.weight, self.bias)  # (N, V)
         return functional.cross_entropy(logits, targets, reduction="none")
 
-    def _sampled(self, context: Tensor, targets: Tensor, samples: Samples) -> Tensor:
+    def _sampled(
+        self, context: Tensor, targets: Tensor, samples: SampledWords
+    ) -> Tensor:
         words, n_draws = samples
         n_words = len(self.bias)
         # The bias corrects for words that are drawn more often than others.

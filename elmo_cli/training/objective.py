@@ -11,13 +11,13 @@ from elmo_cli.inference.packed_lstm import run_packed
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state
 from elmo_cli.model.packing import pack
 from elmo_cli.training.batches import Batch
-from elmo_cli.training.loss import Samples, Softmax
+from elmo_cli.training.loss import OutputLayer, SampledWords
 
 
 class Objective(nn.Module):
     """Language model in training: a biLM, and the softmax of both directions."""
 
-    def __init__(self, bilm: BiLm, softmax: Softmax) -> None:
+    def __init__(self, bilm: BiLm, softmax: OutputLayer) -> None:
         super().__init__()
         self.bilm = bilm
         self.softmax = softmax
@@ -26,7 +26,7 @@ class Objective(nn.Module):
         self,
         batch: Batch,
         state: BiLmState | None = None,
-        samples: Samples | None = None,
+        samples: SampledWords | None = None,
     ) -> tuple[Tensor, Tensor, BiLmState]:
         """Return each direction's sum of losses, in nats, and the state after the rows.
 

@@ -8,7 +8,7 @@ from elmo_cli.model.options import PUBLISHED_FILTERS
 _SMALL_FILTERS: Final = (*PUBLISHED_FILTERS[:4], (5, 128), (6, 128))
 
 
-def _architecture(
+def _make_architecture(
     *, dim: int, projection_dim: int, n_highway: int, filters: Sequence[Sequence[int]]
 ) -> dict[str, Any]:
     return {
@@ -32,16 +32,16 @@ def _architecture(
 
 
 PRESETS: Final[Mapping[str, dict[str, Any]]] = {
-    "mini": _architecture(
+    "mini": _make_architecture(
         dim=256, projection_dim=512, n_highway=1, filters=_SMALL_FILTERS
     ),
-    "small": _architecture(
+    "small": _make_architecture(
         dim=1024, projection_dim=128, n_highway=1, filters=PUBLISHED_FILTERS
     ),
-    "medium": _architecture(
+    "medium": _make_architecture(
         dim=2048, projection_dim=256, n_highway=1, filters=PUBLISHED_FILTERS
     ),
-    "original": _architecture(
+    "original": _make_architecture(
         dim=4096, projection_dim=512, n_highway=2, filters=PUBLISHED_FILTERS
     ),
 }

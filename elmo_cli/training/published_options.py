@@ -47,11 +47,11 @@ def read_published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]
         shown = ", ".join(f"{name} {value}" for name, value in options.items())
         logger.info("Training options from options.json: %s", shown)
     for name, value in options.items():
-        _check_number(name, value)
+        _check_value(name, value)
     return options
 
 
-def _check_number(name: str, value: Any) -> None:
+def _check_value(name: str, value: Any) -> None:
     """Raise an `OptionsError` for a value that the command line would refuse."""
     if name in _MINIMA:
         least = _MINIMA[name]

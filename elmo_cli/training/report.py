@@ -12,7 +12,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.model.json_objects import read_json
 from elmo_cli.model.vocabulary_files import read_vocabulary
-from elmo_cli.pretrained.roles import candidates
+from elmo_cli.pretrained.roles import find_candidates
 from elmo_cli.training.card import card_lines
 from elmo_cli.training.checkpoint import CHECKPOINT_FILE
 from elmo_cli.training.description import Description
@@ -68,7 +68,7 @@ def is_finished(description: Description) -> bool:
     Raise a `ModelError` if it has another model.
     """
     folder = description.folder
-    weights = candidates(folder, "weights")
+    weights = find_candidates(folder, "weights")
     if not weights or (folder / CHECKPOINT_FILE).exists():
         return False
     before = _read_signature(folder)

@@ -100,7 +100,7 @@ def open_log(run: Run, folder: Path, *, tensorboard: bool) -> RunLog:
     """Open the log of a run, without the entries of steps that the run will repeat."""
     path = folder / "log.jsonl"
     if path.exists():
-        write_lines(path, read_log(path, run.step))
+        write_lines(path, read_run_log(path, run.step))
     board = None
     if tensorboard:
         board = load_summary_writer()(str(folder / "tensorboard"))
@@ -113,7 +113,7 @@ def load_summary_writer() -> Any:
     return module.SummaryWriter
 
 
-def read_log(path: Path, last_step: int) -> list[str]:
+def read_run_log(path: Path, last_step: int) -> list[str]:
     """Return the lines of a log up to a step. Warn if other lines cannot be read."""
     try:
         # A kill leaves an incomplete last line, which the split separates.

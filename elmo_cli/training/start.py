@@ -30,7 +30,7 @@ from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.pretrained.softmax import with_own_softmax
-from elmo_cli.training.loss import Softmax
+from elmo_cli.training.loss import OutputLayer
 from elmo_cli.training.objective import Objective
 from elmo_cli.training.presets import PRESETS
 from elmo_cli.training.training_options import StartOptions, TrainingOptions
@@ -186,11 +186,11 @@ def start_weights(
     files = start.files
     if files is None:
         bilm = BiLm(parse_options(start.content), vocabulary, dropout=options.dropout)
-        softmax = Softmax(len(vocabulary), bilm.options.lstm.projection_dim)
+        softmax = OutputLayer(len(vocabulary), bilm.options.lstm.projection_dim)
         return Objective(bilm, softmax)
     bilm = load_bilm(files).requires_grad_(True).train()
     bilm.dropout.p = options.dropout
-    softmax = Softmax(len(vocabulary), bilm.options.lstm.projection_dim)
+    softmax = OutputLayer(len(vocabulary), bilm.options.lstm.projection_dim)
     if files.softmax is not None and files.vocabulary is not None:
         old = read_vocabulary(files.vocabulary)
         _copy_rows(files.softmax, old, softmax, vocabulary)
@@ -201,7 +201,7 @@ def start_weights(
 
 @torch.no_grad()
 def _copy_rows(
-    path: Path, old: Vocabulary, softmax: Softmax, vocabulary: Vocabulary
+    path: Path, old: Vocabulary, softmax: OutputLayer, vocabulary: Vocabulary
 ) -> None:
     """Copy the rows of the words that another model's softmax has."""
     check_softmax(path, len(old), softmax.weight.shape[1])

@@ -31,7 +31,7 @@ from elmo_cli.errors.wording import first_line
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.batches import read_batches
 from elmo_cli.training.checkpoint import (
-    Checkpoint,
+    TrainingCheckpoint,
     damage_error,
     load_checkpoint,
     own_folder,
@@ -227,7 +227,7 @@ def _must_count(
     return is_needed and text_tokens is None
 
 
-def _resume(run: Run, checkpoint: Checkpoint, folder: Path) -> None:
+def _resume(run: Run, checkpoint: TrainingCheckpoint, folder: Path) -> None:
     try:
         run.resume(checkpoint)
     except (AttributeError, LookupError, ValueError) as error:

@@ -21,8 +21,8 @@ from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.batches import Row, count_predictions, count_tokens, make_batch
-from elmo_cli.training.checkpoint import FORMAT, Checkpoint
-from elmo_cli.training.loss import Samples, draw_words
+from elmo_cli.training.checkpoint import FORMAT, TrainingCheckpoint
+from elmo_cli.training.loss import SampledWords, draw_words
 from elmo_cli.training.objective import Objective
 from elmo_cli.training.optimizer import learning_rate_at, make_optimizer
 from elmo_cli.training.processes import Processes
@@ -124,7 +124,7 @@ class Run:
         text = f"{self.options.seed} {self.step} {purpose} {rank}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
-    def _draw_samples(self) -> Samples | None:
+    def _draw_samples(self) -> SampledWords | None:
         """Draw the words of this step's sampled softmax, the same in all processes."""
         n_words = len(self.vocabulary)
         n_samples = self.options.negative_samples
@@ -132,7 +132,7 @@ class Run:
             return None
         generator = torch.Generator().manual_seed(self._seed("samples"))
         words, n_draws = draw_words(n_words, n_samples, generator)
-        return Samples(words.to(self.processes.device), n_draws)
+        return SampledWords(words.to(self.processes.device), n_draws)
 
     def take_loss(self) -> float:
         """Return the mean training loss since the last call, in nats.
@@ -167,9 +167,9 @@ class Run:
             self._parallel = self.objective
             gc.collect()
 
-    def make_checkpoint(self, identity: Identity) -> Checkpoint:
+    def make_checkpoint(self, identity: Identity) -> TrainingCheckpoint:
         """Return the content of a checkpoint. All processes must call this method."""
-        return Checkpoint(
+        return TrainingCheckpoint(
             format=FORMAT,
             identity=identity,
             words=self.vocabulary.words,
@@ -196,7 +196,7 @@ class Run:
             torch.stack(rows, 1).flatten(0, 1) for rows in zip(*gathered, strict=True)
         ]
 
-    def resume(self, checkpoint: Checkpoint) -> None:
+    def resume(self, checkpoint: TrainingCheckpoint) -> None:
         """Continue from a checkpoint.
 
         Errors of Python mean that it does not fit the model.

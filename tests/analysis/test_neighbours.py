@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from elmo_cli import ElmoEmbedder, ElmoError, neighbours, open_activations
+from elmo_cli import ElmoEmbedder, ElmoError, find_neighbours, open_activations
 from elmo_cli.analysis import neighbours as module
 from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
-from elmo_cli.analysis.similarity import cosine
+from elmo_cli.analysis.similarity import cosine_similarity
 from elmo_cli.analysis.vector_files import as_files
-from elmo_cli.analysis.word_neighbours import word_neighbours
+from elmo_cli.analysis.word_neighbours import find_word_neighbours
 from elmo_cli.engine import load_engine
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.model import ModelSettings
@@ -80,7 +80,7 @@ def test_the_nearest_tokens_have_the_largest_cosines(
     queries = np.random.default_rng(99).normal(size=(n_queries, 4))
     with pytest.MonkeyPatch.context() as patch, open_activations(path) as activations:
         patch.setattr(module, "BLOCK_TOKENS", block)
-        result = neighbours(activations, queries, top)
+        result = find_neighbours(activations, queries, top)
 
     tokens = []
     for record in there.records:
@@ -114,7 +114,7 @@ def test_the_mean_cosine_is_of_all_pairs(
     write(there, path, layout)
     with pytest.MonkeyPatch.context() as patch, open_activations(path) as activations:
         patch.setattr(module, "BLOCK_TOKENS", block)
-        mean_cosine = neighbours(activations, np.ones((1, 4))).mean_cosine
+        mean_cosine = find_neighbours(activations, np.ones((1, 4))).mean_cosine
     vectors = np.concatenate([np.empty((0, 4)), *there.values])
     if len(vectors) > 1:
         pairs = np.array([cosines(vector, vectors) for vector in vectors])
@@ -142,7 +142,7 @@ def test_the_mean_of_the_lstm_layers_is_compared_by_default(
     write(there, tmp_path / "v.hdf5", layout)
     query = np.ones((1, 4))
     with open_activations(tmp_path / "v.hdf5") as activations:
-        (nearest,) = neighbours(activations, query, 5, layers=layers).nearest
+        (nearest,) = find_neighbours(activations, query, 5, layers=layers).nearest
     vectors = np.concatenate([values[rows].mean(axis=0) for values in there.values])
     expected = sorted(cosines(query[0], vectors), reverse=True)
     np.testing.assert_allclose([hit.cosine for hit in nearest], expected, atol=1e-6)
@@ -153,7 +153,7 @@ def test_equal_vectors_keep_the_order_of_the_file(tmp_path: Path) -> None:
     vectors = there.values[0]
     write(there._replace(values=[vectors] * 3), tmp_path / "v.hdf5", "packed")
     with open_activations(tmp_path / "v.hdf5") as activations:
-        (nearest,) = neighbours(activations, vectors[:1], 2).nearest
+        (nearest,) = find_neighbours(activations, vectors[:1], 2).nearest
     assert [(hit.record, hit.index) for hit in nearest] == [(0, 0), (1, 0)]
 
 
@@ -174,7 +174,7 @@ def test_a_query_is_embedded_as_its_file_was(
             Occurrence(["the", "cat", "sat"], 1),
         ]
         with_itself = ElmoEmbedder.from_engine(load_engine(settings))
-        nearest = word_neighbours(with_itself, activations, query, 20).nearest
+        nearest = find_word_neighbours(with_itself, activations, query, 20).nearest
     assert settings == ModelSettings(str(TINY), state=state)
     # A word before the end: only the backward half differs. A sentence never finds itself.
     assert [hit.token for hit in nearest[0]].count("cat") == 2
@@ -188,8 +188,8 @@ def test_the_word_and_its_sentence_can_be_excluded(
     embed(path, "The cat sat\nthe cat ran\nA Cat sat\n", "top", tiny, layout="packed")
     query = [Occurrence(["the", "cat", "ran"], 1)]
     with open_activations(path) as activations:
-        all_uses = word_neighbours(tiny, activations, query)
-        others = word_neighbours(tiny, activations, query, other_words=True)
+        all_uses = find_word_neighbours(tiny, activations, query)
+        others = find_word_neighbours(tiny, activations, query, other_words=True)
     (nearest,) = all_uses.nearest
     assert {hit.token for hit in nearest} == {"The", "cat", "sat", "A", "Cat"}
     assert {hit.record for hit in nearest} == {0, 2}
@@ -206,7 +206,7 @@ def test_sentences_are_found_where_tokens_are_pooled(
     query = Occurrence(["the", "cat", "ran"], 0)
     with open_activations(path) as activations:
         as_files(activations).check_pooling(pooled=True)
-        (nearest,) = word_neighbours(tiny, activations, [query]).nearest
+        (nearest,) = find_word_neighbours(tiny, activations, [query]).nearest
         pooled = np.stack([values[1:].mean(axis=0) for values in activations])
         problem = r"v\.hdf5: the file has one vector per sentence"
         with pytest.raises(ElmoError, match=problem):
@@ -229,7 +229,7 @@ def test_records_with_keys_are_searched_by_their_tokens(
     embed(path, text, "all", tiny, layout=layout)
     with open_activations(path) as activations:
         query = [Occurrence(["my", "cat"], 1)]
-        (nearest,) = word_neighbours(tiny, activations, query).nearest
+        (nearest,) = find_word_neighbours(tiny, activations, query).nearest
         tokens_of_records = {(hit.location.name, hit.token) for hit in nearest}
     assert tokens_of_records == {("b", "the"), ("b", "cat"), ("a", "a"), ("a", "cat")}
 
@@ -255,7 +255,7 @@ def test_a_file_that_cannot_answer_a_query_is_refused(
     path = tmp_path / "v.hdf5"
     write(there, path, "packed", forget_sentences=message.endswith("the tokens"))
     with open_activations(path) as activations, pytest.raises(ElmoError) as error:
-        neighbours(activations, np.ones((1, 4)), layers=layers)
+        find_neighbours(activations, np.ones((1, 4)), layers=layers)
     assert f"{path}{message}" in str(error.value)
 
 
@@ -264,20 +264,20 @@ def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:
     with open_activations(tmp_path / "v.hdf5") as activations:
         problem = "expected vectors of the shape (Q, W) and top 1 or more, found the shape (4,)"
         with pytest.raises(ElmoError, match=re.escape(problem)):
-            neighbours(activations, np.ones(4))
+            find_neighbours(activations, np.ones(4))
         problem = "v.hdf5: expected vectors of width 3, as the query has, found 4"
         with pytest.raises(ElmoError, match=re.escape(problem)):
-            neighbours(activations, np.ones((1, 3)))
+            find_neighbours(activations, np.ones((1, 3)))
 
 
 def test_the_cosine_of_planted_vectors() -> None:
     one = np.array([3, 4], np.float32)
     other = np.array([4, 3], np.float32)
-    assert cosine(one, other) == pytest.approx(24 / 25)
-    assert cosine(one, 10 * one) == pytest.approx(1)
-    assert cosine(one, -one) == pytest.approx(-1)
-    assert cosine(one, np.array([-4, 3], np.float32)) == 0
-    assert cosine(one, np.zeros(2, np.float32)) == 0
+    assert cosine_similarity(one, other) == pytest.approx(24 / 25)
+    assert cosine_similarity(one, 10 * one) == pytest.approx(1)
+    assert cosine_similarity(one, -one) == pytest.approx(-1)
+    assert cosine_similarity(one, np.array([-4, 3], np.float32)) == 0
+    assert cosine_similarity(one, np.zeros(2, np.float32)) == 0
 
 
 def test_a_word_is_found_in_a_sentence() -> None:

@@ -20,9 +20,9 @@ import elmo_cli.cli
 from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.cli.command import Command, option_group
-from elmo_cli.cli.loading import find_files
+from elmo_cli.cli.loading import find_files, resolve
 from elmo_cli.cli.option import Option
-from elmo_cli.cli.options import option
+from elmo_cli.cli.options import command_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.model import ModelSettings
@@ -87,10 +87,12 @@ def test_help_loads_nothing_heavy() -> None:
 
 @click.command(cls=Command)
 @click.argument("text")
-@option_group("Input", option("--format"), option("--old", hidden=True))
+@option_group("Input", command_option("--format"), command_option("--old", hidden=True))
 @click.option("-q", "--quiet", is_flag=True)
 @option_group(
-    "Model", lambda each: option("--first")(option("--second")(each)), option("--third")
+    "Model",
+    lambda each: command_option("--first")(command_option("--second")(each)),
+    command_option("--third"),
 )
 def command(**options: str) -> None:
     """Do something."""
@@ -363,7 +365,7 @@ def test_the_collector_starts_when_a_model_is_looked_for(
 
     def main(**settings: Any) -> None:
         states.append(gc.isenabled())
-        find_files(ModelSettings("mini"))
+        find_files(resolve(ModelSettings("mini")))
         states.append(gc.isenabled())
 
     monkeypatch.setattr(elmo_cli.cli, "main", main)

@@ -12,11 +12,12 @@ from elmo_cli import (
     ElmoVectorizer,
     average_vectors,
     batch_to_ids,
+    find_neighbours,
     find_occurrence,
+    find_word_neighbours,
     measure_change,
     measure_perplexity,
     measure_surprisal,
-    neighbours,
     open_activations,
     open_occurrences,
     plot_changes,
@@ -28,7 +29,6 @@ from elmo_cli import (
     similarities,
     substitute_words,
     tokenize,
-    word_neighbours,
     write_occurrences,
 )
 from elmo_cli.errors.exceptions import InputError
@@ -91,7 +91,7 @@ WRONG_ARGUMENTS = [
     wrong(
         "queries",
         NO_PAIRS,
-        lambda m, x: word_neighbours(m.embedder, open_activations(m.vectors), x),
+        lambda m, x: find_word_neighbours(m.embedder, open_activations(m.vectors), x),
     ),
     wrong("embedder", NO_MAPPING, lambda m, x: list(similarities(x, []))),
     wrong("embedder", NO_MAPPING, lambda m, x: average_vectors(x, [["a"]])),
@@ -127,7 +127,7 @@ WRONG_ARGUMENTS = [
     wrong("texts", NO_TEXTS, lambda m, x: predict_words(m.model, x)),
     wrong("sentences", NO_TEXTS, lambda m, x: list(substitute_words(m.model, x))),
     wrong("sentences", NO_SENTENCES, lambda m, x: average_vectors(m.embedder, x)),
-    wrong("files", NO_MAPPING, lambda m, x: neighbours(x, np.zeros((1, 6)))),
+    wrong("files", NO_MAPPING, lambda m, x: find_neighbours(x, np.zeros((1, 6)))),
     wrong("files", NO_MAPPING, lambda m, x: plot_occurrences(x, "cat", "new.svg")),
     wrong(
         "words",

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.analysis.similarity import cosine
+from elmo_cli.analysis.similarity import cosine_similarity
 from elmo_cli.errors.exceptions import ElmoError
 from tests.support.golden import GOLDEN
 
@@ -81,14 +81,14 @@ def test_tokens_of_one_form_compare_by_their_vectors() -> None:
     other = doc[11]
     assert one.text == "bank"
     assert other.text == "bank"
-    expected = cosine(doc.tensor[4], doc.tensor[11])
+    expected = cosine_similarity(doc.tensor[4], doc.tensor[11])
     assert one.similarity(other) == pytest.approx(expected)
     assert one.similarity(other) < 0.9999
     assert one.similarity(one) == pytest.approx(1)
     span = doc[3:5]
     assert span.similarity(doc[10:12]) < 0.9999
     _, second = doc.sents
-    expected = cosine(doc.vector, second.vector)
+    expected = cosine_similarity(doc.vector, second.vector)
     assert doc.similarity(second) == pytest.approx(expected)
     space = doc[6]
     assert space.similarity(one) == 0

@@ -26,7 +26,7 @@ from elmo_cli.language_model import softmax
 from elmo_cli.language_model.gaps import GAP
 from elmo_cli.language_model.language_model import SentenceScore
 from elmo_cli.language_model.next_words import Prediction
-from elmo_cli.language_model.pairs import Pair, PairTable, pair_columns
+from elmo_cli.language_model.pairs import PairTable, ScoredPair, pair_columns
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scored_records import ScoredRecord
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
@@ -169,7 +169,7 @@ def test_a_vocabulary_that_does_not_fit_is_reported(
         LanguageModel(model=model_folder, vocabulary_file=words)
 
 
-def measure(model: LanguageModel, good: str, bad: str) -> ScoredRecord[Pair]:
+def measure(model: LanguageModel, good: str, bad: str) -> ScoredRecord[ScoredPair]:
     record = Record(good, good.split(), "p1", columns={"bad": bad, "kind": "x"})
     settings = TextSettings(keep_columns=ALL_COLUMNS)
     table = PairTable(("good", "bad"), settings)

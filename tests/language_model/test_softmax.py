@@ -101,7 +101,7 @@ def test_a_softmax_equals_the_reference_however_it_is_cut(
     case = Case(9, N_WORDS, DIM, seed, scale)
     case.write(path)
     with pytest.MonkeyPatch.context() as patch, processor(name):
-        patch.setattr(full_softmax, "ROWS", n_rows)
+        patch.setattr(full_softmax, "WORDS", n_rows)
         patch.setattr(full_softmax, "HELD_BYTES", held_bytes)
         patch.setattr(full_softmax, "PREDICTIONS", n_at_once)
         patch.setattr(full_softmax, "LOGITS", n_at_once * N_WORDS)
@@ -209,7 +209,7 @@ def test_a_file_with_a_fault_is_reported(
     message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(full_softmax, "ROWS", 3)
+    monkeypatch.setattr(full_softmax, "WORDS", 3)
     path = tmp_path / "softmax.hdf5"
     with h5py.File(path, "w") as file:
         for name, values in arrays.items():
@@ -327,7 +327,7 @@ def test_a_softmax_that_is_read_per_batch_has_equal_bits(
         assert_allclose(words[range(20), CASE.targets], log_p, atol=1e-5)
         return scores
 
-    monkeypatch.setattr(full_softmax, "ROWS", 2048)
+    monkeypatch.setattr(full_softmax, "WORDS", 2048)
     held = compute(held_bytes=2**30)
     read = compute(held_bytes=0)
     assert torch.equal(held, read)

@@ -18,7 +18,7 @@ from elmo_cli.model.options import LstmOptions
 from elmo_cli.model.options_file import parse_options
 from elmo_cli.model.packing import pack
 from elmo_cli.model.scalar_mix import ScalarMix
-from elmo_cli.model.token_encoder import CharacterEncoder, Highway
+from elmo_cli.model.token_encoder import CharacterEncoder, HighwayLayer
 from elmo_cli.pretrained.load import load_bilm
 from tests.support import reference
 from tests.support.golden import Golden
@@ -250,7 +250,7 @@ def test_tokens_of_similar_length_are_convolved_together(
 
 
 def test_a_new_highway_lets_its_input_pass() -> None:
-    highway = Highway(8).requires_grad_(False)
+    highway = HighwayLayer(8).requires_grad_(False)
     inputs = torch.zeros(1, 8)
     highway.transform.bias.fill_(1.0)
     gate = 1 / (1 + np.exp(2.0))  # closed by the bias of -2 with which training starts

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
-from elmo_cli.options.output import COMPRESSIONS, LAYOUTS
+from elmo_cli.options.output import LAYOUTS, OUTPUT_COMPRESSIONS
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo, start_elmo
 from tests.support.layouts import (
@@ -84,7 +84,7 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("compression", OUTPUT_COMPRESSIONS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_compression_keeps_values(
     layout: str, compression: str, tmp_path: Path

@@ -24,11 +24,12 @@ from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.pretrained.find import files_of, find_model
+from elmo_cli.pretrained.folder import read_folder
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.registry import PublishedModel
 from elmo_cli.pretrained.trained_with import read_options_and_training
 from tests.support.accept import CheckExample
-from tests.support.commands import TINY
+from tests.support.commands import TINY, elmo
 from tests.support.golden import GOLDEN
 from tests.support.transcripts import Example, each_example
 from tests.support.website import OPTIONS, WEIGHTS, folder_with, zip_with
@@ -123,12 +124,18 @@ def test_the_bundled_model_may_have_a_softmax(
         files_of(ModelSettings("small"), with_softmax=True)
 
 
-def test_options_of_a_folder_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_looks_up_a_folder_and_reads_its_options_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("The cat sat .\n")
+    look_up = Mock(wraps=read_folder)
     read = Mock(wraps=read_options_and_training)
+    monkeypatch.setattr("elmo_cli.pretrained.find.read_folder", look_up)
     monkeypatch.setattr("elmo_cli.pretrained.files.read_options_and_training", read)
-    files = files_of(ModelSettings(TINY))
-    assert files.tokenizer is None
-    assert (files.parsed_options.n_layers, files.initial_state) == (3, "zero")
+    result = elmo("embed", text, tmp_path / "vectors.hdf5", "--model", TINY)
+    assert result.exit_code == 0, result.output
+    look_up.assert_called_once_with(TINY, str(TINY))
     read.assert_called_once_with(TINY / "options.json")
 
 

@@ -28,7 +28,7 @@ SENTENCES = [["a", "b", "x", "c"], ["c"], ["b", "a"], ["c", "c", "a"]]
 def objective(content: dict[str, object] | None = None, seed: int = 0) -> Objective:
     torch.manual_seed(seed)
     bilm = BiLm(parse_options(content or small_architecture()), VOCABULARY)
-    softmax = losses.Softmax(len(VOCABULARY), bilm.options.lstm.projection_dim)
+    softmax = losses.OutputLayer(len(VOCABULARY), bilm.options.lstm.projection_dim)
     torch.nn.init.normal_(softmax.bias)
     return Objective(bilm, softmax).eval()
 
@@ -105,7 +105,7 @@ def test_empty_row_keeps_its_state_without_a_loss() -> None:
     assert state is first
 
 
-def draw(seed: int) -> losses.Samples:
+def draw(seed: int) -> losses.SampledWords:
     """Draw 20 of 50 words."""
     generator = torch.Generator().manual_seed(seed)
     return losses.draw_words(50, 20, generator)
@@ -140,10 +140,10 @@ def test_samples_have_the_expected_frequencies() -> None:
 
 
 def sampled_loss_by_formula(
-    softmax: losses.Softmax,
+    softmax: losses.OutputLayer,
     context: torch.Tensor,
     targets: torch.Tensor,
-    samples: losses.Samples,
+    samples: losses.SampledWords,
 ) -> torch.Tensor:
     """Return the sampled loss from the logits of all words."""
     n_words = len(softmax.bias)
@@ -170,7 +170,7 @@ def sampled_loss_by_formula(
 def test_sampled_softmax_matches_autograd(
     capability: str, n: int, n_samples: int, seed: int, short: bool
 ) -> None:
-    softmax = losses.Softmax(60, 7)
+    softmax = losses.OutputLayer(60, 7)
     for number, weight in enumerate(softmax.parameters()):
         weight.data = random_tensor(*weight.shape, seed=seed + number)
     context = random_tensor(n, 7, seed=seed + 2).requires_grad_()
@@ -194,10 +194,10 @@ def test_sampled_softmax_matches_autograd(
 
 
 def test_sampled_loss_is_zero_if_all_samples_are_targets() -> None:
-    softmax = losses.Softmax(9, 4)
+    softmax = losses.OutputLayer(9, 4)
     context = torch.randn(1, 4, requires_grad=True)
     target = torch.tensor([2])
-    samples = losses.Samples(words=target, n_draws=1)
+    samples = losses.SampledWords(words=target, n_draws=1)
     loss = softmax(context, target, samples)
     loss.sum().backward()
     assert loss.item() == 0

@@ -18,7 +18,7 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT, Source
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.occurrences import Occurrence, Pair
+    from elmo_cli.analysis.occurrences import Occurrence, OccurrencePair
     from elmo_cli.analysis.similarity import Similarity
     from elmo_cli.cli.queries import PairRow
     from elmo_cli.embedder import ElmoEmbedder
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 @command()
 @click.argument("arguments", metavar="WORD SENTENCE1 SENTENCE2", nargs=-1)
-@options.option("--word2 WORD", help="Word in SENTENCE2, if it differs from WORD.")
+@options.command_option(
+    "--word2 WORD", help="Word in SENTENCE2, if it differs from WORD."
+)
 @options.count("--occurrence1", help="Number of the occurrence in SENTENCE1, from 1.")
 @options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
 @options.path_option(
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 )
 @options.cell_options(requires=["--pairs"], hidden=True)
 @options.tokenizer_options()
-@options.option(
+@options.command_option(
     "--layer N|average",
     aliases=("--layers",),
     shell_complete=complete_values("average", "0", "1", "2"),
@@ -90,6 +92,7 @@ def cosine(
         )
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
+    resolved = loading.resolve(model_settings)
 
     def parse(sentences: Sequence[str]) -> "PairRow":
         return _find_pair(
@@ -102,19 +105,19 @@ def cosine(
     chunks: Iterable[list[PairRow]]
     if pairs is not None:
         names = PairColumns.of(text_settings.text_column)
-        table = loading.open_text(pairs, names.settings(text_settings), model_settings)
+        table = loading.open_text(pairs, names.settings(text_settings), resolved)
         chunks = read_pair_table(table, names)
     elif reads_lines:
         source = Source(STANDARD_INPUT)
         typed = first_line(source).split("\t")
-        tokenizer = loading.load_tokenizer(text_settings, model_settings, typed)
+        tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
         chunks = read_queries(source, lambda line: parse(line.split("\t")))
     else:
         typed = [*arguments[1:]]
-        tokenizer = loading.load_tokenizer(text_settings, model_settings, typed)
+        tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
         # A wrong word is an error before the model is loaded.
         chunks = [[parse(typed)]]
-    embedder = loading.load_embedder(model_settings)
+    embedder = loading.load_embedder(resolved)
     n_layers = embedder.options.n_layers
     layers = [*map(str, range(n_layers)), "average"]
     if layer is not None and layer not in layers:
@@ -124,8 +127,8 @@ def cosine(
     if pairs is None and row_format is None:
         _print_cosines(embedder, chunks, layer, for_people=not reads_lines)
         return
-    names = [f"cosine_{name}" for name in layers] if layer is None else ["cosine"]
-    with print_rows(row_format, ["line", *names]) as rows:
+    columns = [f"cosine_{name}" for name in layers] if layer is None else ["cosine"]
+    with print_rows(row_format, ["line", *columns]) as rows:
         _write_pairs(embedder, chunks, layer, rows)
 
 
@@ -146,12 +149,12 @@ def _find_pair(
         columns[f"word{side}"] = words[side - 1]
         columns[f"occurrence{side}"] = numbers[side - 1] or 1
         columns[f"sentence{side}"] = sentences[side - 1]
-    first = _find_typed(words[0], sentences[0], numbers[0], 1, tokenizer)
-    second = _find_typed(words[1], sentences[1], numbers[1], 2, tokenizer)
+    first = _find_on_side(words[0], sentences[0], numbers[0], 1, tokenizer)
+    second = _find_on_side(words[1], sentences[1], numbers[1], 2, tokenizer)
     return columns, (first, second)
 
 
-def _find_typed(
+def _find_on_side(
     word: str, sentence: str, number: int | None, side: int, tokenizer: "Tokenizer"
 ) -> "Occurrence":
     from elmo_cli.analysis.occurrences import occurrence_of
@@ -191,7 +194,7 @@ def _write_pairs(
         )
 
 
-def _found_pairs(chunk: "list[PairRow]") -> "list[Pair]":
+def _found_pairs(chunk: "list[PairRow]") -> "list[OccurrencePair]":
     return [pair for _, pair in chunk if not isinstance(pair, InputError)]
 
 

@@ -8,7 +8,7 @@ import click
 
 from elmo_cli.cli import loading, messages, options, progress
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.options import choice, field_option, flag, option
+from elmo_cli.cli.options import choice, command_option, field_option, flag
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.exceptions import StoppedError
@@ -22,6 +22,7 @@ from elmo_cli.options.text import DISTRIBUTED_FORMATS, TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.distributed.workers import RunCounts, Workers
+    from elmo_cli.pretrained.find import ResolvedModel
     from elmo_cli.text.tokenizers import Tokenizer
 
 _WITH_RAY = [("--engine", "ray")]
@@ -79,7 +80,7 @@ _WITHOUT_RAY = [("--engine", "none")]
 @options.selection_options
 @option_group(
     "Output",
-    option(
+    command_option(
         "--part-size",
         type=POSITIVE,
         metavar="MB",
@@ -142,12 +143,12 @@ def distribute(
         workers = _load_workers(engine, resources)
     if should_stop():
         raise StoppedError("Stopped before the first part.")
+    resolved = loading.resolve(model_settings)
     parts = Folder(folder)
-    tokenizer = _choose_tokenizer(
-        find_paths(tuple(inputs), parts)[0], text_settings, model_settings
-    )
+    first = find_paths(tuple(inputs), parts)[0]
+    tokenizer = _choose_tokenizer(first, text_settings, resolved)
     # A wrong model, or a wrong precision, is an error before there is a folder.
-    loading.find_files(model_settings)
+    loading.find_files(resolved)
     _check_precision(engine, model_settings, resources)
     # Workers share the tokenizer by its full name, and each has its own device and
     # part.
@@ -202,7 +203,7 @@ def _load_workers(engine: str, resources: Resources) -> "Workers | None":
 
 
 def _choose_tokenizer(
-    path: str, text_settings: TextSettings, model_settings: ModelSettings
+    path: str, text_settings: TextSettings, model: "ResolvedModel"
 ) -> "Tokenizer":
     """Return the tokenizer of all files, which the beginning of the first one shows."""
     from elmo_cli.distributed.inputs import find_input_format, read_first_texts_of
@@ -214,7 +215,7 @@ def _choose_tokenizer(
         texts = read_first_texts_of(path, text_settings)
     elif text_settings.names_tokenizer and text_settings.tokenizer != "whitespace":
         raise click.UsageError(f"--tokenizer has no effect with the tokens of {path}")
-    return loading.load_tokenizer(text_settings, model_settings, texts, content)
+    return loading.load_tokenizer(text_settings, model, texts, content)
 
 
 def _check_precision(

@@ -2,19 +2,20 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import messages, options, progress
 from elmo_cli.cli.command import Decorator, command, option_group
-from elmo_cli.cli.loading import load_embedder, open_text
+from elmo_cli.cli.loading import load_model, open_text, resolve
 from elmo_cli.cli.option import typed_options
-from elmo_cli.cli.options import field_option, flag, option
+from elmo_cli.cli.options import command_option, field_option, flag
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
-from elmo_cli.file_plan import plan_file
+from elmo_cli.file_plan import FilePlan, plan_file
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import (
@@ -26,6 +27,10 @@ from elmo_cli.options.output import (
 from elmo_cli.options.output_format import HDF5
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
+
+if TYPE_CHECKING:
+    from elmo_cli.embed_file import Summary
+    from elmo_cli.engine import Engine
 
 _LAYERS = ["--layers", "--mix", "--all", "--top", "--average"]
 """Options that choose layers. Only one of them may be given."""
@@ -63,10 +68,10 @@ def _old_layers(name: str, parameter: str, layers: str) -> Decorator:
         hidden=True,
         help="Show progress as one line every 10 seconds.",
     ),
-    option(
+    command_option(
         "--vocab-path", hidden=True, expose_value=False, help="Accepted and ignored."
     ),
-    option(
+    command_option(
         "--include-package",
         multiple=True,
         hidden=True,
@@ -109,37 +114,27 @@ def embed(
     text_settings = options_from(TextSettings, values)
     selection = options_from(Selection, values)
     output_settings = options_from(OutputSettings, values)
-    for name in typed_options("--vocab-path", "--include-package"):
-        messages.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
-    old_name = None
-    if all_layers:
-        old_name = "all"
-    elif top_layer:
-        old_name = "top"
-    elif average_layers:
-        old_name = "average"
     has_format = output_settings.file_format is not None
+    _warn_about_options_without_effect()
+    old_name = _old_name_of_layers(
+        all_layers=all_layers, top_layer=top_layer, average_layers=average_layers
+    )
     if old_name is not None:
         selection = replace(selection, layers=old_name)
         if not typed_options("--tokenizer"):  # AllenNLP split at white space.
             text_settings = replace(text_settings, tokenizer=None)
         if not has_format:  # AllenNLP wrote HDF5 whatever the name was.
             output_settings = replace(output_settings, file_format=HDF5.name)
-    text = open_text(input_file, text_settings, model_settings)
+    model = resolve(model_settings)
+    text = open_text(input_file, text_settings, model)
     plan = plan_file(
         text, output_file, selection, output_settings, state=model_settings.state
     )
     text.source.check()  # Loading the model can take a while.
-    is_hdf5 = plan.output_settings.format is HDF5
-    if is_hdf5 and not has_format and not is_hdf5_name(output_file):
-        messages.say(
-            f"Warning: {output_file} will be HDF5. Choose another format with --format."
-        )
-    engine = load_embedder(model_settings).engine
-    if engine.state != "carry" and typed_options("--batch-size"):
-        messages.say(
-            "Warning: --batch-size requires --state carry. See --batch-tokens."
-        )
+    if not has_format:
+        _warn_about_format(plan)
+    engine = load_model(model)
+    _warn_about_batch_size(engine)
 
     from elmo_cli.embed_file import embed_file
 
@@ -155,18 +150,56 @@ def embed(
             should_stop=should_stop,
         )
     if not done.was_complete:  # embed_file logs it.
-        unit = "sentence" if text.format.is_plain else plan.unit
-        n_sentences = counted(done.n_records, unit)
-        n_tokens = counted(done.n_tokens, "token")
-        speed = done.n_tokens / max(done.seconds, 1e-9)
+        _say_what_was_written(plan, done)
+
+
+def _warn_about_options_without_effect() -> None:
+    for name in typed_options("--vocab-path", "--include-package"):
+        messages.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
+
+
+def _old_name_of_layers(
+    *, all_layers: bool, top_layer: bool, average_layers: bool
+) -> str | None:
+    """Return the value of `--layers` that one of AllenNLP's flags stands for."""
+    if all_layers:
+        return "all"
+    if top_layer:
+        return "top"
+    if average_layers:
+        return "average"
+    return None
+
+
+def _warn_about_format(plan: FilePlan) -> None:
+    """Warn if an output becomes HDF5, although its name has another suffix."""
+    path = plan.output_path
+    if plan.output_settings.format is HDF5 and not is_hdf5_name(path):
         messages.say(
-            f"Wrote {shown_output(output_file)}: {n_sentences}, {n_tokens}, "
-            f"{speed:,.0f} tokens/s"
+            f"Warning: {path} will be HDF5. Choose another format with --format."
         )
 
 
-def shown_output(output_file: str) -> str:
+def _warn_about_batch_size(engine: "Engine") -> None:
+    if engine.state != "carry" and typed_options("--batch-size"):
+        messages.say(
+            "Warning: --batch-size requires --state carry. See --batch-tokens."
+        )
+
+
+def _say_what_was_written(plan: FilePlan, done: "Summary") -> None:
+    unit = "sentence" if plan.text.format.is_plain else plan.unit
+    n_sentences = counted(done.n_records, unit)
+    n_tokens = counted(done.n_tokens, "token")
+    speed = done.n_tokens / max(done.seconds, 1e-9)
+    messages.say(
+        f"Wrote {shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
+        f"{speed:,.0f} tokens/s"
+    )
+
+
+def shown_output(path: str | Path) -> str:
     """Return the name of an output for a message."""
-    if output_file == STANDARD_OUTPUT:
+    if str(path) == STANDARD_OUTPUT:
         return "to standard output"
-    return output_file
+    return str(path)

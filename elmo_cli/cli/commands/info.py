@@ -52,10 +52,10 @@ def _lines(description: dict[str, Any]) -> list[str]:
         (name, description.get(name)) for name in ("state", "language", "trained_on")
     ]
     if "options" in description:
-        rows += _architecture(description)
-    rows.append(("parameters", _number(description["parameters"])))
+        rows += _architecture_rows(description)
+    rows.append(("parameters", _aligned_number(description["parameters"])))
     for part, n_parameters in description.get("parts", {}).items():
-        rows.append((f"  {part}", _number(n_parameters)))
+        rows.append((f"  {part}", _aligned_number(n_parameters)))
     for role, file in description.get("files", {}).items():
         rows.append((role, f"{file['path']} ({size_text(file['bytes'])})"))
         rows.append(("", f"sha256 {file['sha256']}"))
@@ -70,11 +70,11 @@ def _lines(description: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _number(number: int | None) -> str | None:
+def _aligned_number(number: int | None) -> str | None:
     return None if number is None else f"{number:>12,}"
 
 
-def _architecture(description: dict[str, Any]) -> list[tuple[str, str | None]]:
+def _architecture_rows(description: dict[str, Any]) -> list[tuple[str, str | None]]:
     lstm = description["options"]["lstm"]
     characters = description["options"]["char_cnn"]
     words = description["words"]

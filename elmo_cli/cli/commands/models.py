@@ -13,11 +13,11 @@ from elmo_cli.files.json_form import json_text
 
 @command()
 @options.flag("--all", "show_all", help="Also list each ELMoForManyLangs model.")
-@options.option(
+@options.command_option(
     "--language CODE", help="List only the models for a language, such as fr."
 )
 @options.flag("--downloaded", help="List only the models on this disk.")
-@options.option(
+@options.command_option(
     "--remove NAME",
     shell_complete=complete_models,
     excludes=["--all", "--language", "--downloaded", "--json"],
@@ -53,9 +53,9 @@ def models(
     if as_json:
         click.echo(json_text(descriptions, indent=1))
     elif show_all or language:
-        click.echo(_table(descriptions))
+        click.echo(_models_table(descriptions))
     else:
-        click.echo(_table(_grouped(descriptions)))
+        click.echo(_models_table(_grouped(descriptions)))
 
 
 def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*others, row]
 
 
-def _table(descriptions: list[dict[str, Any]]) -> str:
+def _models_table(descriptions: list[dict[str, Any]]) -> str:
     rows = [["name", "parameters", "language", "size", "state", "trained on"]]
     for model in descriptions:
         parameters = "-"

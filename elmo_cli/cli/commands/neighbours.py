@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.occurrences import Occurrence
     from elmo_cli.analysis.vector_files import VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.pretrained.find import ResolvedModel
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     excludes=["--sentence"],
     help="Number of the occurrence in SENTENCE, from 1.",
 )
-@options.option(
+@options.command_option(
     "--sentence TEXT",
     help="Find the sentences nearest to TEXT, in files written with --pooling.",
 )
@@ -122,32 +123,31 @@ def neighbours(
         model_settings = _model_of(files, options_from(ModelSettings, values))
         text_settings = options_from(TextSettings, values)
         text_settings = _with_tokenizer_of(files, text_settings)
+        model = loading.resolve(model_settings)
         chunks: Iterable[list[Occurrence]]
         if queries is not None:
             table = loading.open_text(
-                queries, query_settings(text_settings, pooled=pooled), model_settings
+                queries, query_settings(text_settings, pooled=pooled), model
             )
             chunks = read_query_table(table, pooled=pooled)
         elif reads_lines:
             source = Source(STANDARD_INPUT)
             _, _, text = first_line(source).partition("\t")
-            tokenizer = loading.load_tokenizer(text_settings, model_settings, [text])
+            tokenizer = loading.load_tokenizer(text_settings, model, [text])
             chunks = read_queries(
                 source, lambda line: _find_in_line(line, occurrence, tokenizer)
             )
         elif sentence is not None:
-            tokenizer = loading.load_tokenizer(
-                text_settings, model_settings, [sentence]
-            )
+            tokenizer = loading.load_tokenizer(text_settings, model, [sentence])
             chunks = [[_typed_sentence(sentence, tokenizer)]]
         else:
             word, text = typed
-            tokenizer = loading.load_tokenizer(text_settings, model_settings, [text])
-            chunks = [[_find_typed(word, text, occurrence, tokenizer)]]
+            tokenizer = loading.load_tokenizer(text_settings, model, [text])
+            chunks = [[_find_in_text(word, text, occurrence, tokenizer)]]
         results = _search(
             files,
             chunks,
-            _load_embedder(files, model_settings),
+            _load_embedder(files, model),
             top=top,
             layers=layers,
             other_words=other_words,
@@ -177,7 +177,7 @@ def _check_paths(typed: tuple[str, ...], paths: tuple[str, ...]) -> None:
         )
 
 
-def _find_typed(
+def _find_in_text(
     word: str, text: str, occurrence: int | None, tokenizer: "Tokenizer"
 ) -> "Occurrence":
     from elmo_cli.analysis.occurrences import occurrence_of
@@ -194,7 +194,7 @@ def _find_in_line(
         raise InputError(
             "expected a word and a sentence separated by a tab, found no tab"
         )
-    return _find_typed(word.strip(), text, occurrence, tokenizer)
+    return _find_in_text(word.strip(), text, occurrence, tokenizer)
 
 
 def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
@@ -217,13 +217,13 @@ def _search(
     other_words: bool,
 ) -> "Iterator[list[Neighbour]]":
     """Yield the neighbours of each query, and print the mean cosine once."""
-    from elmo_cli.analysis.word_neighbours import word_neighbours
+    from elmo_cli.analysis.word_neighbours import find_word_neighbours
 
     has_printed = False
     for queries in chunks:
         with progress.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
-            found = word_neighbours(
+            found = find_word_neighbours(
                 embedder, files, queries, top, layers=layers, other_words=other_words
             )
         if not has_printed and found.mean_cosine is not None:
@@ -277,10 +277,10 @@ def _with_tokenizer_of(files: "VectorFiles", settings: TextSettings) -> TextSett
     return replace(settings, tokenizer=recorded)
 
 
-def _load_embedder(files: "VectorFiles", settings: ModelSettings) -> "ElmoEmbedder":
+def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedder":
     """Load the model of files; an error says that --model can name another."""
     try:
-        return loading.load_embedder(settings)
+        return loading.load_embedder(model)
     except ModelError as error:
         if typed_options("--model", "--options-file"):
             raise

@@ -64,8 +64,9 @@ def perplexity(
     if text_settings.keep_columns and not per_sentence:
         raise click.UsageError("--keep-columns requires --per-sentence")
     text_settings.check_whole_records()
-    opened_text = loading.open_text(source, text_settings, model_settings)
-    model = loading.load_language_model(model_settings)
+    resolved = loading.resolve(model_settings)
+    opened_text = loading.open_text(source, text_settings, resolved)
+    model = loading.load_language_model(resolved)
 
     from elmo_cli.language_model.perplexity import (
         SENTENCE_COLUMNS,
@@ -98,10 +99,10 @@ def perplexity(
     elif row_format == "jsonl":
         click.echo(json_text(asdict(result)))
     else:
-        click.echo(_table(result))
+        click.echo(_perplexity_table(result))
 
 
-def _table(text_perplexity: "Perplexity") -> str:
+def _perplexity_table(text_perplexity: "Perplexity") -> str:
     lines = [
         f"sentences    {text_perplexity.sentences:>12,}",
         f"tokens       {text_perplexity.tokens:>12,}",

@@ -53,7 +53,7 @@ _READING = (
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _PredictChoices:
     top: int = 10
     backward: bool = False
     with_unknown: bool = False
@@ -84,7 +84,7 @@ class _Choices:
     help="Predict substitutes for each token.",
 )
 @options.count("--sample", "n_samples", help="Sample N random continuations of TEXT.")
-@options.option(
+@options.command_option(
     "--temperature T",
     type=POSITIVE,
     default=1,
@@ -124,23 +124,24 @@ def predict(
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
     """
-    choices = options_from(_Choices, values)
+    choices = options_from(_PredictChoices, values)
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
     path = _find_texts(text, file)
+    resolved = loading.resolve(model_settings)
     opened: Tokenizer | TextInput
     if path is None:
-        opened = loading.load_tokenizer(text_settings, model_settings, [text or ""])
+        opened = loading.load_tokenizer(text_settings, resolved, [text or ""])
     else:
         source = Source(path)
         source.check()
         opened = loading.open_text(
-            source, text_settings, model_settings, lines_are_texts=True
+            source, text_settings, resolved, lines_are_texts=True
         )
         if opened.splits_records and not choices.each:
             raise click.UsageError("--split-sentences of a table requires --each")
         text_settings.check_whole_records()
-    model = loading.load_language_model(model_settings)
+    model = loading.load_language_model(resolved)
     if isinstance(opened, Tokenizer):
         texts = _typed_text(text or "", opened, each=choices.each)
         _print_answers(texts, model, choices)
@@ -218,7 +219,7 @@ def _checked(record: Record, *, each: bool) -> Record:
 
 
 def _make_find(
-    model: "LanguageModel", choices: _Choices
+    model: "LanguageModel", choices: _PredictChoices
 ) -> "tuple[Find, Sequence[str]]":
     """Return the function that finds the answers, and the names of their columns."""
     from elmo_cli.language_model.candidates import PREDICTION_COLUMNS
@@ -274,10 +275,10 @@ def _find_answers(texts: _Texts, find: "Find") -> "Iterator[ScoredRecord[Answer]
     for chunk in texts.chunks:
         for record, answers in per_item(chunk, Record.split, find):
             names = record_names(next(numbers), record)
-            yield ScoredRecord(names, record, _joined(answers))
+            yield ScoredRecord(names, record, _join_answers(answers))
 
 
-def _joined(answers: "list[Answer]") -> "Answer":
+def _join_answers(answers: "list[Answer]") -> "Answer":
     """Return the answer for a record; it has several sentences only with --each."""
     from elmo_cli.language_model.substitutes import Substitutes
 
@@ -291,7 +292,9 @@ def _joined(answers: "list[Answer]") -> "Answer":
     return joined
 
 
-def _print_answers(texts: _Texts, model: "LanguageModel", choices: _Choices) -> None:
+def _print_answers(
+    texts: _Texts, model: "LanguageModel", choices: _PredictChoices
+) -> None:
     from elmo_cli.language_model.next_words import Prediction
 
     find, columns = _make_find(model, choices)

@@ -8,7 +8,7 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.completion import complete_columns
-from elmo_cli.cli.options import choice, flag, option, path_option
+from elmo_cli.cli.options import choice, command_option, flag, path_option
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
 from elmo_cli.cli.rows import RowPrinter, print_rows
 from elmo_cli.cli.scored_text import open_scored_text, score_options
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from elmo_cli.analysis.surprisal_picture import Measured
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import UnitKind
+    from elmo_cli.pretrained.find import ResolvedModel
 
 
 @dataclass(frozen=True)
-class _Choices:
+class _SurprisalChoices:
     direction: Direction = "forward"
     entropy: bool = False
     by: "UnitKind | None" = None
@@ -77,7 +78,7 @@ class _Choices:
         hidden=True,
         help="Same as --by word.",
     ),
-    option(
+    command_option(
         "--regions COLUMN",
         excludes=["--pairs", "--text-column", "--word-column"],
         shell_complete=complete_columns,
@@ -90,13 +91,13 @@ class _Choices:
         help="Word counts for the log frequencies: one word and its count per line. [default: "
         "estimated from the ranks in the vocabulary]",
     ),
-    option(
+    command_option(
         "--pairs GOOD,BAD",
         type=names_with_commas,
         shell_complete=complete_columns,
         help="Compare the two sentences in the columns GOOD and BAD of each row.",
     ),
-    option(
+    command_option(
         "--group-by COLUMN",
         requires=["--pairs"],
         shell_complete=complete_columns,
@@ -138,7 +139,7 @@ def surprisal(
     $ elmo surprisal pairs.csv --pairs good,bad --group-by phenomenon
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
-    choices = options_from(_Choices, values)
+    choices = options_from(_SurprisalChoices, values)
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
     source = Source(text)
@@ -155,16 +156,17 @@ def surprisal(
     text_settings = replace(text_settings, splits_words=unit == "word")
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
+    resolved = loading.resolve(model_settings)
     if choices.pairs:
-        _print_pairs(source, text_settings, choices, model_settings)
+        _print_pairs(source, text_settings, choices, resolved)
         return
     opened = loading.open_text(
-        source, text_settings, model_settings, lines_are_texts=unit == "word"
+        source, text_settings, resolved, lines_are_texts=unit == "word"
     )
-    _print_units(opened, unit, choices, model_settings)
+    _print_units(opened, unit, choices, resolved)
 
 
-def _unit(choices: _Choices, text_settings: TextSettings) -> "UnitKind":
+def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind":
     """Return the unit of a row; raise a `UsageError` for one that the input cannot have."""
     if text_settings.word_column is not None:
         if choices.by not in (None, "word"):
@@ -184,8 +186,8 @@ def _unit(choices: _Choices, text_settings: TextSettings) -> "UnitKind":
 def _print_units(
     text: TextInput,
     unit: "UnitKind",
-    choices: _Choices,
-    model_settings: ModelSettings,
+    choices: _SurprisalChoices,
+    resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES, plot_surprisals
     from elmo_cli.language_model.frequency_file import read_frequencies
@@ -208,7 +210,7 @@ def _print_units(
         frequencies=frequencies,
         with_regions=choices.regions is not None and unit != "region",
     )
-    model = loading.load_language_model(model_settings)
+    model = loading.load_language_model(resolved)
     drawn: list[Measured] = []
     tally = _Tally()
     with open_scored_text(
@@ -282,14 +284,14 @@ class _Tally:
 def _print_pairs(
     source: Source,
     text_settings: TextSettings,
-    choices: _Choices,
-    model_settings: ModelSettings,
+    choices: _SurprisalChoices,
+    resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
     table = PairTable(choices.pairs or (), text_settings, choices.group_by)
-    text = loading.open_text(source, table.reading, model_settings)
-    model = loading.load_language_model(model_settings)
+    text = loading.open_text(source, table.reading, resolved)
+    model = loading.load_language_model(resolved)
     accuracy = Accuracy(choices.direction, choices.group_by)
     pairs = replace(text, column_option="--pairs")
     with open_scored_text(pairs, model, may_have_regions=True) as opened:

@@ -9,7 +9,7 @@ import click
 from elmo_cli.cli import loading, messages, options
 from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.completion import complete_models
-from elmo_cli.cli.options import field_option, option
+from elmo_cli.cli.options import command_option, field_option
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.files.json_form import json_text
@@ -57,7 +57,7 @@ def _training(name: str, **settings: Any) -> Decorator:
 @click.argument("texts", metavar="INPUT...", type=PATH, nargs=-1, required=True)
 @option_group(
     "Model",
-    option(
+    command_option(
         "--output FOLDER",
         "-o",
         "folder",
@@ -156,7 +156,7 @@ def train(
     tokenizer = loading.open_text(
         Source(find_text_files(texts)[0]),
         text_settings,
-        model_settings,
+        loading.resolve(model_settings),
         is_new=init_from is None,
     ).tokenizer
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all differ.

@@ -10,7 +10,7 @@ import click
 from elmo_cli.cli import messages, options, progress
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.commands.embed import shown_output
-from elmo_cli.cli.loading import load_embedder, open_text
+from elmo_cli.cli.loading import load_model, open_text, resolve
 from elmo_cli.cli.options import choice
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.stopping import stop_on_signal
@@ -78,7 +78,8 @@ def usages(
     if selection.mix is None and values["layers"] is None:
         selection = replace(selection, layers=DEFAULT_LAYERS)
     targets = read_targets(words)
-    opened = open_text(text, text_settings, model_settings)
+    model = resolve(model_settings)
+    opened = open_text(text, text_settings, model)
     plan = plan_usages(
         opened,
         output_file,
@@ -88,7 +89,7 @@ def usages(
         match=match,
     )
     opened.source.check()  # Loading the model can take a while.
-    engine = load_embedder(model_settings).engine
+    engine = load_model(model)
     with (
         stop_on_signal() as should_stop,
         progress.progress_bar(source=text) as bar,

@@ -85,7 +85,8 @@ def word_vectors(
     if corpus is None:
         from elmo_cli.analysis.token_vectors import write_token_vectors
 
-        files = loading.find_files(model_settings, with_softmax=softmax)
+        resolved = loading.resolve(model_settings)
+        files = loading.find_files(resolved, with_softmax=softmax)
         with progress.progress_bar(" words") as bar:
             n_words = write_token_vectors(
                 str(words_file),
@@ -100,11 +101,12 @@ def word_vectors(
         source = Source(corpus)
         source.check()
         text_settings = options_from(TextSettings, values)
-        text = loading.open_text(source, text_settings, model_settings)
+        resolved = loading.resolve(model_settings)
+        text = loading.open_text(source, text_settings, resolved)
 
         from elmo_cli.analysis.average_vectors import Averaging, write_average_vectors
 
-        embedder = loading.load_embedder(model_settings)
+        embedder = loading.load_embedder(resolved)
         with progress.progress_bar(" tokens") as bar:
             n_words = write_average_vectors(
                 embedder,

@@ -29,7 +29,7 @@ START_OVER: Final = "Use {--overwrite} to start over."
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class FileCheckpoint:
     """State of a file that a run can continue from, with the pages that changed."""
 
     size: int = 0
@@ -60,7 +60,7 @@ def unfinished_paths(final: Path) -> UnfinishedPaths:
     )
 
 
-def write_log(path: Path, checkpoint: Checkpoint) -> None:
+def write_log(path: Path, checkpoint: FileCheckpoint) -> None:
     """Write a log atomically: its SHA-256, one line of JSON, the changed pages."""
     header = {
         "size": checkpoint.size,
@@ -76,7 +76,7 @@ def write_log(path: Path, checkpoint: Checkpoint) -> None:
         file.writelines([sha256, b"\n", content])
 
 
-def read_log(path: Path) -> Checkpoint:
+def read_checkpoint_log(path: Path) -> FileCheckpoint:
     """Read a log. It belongs to this program if its hash is right."""
     # Opening a named pipe would wait for its writer.
     written = path.read_bytes() if path.is_file() else b""
@@ -89,7 +89,7 @@ def read_log(path: Path) -> Checkpoint:
         raise _not_a_log_error(path)
     starts = range(0, len(body), PAGE_BYTES)
     pages = [bytearray(body[start : start + PAGE_BYTES]) for start in starts]
-    return Checkpoint(
+    return FileCheckpoint(
         size=header["size"],
         state=header["state"],
         pages=dict(zip(header["pages"], pages, strict=True)),
@@ -111,7 +111,7 @@ def remove_log(final: Path) -> None:
     if not paths.log.is_file() or os.path.lexists(paths.partial):
         return
     with suppress(OSError, OutputError):
-        read_log(paths.log)
+        read_checkpoint_log(paths.log)
         held = lock(paths.lock)
         if not os.path.lexists(paths.partial):  # Another run may have begun.
             paths.log.unlink()

@@ -17,9 +17,9 @@ from elmo_cli.files.atomic import replace_file, sync
 from elmo_cli.files.locks import lock, unlock
 from elmo_cli.files.resumable.checkpoint_log import (
     START_OVER,
-    Checkpoint,
+    FileCheckpoint,
     State,
-    read_log,
+    read_checkpoint_log,
     unfinished_paths,
     write_log,
 )
@@ -84,7 +84,7 @@ class ResumableFile:
         if file.error is not None:
             raise file.error
         file.sync_appended()
-        checkpoint = Checkpoint(
+        checkpoint = FileCheckpoint(
             size=file.size,
             state=state,
             pages=file.changed,
@@ -111,10 +111,10 @@ class ResumableFile:
     def start_over(self) -> None:
         """Remove the checkpoint, and empty the file. An error closes it."""
         try:
-            write_log(self._log, Checkpoint())
+            write_log(self._log, FileCheckpoint())
             self.state = None
             self.file.seek(0)
-            self._apply(Checkpoint())
+            self._apply(FileCheckpoint())
         except BaseException:
             self.close()
             raise
@@ -150,8 +150,10 @@ class ResumableFile:
         """Create the log and then an empty file, unless both are there."""
         if not os.path.lexists(self.path):
             if os.path.lexists(self._log) and not overwrite:
-                read_log(self._log)  # A run may have been killed while it finished.
-            write_log(self._log, Checkpoint())
+                read_checkpoint_log(
+                    self._log
+                )  # A run may have been killed while it finished.
+            write_log(self._log, FileCheckpoint())
             self.path.touch()
         elif self.path.is_symlink() or not self._log.is_file():
             raise OutputError(
@@ -162,7 +164,7 @@ class ResumableFile:
     def _restore(self, should_stop: Stop, *, overwrite: bool) -> None:
         """Return to the checkpoint in the log, or start over from a damaged file."""
         try:
-            checkpoint = read_log(self._log)
+            checkpoint = read_checkpoint_log(self._log)
             self._check_size(checkpoint)
             self._apply(checkpoint)
             self._check_content(checkpoint, should_stop)
@@ -173,13 +175,13 @@ class ResumableFile:
         else:
             self.state = checkpoint.state
 
-    def _check_size(self, checkpoint: Checkpoint) -> None:
+    def _check_size(self, checkpoint: FileCheckpoint) -> None:
         n_bytes = os.fstat(self.file.fileno()).st_size
         if n_bytes < checkpoint.size:
             problem = f"expected {checkpoint.size:,} bytes, found {n_bytes:,}"
             raise self._damage_error("truncated", problem)
 
-    def _check_content(self, checkpoint: Checkpoint, should_stop: Stop) -> None:
+    def _check_content(self, checkpoint: FileCheckpoint, should_stop: Stop) -> None:
         checksum = self.file.checksum_of(0, checkpoint.size, should_stop)
         if checksum != checkpoint.checksum:
             problem = "its bytes have changed since the last checkpoint"
@@ -193,7 +195,7 @@ class ResumableFile:
             )
         )
 
-    def _apply(self, checkpoint: Checkpoint) -> None:
+    def _apply(self, checkpoint: FileCheckpoint) -> None:
         self.file.apply(checkpoint.pages, checkpoint.size)
         self._checksum = checkpoint.checksum
 

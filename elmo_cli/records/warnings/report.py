@@ -27,16 +27,16 @@ from elmo_cli.text.tokenizers import WHITESPACE
 
 logger = logging.getLogger(__name__)
 
-Check = Callable[[Sample], Message | str | None]
+InputCheck = Callable[[Sample], Message | str | None]
 
-_TOKEN_CHECKS: Final[tuple[Check, ...]] = (
+_TOKEN_CHECKS: Final[tuple[InputCheck, ...]] = (
     tokens.no_tokens,
     tokens.unspaced_script,
     tokens.other_domain,
     tokens.repeated_words,
 )
 """Checks that wait for `SAMPLE_TOKENS`. The others wait for `SAMPLE_LINES`."""
-CHECKS: Final[tuple[Check, ...]] = (
+CHECKS: Final[tuple[InputCheck, ...]] = (
     lines.hard_wrapping,
     *_TOKEN_CHECKS,
     texts.only_numbers,
@@ -60,7 +60,7 @@ class InputReport:
         """
         self._sample = sample
         self._number_unit = number_unit
-        self._waiting: list[Check] = list(CHECKS)
+        self._waiting: list[InputCheck] = list(CHECKS)
         self._tallies: list[Tally] = [control_characters(), byte_order_marks()]
         if sample.expected.token_limit is not None:
             self._tallies.append(LongTokens(sample.expected.token_limit))
@@ -93,7 +93,7 @@ class InputReport:
             for check in list(self._waiting):
                 self._run(check)
 
-    def _run(self, check: Check) -> None:
+    def _run(self, check: InputCheck) -> None:
         self._waiting.remove(check)
         warning = check(self._sample)
         if warning is not None:
