@@ -107,10 +107,11 @@ def test_the_cosine_of_one_layer_is_a_number(layer: str, expected: float) -> Non
     assert float(result.stdout) == pytest.approx(expected, abs=2e-6)
 
 
-def test_a_sentence_that_is_tokenized_already_logs_a_warning() -> None:
-    result = cosine("bank", RIVER, "The bank 's money .")
-    warning = '"bank \'s" looks tokenized already. Use --tokenizer whitespace.'
-    assert warning in result.stderr
+def test_tokenized_sentences_are_split_at_spaces() -> None:
+    result = cosine("bank", "I sat by the bank .", "The bank 's money .")
+    assert "I sat by the [bank] .\nThe [bank] 's money .\n" in result.stdout
+    reason = "Tokenizer: whitespace, because the text is tokenized\n"
+    assert result.stderr == reason + LOADED.removeprefix(RAW)
 
 
 def test_a_word_is_found_with_a_typographic_or_a_plain_apostrophe() -> None:

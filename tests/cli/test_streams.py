@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from elmo_cli import open_activations
 from elmo_cli.cli import error_line
 from elmo_cli.cli.queries import read_queries
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.text.sources import Source
 from tests.support.commands import TINY, python, start_elmo
 
 CANNOT_WRITE = "standard output or a temporary file: cannot write it"
