@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options_file import parse_options
+from elmo_cli.model.options_json import parse_options
 from elmo_cli.model.weights import write_weights
 
 HERE = Path(__file__).parent

@@ -17,8 +17,15 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from elmo_cli.version import __version__
+
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
+FOR_CONTRIBUTORS = re.compile(
+    r"\[(?P<text>[^\]]+)\]"
+    r"\((?:\S*/)?(?P<page>(?:architecture|promises|release)\.md(?:#\S*?)?)\)"
+)
+"""Link to a page of docs/ that is not part of the site."""
 FENCE = re.compile(r"^(```.*?^```$)", re.M | re.S)
 TABLE = re.compile(r"^```text\n[^`]*\t[^`]*^```$", re.M)
 """Output with tabs."""
@@ -35,7 +42,7 @@ LANGUAGES = {
     **{".sh": "sh", "": "docker"},
 }
 """Language of the highlighting by suffix. The only file without a suffix is the Dockerfile."""
-PICTURE = re.compile(r'<img alt="([^"]*)" src="(?:\.\./)*(\w+\.svg)" ?/?>')
+PICTURE = re.compile(r'<img alt="([^"]*)" src="((?:\.\./)*\w+\.svg)" ?/?>')
 COLOURS = {
     **{"<metadata>.*?</metadata>": "", r"<style.*?</style>": ""},
     **{'style="fill: #ffffff"': 'style="fill: none"', 'fill="white"': 'fill="none"'},
@@ -48,10 +55,13 @@ RENAMED = {"README.md": "index.md"}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Take the addresses of the repository and of the site from pyproject.toml."""
+    """Set the addresses, from pyproject.toml, and the version of the footer."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     found = dict(re.findall(r'^(repository|documentation) = "(.+?)/?"', project, re.M))
+    config.copyright = f"elmo-cli {__version__}"
     if "repository" in found:
+        link = f'<a href="{found["repository"]}">source</a>'
+        config.copyright += f" · {link}"
         config.repo_url = found["repository"]
         config.repo_name = "/".join(found["repository"].split("/")[-2:])
     # `mkdocs serve` has set its own.
@@ -86,9 +96,24 @@ def on_page_markdown(
     markdown: str, *, page: Page, config: MkDocsConfig, files: Files
 ) -> str:
     """Let links of a page of docs/ lead to the pages of files outside docs/."""
-    is_added = page.file.generated_by is not None
-    markdown = markdown if is_added else moved(markdown, f"docs/{page.file.src_uri}")
+    if page.file.generated_by is None:
+        markdown = moved(markdown, f"docs/{page.file.src_uri}")
+    markdown = without_links_to_the_repository(markdown, config.repo_url)
     return TABLE.sub(lambda table: aligned(table[0]), markdown)
+
+
+def without_links_to_the_repository(text: str, repository: str | None) -> str:
+    """Return a page whose links to pages for contributors lead to the repository.
+
+    While the project has no address, only their text remains.
+    """
+
+    def replace(link: re.Match[str]) -> str:
+        if not repository:
+            return link["text"]
+        return f"[{link['text']}]({repository}/blob/main/docs/{link['page']})"
+
+    return FOR_CONTRIBUTORS.sub(replace, text)
 
 
 def aligned(text: str) -> str:
@@ -112,25 +137,20 @@ def on_page_content(
     )
 
 
-def inlined(description: str, name: str) -> str:
-    """Return a picture of docs/ as a part of a page: tooltips work, and colours follow the page."""
-    svg = (ROOT / "docs" / name).read_text(encoding="utf-8")
+def inlined(description: str, source: str) -> str:
+    """Return a picture of docs/ as a part of a page, which leads to the picture itself.
+
+    Its tooltips work, and its colours follow the page.
+    """
+    svg = (ROOT / "docs" / posixpath.basename(source)).read_text(encoding="utf-8")
     svg = svg[svg.index("<svg") :]
     for pattern, replacement in COLOURS.items():
         svg = re.sub(pattern, replacement, svg, flags=re.S)
-    width = re.findall(r'viewBox="0 0 ([\d.]+)', svg)[0]
-    # 9 is matplotlib's.
-    size = re.findall(r'font-size="(\d+)"', svg[: svg.index(">")]) or [9]
-    # Text of 8 pixels can be read on a phone.
-    least = 8 * float(width) / float(size[0])
     label = f'role="img" aria-label="{description}"'
     opening, rest = svg.split(">", 1)
     opening = re.sub(r' (width|height|role|aria-label)="[^"]*"', "", opening)
-    attributes = (
-        f'{opening} fill="currentColor" style="min-width: {least:.0f}px" {label}>'
-    )
-    rest = rest.replace("\n", "")
-    return f'<span class="picture" data-search-exclude tabindex="0">{attributes}{rest}</span>'
+    shown = f'{opening} fill="currentColor" {label}>' + rest.replace("\n", "")
+    return f'<a class="picture" data-search-exclude href="{source}">{shown}</a>'
 
 
 def linked_files(text: str, source: str) -> Iterator[str]:

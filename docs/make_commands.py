@@ -1,32 +1,36 @@
-"""Write docs/commands.md from the help of every command and from the examples.
+"""Write the pages of the commands from their helps and from the examples.
 
-python docs/make_commands.py            # write the page
-python docs/make_commands.py --check    # exit status 1 if the page is not up to date
+python docs/make_commands.py            # write the pages
+python docs/make_commands.py --check    # exit status 1 if a page is not up to date
 python docs/make_commands.py --run      # run the examples and write their output first
 
-The examples are in docs/parts/command_examples.md.
+Each command has a page in docs/commands. docs/commands.md is written by hand, except for
+its tables: the commands, the options that many commands share, and hidden options. The
+examples are in docs/parts/command_examples.md.
 """
 
 import html
 import re
 import subprocess
 import sys
+from collections import Counter
 from copy import copy
 from inspect import cleandoc
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 
 from elmo_cli.cli import COMMAND_GROUPS, COMMANDS, find_command, main
-from elmo_cli.cli.command import options_by_heading
-from elmo_cli.cli.option import Option
+from elmo_cli.cli.command import OTHER_OPTIONS, options_by_heading
+from elmo_cli.cli.option_conditions import Option
 from elmo_cli.options.selection import NAMED_LAYERS
 
 DOCS: Final = Path(__file__).parent
-PAGE: Final = DOCS / "commands.md"
+OVERVIEW: Final = DOCS / "commands.md"
+PAGES: Final = DOCS / "commands"
 EXAMPLES: Final = DOCS / "parts" / "command_examples.md"
 BLOCK: Final = re.compile(
     r"^(?P<comment><!-- not run.*? -->\n)?"
@@ -43,35 +47,71 @@ NOTE: Final = re.compile(
     r"\s*\[((?:default:|required|[^\[\]]*x\b).*?)\](?=\s*(?:\[|$))"
 )
 """Default, range or `required` at the end of a help text."""
-INTRODUCTION: Final = """\
-# Commands
-
-`elmo COMMAND --help` prints the same text. Each option is also a variable of the environment:
-`--precision` of `elmo embed` is `ELMO_EMBED_PRECISION`. The exit status and all other variables are
-on the page [environment](environment.md).
-
-Data goes to standard output, everything else to standard error.
-"""
-HIDDEN_OPTIONS: Final = """\
-## Options that the help leaves out
-
-These options work, but few people need them."""
 COMMENT: Final = (
     "<!-- Made by `python docs/make_commands.py`: "
     "change the help or command_examples.md. -->\n\n"
 )
+MADE: Final = re.compile(
+    r"(?P<begin><!-- made: (?P<name>[\w ]+) -->\n\n).*?(?P<end><!-- end -->)", re.DOTALL
+)
+"""Part of the overview that is made here."""
+SHARED_BY: Final = 4
+"""Number of commands that an option needs, to be described once for all of them."""
+KINDS: Final = {
+    "Input": "text",
+    "Text": "text",
+    "Model": "model",
+    "Run": "speed",
+    "Speed": "speed",
+    "Length and batches": "speed",
+    "Options": "output",
+    "Output": "output",
+    OTHER_OPTIONS: "every command",
+}
+"""Kind of a shared option, by the heading under which a help shows it."""
+
+Names = str
+"""Names of an option with its value, as its help shows them."""
 
 
-def page() -> str:
-    """Return the whole page in Markdown."""
+class Row(NamedTuple):
+    """Row of an option."""
+
+    names: Names
+    long_name: str
+    heading: str
+    text: str
+    """Description in Markdown."""
+
+
+def pages() -> dict[Path, str]:
+    """Return the content of every page by its path."""
     examples = read_examples()
-    sections = [COMMENT + INTRODUCTION, table_of_commands()]
+    rows = {name: command_rows(find_command(name)) for name in COMMANDS}
+    shared = shared_rows(list(rows.values()))
+    made = {OVERVIEW: overview(OVERVIEW.read_text(encoding="utf-8"), shared)}
     for name in COMMANDS:
-        sections.append(command_section(name, examples.get(name)))
-    options = options_tables(main, "elmo")
-    sections.append("\n\n".join(["## Options of elmo itself", *options]) + "\n")
-    sections.append(hidden_options_section())
-    return "\n".join(sections)
+        text = command_page(name, examples.get(name), rows[name], shared)
+        made[PAGES / f"{name}.md"] = text
+    return made
+
+
+def overview(text: str, shared: dict[Names, Row]) -> str:
+    """Return the overview with new tables."""
+    own = [row for row in command_rows(main) if row.names not in shared]
+    tables = {
+        "commands": tables_of_commands(),
+        "own options": table_of_rows("option", own),
+        "hidden options": hidden_options_table(),
+    }
+    for kind in KINDS.values():
+        rows = [row for row in shared.values() if KINDS[row.heading] == kind]
+        tables[kind] = table_of_rows("option", rows)
+
+    def replace(match: re.Match[str]) -> str:
+        return f"{match['begin']}{tables[match['name']]}\n\n{match['end']}"
+
+    return MADE.sub(replace, text)
 
 
 def read_examples() -> dict[str, str]:
@@ -80,34 +120,45 @@ def read_examples() -> dict[str, str]:
     _, *parts = re.split(r"^## (.+)\n\n", content, flags=re.MULTILINE)
     examples = {}
     for name, text in zip(parts[::2], parts[1::2], strict=True):
-        examples[name] = re.sub(r"<!--.*?-->\n", "", text).strip()
+        without_comments = re.sub(r"<!--.*?-->\n", "", text).strip()
+        # The pages are in a folder, and the pictures beside it.
+        examples[name] = re.sub(r"(\]\()(\w+\.svg\))", r"\1../\2", without_comments)
     return examples
 
 
-def table_of_commands() -> str:
+def tables_of_commands() -> str:
     """Return a table of the commands of each group."""
     tables = []
     for heading, commands in COMMAND_GROUPS.items():
         rows = [f"| {heading} | description |", "|---|---|"]
         for name, text in commands.items():
-            rows.append(f"| [`{name}`](#elmo-{name}) | {text} |")
+            rows.append(f"| [`{name}`](commands/{name}.md) | {text} |")
         tables.append("\n".join(rows))
-    return "\n\n".join(tables) + "\n"
+    return "\n\n".join(tables)
 
 
-def command_section(name: str, example: str | None) -> str:
-    """Return the section of a command: usage, an example, description, options."""
+def command_page(
+    name: str, example: str | None, rows: list[Row], shared: dict[Names, Row]
+) -> str:
+    """Return the page of a command: usage, examples, description, options."""
     command = find_command(name)
     full_name = f"elmo {name}"
     ctx = click.Context(command, info_name=full_name)
     usage = " ".join([full_name, *command.collect_usage_pieces(ctx)])
     summary, *description = paragraphs(command.help or "")
-    parts = [f"## {full_name}", summary, f"```text\n{usage}\n```"]
+    parts = [f"# {full_name}", summary, f"```text\n{usage}\n```"]
     if example is not None:
-        parts += ["Example with its output:", example]
-    parts += description
-    parts += options_tables(command, full_name)
-    return "\n\n".join(parts) + "\n"
+        parts += ["## Examples", example]
+    # The examples above, which say what they are for, replace those of the help.
+    description = [text for text in description if not text.startswith("```sh")]
+    if description:
+        parts += ["## Description", *description]
+    common = [row for row in rows if is_shared(row, shared)]
+    own = [row for row in rows if not is_shared(row, shared)]
+    parts.append("## Options")
+    parts += tables_of_rows(own)
+    parts.append(table_of_shared(common))
+    return COMMENT + "\n\n".join(parts) + "\n"
 
 
 def paragraphs(text: str) -> list[str]:
@@ -127,21 +178,99 @@ def paragraphs(text: str) -> list[str]:
     return found
 
 
-def options_tables(command: click.Command, full_name: str) -> list[str]:
-    """Return the tables of the options of a command, one per heading."""
+def command_rows(command: click.Command) -> list[Row]:
+    """Return the rows of the options that the help of a command shows."""
     help_names = ["-h", "--help"]
-    ctx = click.Context(command, info_name=full_name, help_option_names=help_names)
-    tables = []
+    ctx = click.Context(command, info_name=command.name, help_option_names=help_names)
+    rows = []
     for heading, options in options_by_heading(command, ctx).items():
-        rows = [f"| {heading} | description |", "|---|---|"]
         for option in options:
-            rows.append(option_row(full_name, option, ctx))
-        tables.append("\n".join(rows))
-    return tables
+            rows.append(row_of(option, heading, ctx))
+    return rows
 
 
-def hidden_options_section() -> str:
-    """Return the section of the options, and names of options, that no help shows.
+def row_of(option: click.Option, heading: str, ctx: click.Context) -> Row:
+    """Return the row of an option."""
+    record = option.get_help_record(ctx)
+    assert record is not None, option.name  # Only a hidden option has none.
+    names, text = record
+    values = ""
+    if isinstance(option.type, click.Choice) and names.endswith("]"):
+        names, _, listed = names.rpartition(" [")
+        choices = [f"`{choice}`" for choice in listed.removesuffix("]").split("|")]
+        values = " · ".join(choices) + ". "
+    return Row(
+        names=names,
+        long_name=long_name(option),
+        heading=heading,
+        text=values + prose(text),
+    )
+
+
+def shared_rows(rows_of_commands: list[list[Row]]) -> dict[Names, Row]:
+    """Return the rows that many commands share, by the names of their options.
+
+    If the commands describe an option in several ways, the most frequent way is shared.
+    """
+    rows: dict[Names, list[Row]] = {}
+    for command in rows_of_commands:
+        for row in command:
+            if row.heading in KINDS:
+                rows.setdefault(row.names, []).append(row)
+    shared = {}
+    for names, same_names in rows.items():
+        if len(same_names) >= SHARED_BY:
+            (text, _), *_ = Counter(row.text for row in same_names).most_common()
+            shared[names] = next(row for row in same_names if row.text == text)
+    return shared
+
+
+def is_shared(row: Row, shared: dict[Names, Row]) -> bool:
+    """Return whether the overview describes an option as this command does."""
+    other = shared.get(row.names)
+    return other is not None and row.heading in KINDS and row.text == other.text
+
+
+def tables_of_rows(rows: list[Row]) -> list[str]:
+    """Return a table for each heading."""
+    by_heading: dict[str, list[Row]] = {}
+    for row in rows:
+        by_heading.setdefault(row.heading, []).append(row)
+    return [table_of_rows(heading, own) for heading, own in by_heading.items()]
+
+
+def table_of_rows(heading: str, rows: list[Row]) -> str:
+    """Return a table of options. A name is a link to itself, to be copied."""
+    lines = [f"| {heading} | description |", "|---|---|"]
+    for row in rows:
+        shown = ""
+        for part in re.split(r"(, | )", html.escape(row.names).replace("|", "&#124;")):
+            shown += part if part in (", ", " ") else f"<code>{part}</code>"
+        anchor = anchor_of(row)
+        link = f'<a id="{anchor}" href="#{anchor}">{shown}</a>'
+        lines.append(f"| {link} | {row.text} |")
+    return "\n".join(lines)
+
+
+def table_of_shared(rows: list[Row]) -> str:
+    """Return a table of links to the options that the overview describes."""
+    lines = ["| shared options | described in the overview |", "|---|---|"]
+    by_kind: dict[str, list[str]] = {}
+    for row in rows:
+        link = f"[`{row.long_name}`](../commands.md#{anchor_of(row)})"
+        by_kind.setdefault(KINDS[row.heading], []).append(link)
+    for kind, links in by_kind.items():
+        lines.append(f"| {kind} | {' · '.join(links)} |")
+    return "\n".join(lines)
+
+
+def anchor_of(row: Row) -> str:
+    """Return the part of a link after # that leads to an option."""
+    return f"option-{row.long_name.lstrip('-')}"
+
+
+def hidden_options_table() -> str:
+    """Return a table of the options, and names of options, that no help shows.
 
     Each row has the commands whose help leaves it out.
     """
@@ -152,10 +281,10 @@ def hidden_options_section() -> str:
             if isinstance(option, Option):
                 for row in hidden_rows(command, option):
                     commands_of.setdefault(row, []).append(f"`{name}`")
-    rows = ["| option | description | commands |", "|---|---|---|"]
+    lines = ["| option | description | commands |", "|---|---|---|"]
     for (names, text), commands in sorted(commands_of.items()):
-        rows.append(f"| {names} | {text} | {', '.join(commands)} |")
-    return "\n\n".join([HIDDEN_OPTIONS, "\n".join(rows)]) + "\n"
+        lines.append(f"| {names} | {text} | {', '.join(commands)} |")
+    return "\n".join(lines)
 
 
 def hidden_rows(command: click.Command, option: Option) -> list[tuple[str, str]]:
@@ -173,24 +302,6 @@ def hidden_rows(command: click.Command, option: Option) -> list[tuple[str, str]]
         names = ", ".join(f"`{alias}`" for alias in option.aliases)
         rows.append((names, f"Another name for `{long_name(option)}`."))
     return rows
-
-
-def option_row(full_name: str, option: click.Option, ctx: click.Context) -> str:
-    """Return the row of an option. Its name is a link to itself, to be copied."""
-    record = option.get_help_record(ctx)
-    assert record is not None, option.name  # Only a hidden option has none.
-    names, text = record
-    values = ""
-    if isinstance(option.type, click.Choice) and names.endswith("]"):
-        names, _, listed = names.rpartition(" [")
-        choices = [f"`{choice}`" for choice in listed.removesuffix("]").split("|")]
-        values = " · ".join(choices) + ". "
-    shown = ""
-    for part in re.split(r"(, | )", html.escape(names).replace("|", "&#124;")):
-        shown += part if part in (", ", " ") else f"<code>{part}</code>"
-    anchor = f"{full_name} {long_name(option).lstrip('-')}".replace(" ", "-")
-    link = f'<a id="{anchor}" href="#{anchor}">{shown}</a>'
-    return f"| {link} | {values}{prose(text)} |"
 
 
 def long_name(option: click.Option) -> str:
@@ -281,22 +392,31 @@ def run_examples() -> str:
 
 @click.command()
 @click.option(
-    "--check", is_flag=True, help="Write nothing; fail if the page would change."
+    "--check", is_flag=True, help="Write nothing; fail if a page would change."
 )
 @click.option(
     "--run", is_flag=True, help="Run the examples and write their output first."
 )
 def make(check: bool, run: bool) -> None:
-    """Write docs/commands.md from the help of every command."""
+    """Write the pages of the commands from their helps."""
     if run:
         EXAMPLES.write_text(run_examples(), encoding="utf-8")
-    text = page()
-    if not check:
-        PAGE.write_text(text, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
+    made = pages()
+    outdated = [path for path in PAGES.glob("*.md") if path not in made]
+    changed = []
+    for path, text in made.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            changed.append(path)
+    if check and (changed or outdated):
+        names = ", ".join(path.name for path in [*changed, *outdated])
         raise click.ClickException(
-            f"{PAGE.name} is not up to date; run `python docs/make_commands.py`"
+            f"{names}: not up to date; run `python docs/make_commands.py`"
         )
+    PAGES.mkdir(exist_ok=True)
+    for path in changed:
+        path.write_text(made[path], encoding="utf-8")
+    for path in outdated:
+        path.unlink()
 
 
 if __name__ == "__main__":

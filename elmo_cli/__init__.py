@@ -12,7 +12,7 @@ Main names, each with its own help:
     ElmoEmbedder        activations of sentences, texts and files
     open_activations    the files that it and `elmo embed` write
     LanguageModel       probabilities of tokens, with the functions
-                        measure_surprisal, measure_units, measure_perplexity and predict_words
+                        measure_surprisal, measure_perplexity and predict_words
     find_neighbours, find_word_neighbours, similarities    similar tokens
     write_occurrences, measure_change            words in a corpus, and how their use changes
     Elmo, batch_to_ids, HubElmo                  layers of a torch model
@@ -27,6 +27,7 @@ a token vector, D the size of a memory cell, V words in the vocabulary.
 Importing this package loads neither torch nor h5py; using its names does.
 """
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -48,11 +49,12 @@ _MODULES = {
     "find_word_neighbours": "elmo_cli.analysis.word_neighbours",
     "HubElmo": "elmo_cli.integrations.hub_elmo",
     "InputError": "elmo_cli.errors.exceptions",
+    "iter_substitutes": "elmo_cli.language_model.substitutes",
+    "iter_surprisal": "elmo_cli.language_model.surprisal",
     "LanguageModel": "elmo_cli.language_model.language_model",
     "measure_change": "elmo_cli.analysis.change",
     "measure_perplexity": "elmo_cli.language_model.perplexity",
     "measure_surprisal": "elmo_cli.language_model.surprisal",
-    "measure_units": "elmo_cli.language_model.surprisal_table",
     "ModelError": "elmo_cli.errors.exceptions",
     "ModelFiles": "elmo_cli.pretrained.files",
     "open_activations": "elmo_cli.outputs.reader",
@@ -91,7 +93,12 @@ __all__ = sorted(_MODULES.keys() - {"ElmoVectorizer"})
 def __getattr__(name: str) -> Any:
     defined = _OLDER_NAMES.get(name, name)
     if defined not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # With `name` and `obj`, Python asks whether a similar name was meant.
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}",
+            name=name,
+            obj=sys.modules[__name__],
+        )
     return getattr(import_module(_MODULES[defined]), defined)
 
 

@@ -41,9 +41,10 @@ from elmo_cli.language_model.language_model import LanguageModel as LanguageMode
 from elmo_cli.language_model.next_words import predict_words as predict_words
 from elmo_cli.language_model.perplexity import measure_perplexity as measure_perplexity
 from elmo_cli.language_model.samples import sample_sentences as sample_sentences
+from elmo_cli.language_model.substitutes import iter_substitutes as iter_substitutes
 from elmo_cli.language_model.substitutes import substitute_words as substitute_words
+from elmo_cli.language_model.surprisal import iter_surprisal as iter_surprisal
 from elmo_cli.language_model.surprisal import measure_surprisal as measure_surprisal
-from elmo_cli.language_model.surprisal_table import measure_units as measure_units
 from elmo_cli.model.bilm import BiLm as BiLm
 from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
 from elmo_cli.options.text import TextSettings as TextSettings

@@ -26,11 +26,11 @@ from elmo_cli.errors.exceptions import (
     StoppedError,
 )
 from elmo_cli.errors.messages import Message, spelled_as_options
-from elmo_cli.errors.wording import counted, first_line, size_text
+from elmo_cli.errors.wording import SAYS_ITS_KIND, counted, first_line, size_text
 from elmo_cli.file_plan import FilePlan
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.inference.memory import is_out_of_memory
-from elmo_cli.model.options import ModelOptions
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.output import STANDARD_OUTPUT
 from elmo_cli.options.shard import WHOLE
@@ -240,7 +240,7 @@ def log_empty(n_empty: int, unit: str, *, pooled: bool) -> None:
     """Log how many records have no text. Their pooled vectors are zeros."""
     if n_empty:
         zeros = ", whose vectors are zeros" if pooled else ""
-        logger.warning("Warning: %s without text%s", counted(n_empty, unit), zeros)
+        logger.warning("%s without text%s", counted(n_empty, unit), zeros)
 
 
 @dataclass
@@ -320,7 +320,11 @@ class FileRun:
         settings = plan.output_settings
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
-            logger.warning("Skipped %s in all", counted(n_skipped, plan.unit))
+            logger.warning(
+                "Skipped %s in all",
+                counted(n_skipped, plan.unit),
+                extra=SAYS_ITS_KIND,
+            )
         if warns_about_empty and (settings.pooled or settings.format.has_rows):
             log_empty(self.n_empty, plan.unit, pooled=settings.pooled)
 
@@ -499,7 +503,7 @@ class FileRun:
             name = str(number - 1)
         self.skipped[name] = spelled_as_options(reason)
         if len(self.skipped) <= _MAX_SHOWN_ERRORS:
-            logger.warning("Skipped: %s", reason)
+            logger.warning("Skipped: %s", reason, extra=SAYS_ITS_KIND)
 
     def _log_size(self) -> None:
         """Log how large the output will be, by what was written so far."""
@@ -528,4 +532,4 @@ class FileRun:
             warning = Message(
                 "{path}: {sizes}", remedy=remedy, path=self.writer.path, sizes=sizes
             )
-            logger.warning("Warning: %s", warning)
+            logger.warning("%s", warning)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
@@ -25,18 +25,19 @@ from elmo_cli.errors.checks import (
     check_sentence,
     check_sentences,
 )
-from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.errors.exceptions import ModelError, SettingsError
 from elmo_cli.file_plan import plan_file
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.weights_version import WeightsVersion
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import ModelOptions
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     InitialState,
     ModelSettings,
     Precision,
+    is_device,
 )
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Layers, Selection, layers_text
@@ -75,30 +76,61 @@ class ElmoEmbedder:
 
     _copied = WeightsVersion()  # version of `elmo_bilm` that the engine has
 
+    @overload
     def __init__(
         self,
-        options_file: str | Path | None = None,
-        weight_file: str | Path | None = None,
-        cuda_device: int = -1,
-        *,
         model: str | Path | ModelFiles | None = None,
-        vocabulary_file: str | Path | None = None,
+        *,
+        device: Device = "cpu",
         state: InitialState | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
+        vocabulary_file: str | Path | None = None,
+        cuda_device: int = -1,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        options_file: str | Path,
+        weight_file: str | Path,
+        cuda_device: int = -1,
+        *,
         device: Device | None = None,
+        state: InitialState | None = None,
+        precision: Precision = "float32",
+        batch_tokens: int | None = None,
+        vocabulary_file: str | Path | None = None,
+    ) -> None: ...
+
+    # As a keyword, AllenNLP's first argument has a name of its own.
+    def __init__(  # type: ignore[misc]
+        self,
+        model: str | Path | ModelFiles | None = None,
+        weight_file: str | Path | None = None,
+        cuda_device: int = -1,
+        *,
+        device: Device | None = None,
+        state: InitialState | None = None,
+        precision: Precision = "float32",
+        batch_tokens: int | None = None,
+        options_file: Any = None,
+        vocabulary_file: str | Path | None = None,
     ) -> None:
         """Load a model.
 
+        `ElmoEmbedder("original", device="cuda")` loads a model by its name, and
+        `ElmoEmbedder("options.json", "weights.hdf5", 0)` from two files, as in
+        AllenNLP.
+
         Args:
-            options_file: Path or URL of options.json, with `weight_file`; alone, a
-                `model`.
-            weight_file: Path or URL of weights.hdf5; requires `options_file`.
+            model: Name of a model listed by `elmo models`, a folder, a zip file or
+                `ModelFiles`. None is the default model. With `weight_file`, the
+                path or URL of options.json.
+            weight_file: Path or URL of weights.hdf5, with `options_file`.
             cuda_device: Number of a GPU; -1 is the CPU.
-            model: Name, folder or files of a model, in place of the two files. Without
-                any of them, the default model is loaded.
-            vocabulary_file: Words of a word-level model. None is vocab.txt next to the
-                weights.
+            device: `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (a CUDA GPU if there is
+                one), in place of `cuda_device`.
             state: Initial LSTM state of each sentence. "zero": the zero state. "warm":
                 the state after a fixed text. "carry": the last state of the sentence in
                 the same slot of the previous batch, as in AllenNLP and bilm-tf. None:
@@ -106,12 +138,24 @@ class ElmoEmbedder:
                 state.
             precision: Precision of the computation; "int8" needs a processor with
                 AVX-512 VNNI, "tf32" an NVIDIA GPU.
-            batch_tokens: Maximum number of tokens per batch.
-            device: `auto`, `cpu`, `cuda`, `cuda:N` or `mps`, in place of `cuda_device`.
+            batch_tokens: Maximum number of tokens per batch. None is 8,192 on the CPU
+                and 32,768 on a GPU.
+            options_file: Path or URL of options.json, with `weight_file`.
+            vocabulary_file: Words of a word-level model. None is vocab.txt next to the
+                weights.
 
         Raises:
             ElmoError: The model, or the device, is missing or invalid.
         """
+        if weight_file is not None and is_device(weight_file):
+            raise SettingsError(
+                f"weight_file: expected a file, found the device {weight_file}. For a "
+                f"device, use device={str(weight_file)!r}."
+            )
+        if weight_file is not None and options_file is None:
+            # In AllenNLP the first argument is the file with the options.
+            options_file = model
+            model = None
         settings = ModelSettings(
             model=model,
             options_file=options_file,

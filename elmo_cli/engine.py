@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.checks import Sentence, check_at_least
 from elmo_cli.errors.exceptions import ComputationError
-from elmo_cli.errors.wording import utf8_name
+from elmo_cli.errors.wording import SAYS_ITS_KIND, utf8_name
 from elmo_cli.inference.batching import (
     BATCH_TOKENS,
     compute_in_batches,
@@ -31,9 +31,9 @@ from elmo_cli.inference.batching import (
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
 from elmo_cli.inference.precision import compute_types
-from elmo_cli.inference.selection import choose_layers, selected_arrays
+from elmo_cli.inference.select_activations import choose_layers, selected_arrays
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import ModelOptions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.pretrained.checksums import content_sha256
@@ -106,6 +106,7 @@ class Engine:
             "Out of memory on %s for one sentence. Such sentences are computed on the "
             "CPU.",
             self.device,
+            extra=SAYS_ITS_KIND,
         )
         precision = self.settings.precision
         if precision == "tf32":
@@ -139,9 +140,9 @@ class Engine:
             ends_window: Function that returns True for an item that ends its window
                 early. It has no effect with carried state.
 
-        Yields:
-            The items of a window with their results, which must be used before the next
-            window.
+        Returns:
+            An iterator over the items of a window with their results, which must be
+            used before the next window.
         """
         check_at_least("batch_size", batch_size, 1)
         max_tokens = WINDOW_BATCHES * self.batch_tokens
@@ -157,8 +158,10 @@ class Engine:
             length=lambda item: len(sentence_of(item)),
             ends_window=ends_window,
         )
-        for window in windows:
-            yield window, compute_window([sentence_of(item) for item in window])
+        return (
+            (window, compute_window([sentence_of(item) for item in window]))
+            for window in windows
+        )
 
     def compute(
         self, sentences: list[Sentence], compute: Compute[_Result], empty: _Result

@@ -19,7 +19,7 @@ from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import ComputationError, StoppedError
 from elmo_cli.errors.messages import Message
-from elmo_cli.inference.selection import pool_record
+from elmo_cli.inference.select_activations import pool_record
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.selection import Selection
 from elmo_cli.outputs.finite import FiniteCheck

@@ -22,15 +22,15 @@ TORCH_FREE = (
     "records.columns",
     "records.text_input",
     "model.vocabulary",
-    "model.options",
+    "model.architecture",
     "pretrained.find",
     "options.output",
 )
 H5PY = {
     "outputs.hdf5_allennlp",
     "outputs.hdf5_packed",
-    "files.hdf5",
-    "outputs.hdf5",
+    "files.open_hdf5",
+    "outputs.hdf5_layouts",
     "outputs.activations_file",
     "model.tensor_files",
     "pretrained.tensor_names",

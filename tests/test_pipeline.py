@@ -12,7 +12,7 @@ from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts
 from elmo_cli.embed_file import Summary
 from elmo_cli.errors.exceptions import StoppedError
-from elmo_cli.files.folder import Folder
+from elmo_cli.files.shared_folder import Folder
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.pipeline import per_item

@@ -67,7 +67,7 @@ def _draw_sentence(
     width = 0.7 / len(directions)
     for number, direction in enumerate(directions):
         colour = _COLOURS[direction]
-        values = [unit.surprisal[number] for unit in units]
+        values = [unit.surprisals[number] for unit in units]
         tooltips = []
         for unit, value in zip(units, values, strict=True):
             tooltip = f"{unit.text}: {value:.2f} bits {direction}"

@@ -35,7 +35,7 @@ from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import text_settings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.rows import ColumnValues
+from elmo_cli.outputs.output_rows import ColumnValues
 from elmo_cli.outputs.token_rows import TokenRows
 from elmo_cli.pipeline import EmbeddedRecord
 from elmo_cli.records.input_format import TextInput
@@ -145,7 +145,7 @@ def embed_usages(
                 )
             )
         if warning:
-            logger.warning("Warning: %s", warning)
+            logger.warning("%s", warning)
         file_run.finish(progress, warns_about_empty=False)
 
     attributes = {targets.WORDS: json.dumps(dict(words), ensure_ascii=False)}

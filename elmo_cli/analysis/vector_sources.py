@@ -26,8 +26,8 @@ from elmo_cli.errors.wording import first_line, listed, shown
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.selection import Layers, layers_text, parse_layers
 from elmo_cli.outputs.attributes import check_attributes
+from elmo_cli.outputs.output_rows import LAYER_PREFIX, VECTOR
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.outputs.rows import LAYER_PREFIX, VECTOR
 from elmo_cli.records.record import Record
 
 Array = NDArray[Any]

@@ -49,7 +49,7 @@ def find_occurrences(
                 occurrences.setdefault(name, []).append(occurrence)
     warning = finder.warning()
     if warning:
-        logger.warning("Warning: %s: %s", files.paths[0], warning)
+        logger.warning("%s: %s", files.paths[0], warning)
     return occurrences
 
 

@@ -87,7 +87,7 @@ def write_word_vectors(
         n_others = int((~is_finite).sum())
         first = words[int(is_finite.argmin())]
         logger.warning(
-            "Warning: %s: the vectors of %s are not finite (NaN or infinity), the "
+            "%s: the vectors of %s are not finite (NaN or infinity), the "
             "first of %r. Check the weights of the model.",
             path,
             counted(n_others, "word"),
@@ -112,8 +112,7 @@ def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
     if not changed:
         return words
     logger.warning(
-        "Warning: %s: white space in %s becomes _, for example in %r. npz and HDF5 "
-        "keep it.",
+        "%s: white space in %s becomes _, for example in %r. npz and HDF5 keep it.",
         path,
         counted(len(changed), "word"),
         changed[0][:60],

@@ -18,7 +18,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from elmo_cli.cli import messages
+from elmo_cli.cli import stderr
 from elmo_cli.cli.streams import prepare_streams
 from elmo_cli.errors.exceptions import ElmoError, StoppedError
 from elmo_cli.errors.wording import first_line
@@ -143,12 +143,12 @@ class ElmoGroup(click.Group):
             with _interrupts():
                 return super().invoke(ctx)
         except StoppedError as error:
-            click.echo(messages.shown_message(error), err=True)
+            click.echo(stderr.shown_message(error), err=True)
             sys.exit(ctx.meta["exit_status"])
         except ElmoError as error:
             if ctx.meta.get("verbosity", 0) >= 2:
                 raise
-            message = _one_line(messages.shown_message(error))
+            message = _one_line(stderr.shown_message(error))
             raise click.ClickException(message) from None
 
 
@@ -221,7 +221,7 @@ def _documentation() -> str:
 @click.version_option(
     __version__, "-V", "--version", prog_name="elmo", message="%(prog)s %(version)s"
 )
-@messages.verbosity_options
+@stderr.verbosity_options
 def main() -> None:
     """Contextual word vectors from ELMo.
 

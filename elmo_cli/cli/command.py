@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.messages import (
+from elmo_cli.cli.option_conditions import Option, variable_of
+from elmo_cli.cli.stderr import (
     OFFERED,
     report_run,
     shown_message,
     verbosity_options,
 )
-from elmo_cli.cli.option import Option, variable_of
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.output import STANDARD_OUTPUT

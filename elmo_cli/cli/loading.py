@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo_cli.cli import messages
+from elmo_cli.cli import stderr
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 
@@ -67,7 +67,7 @@ def find_files(model: "ResolvedModel", *, with_softmax: bool = False) -> "ModelF
     note = ""
     if files.name == BUNDLED:
         note = " (bundled, small; the published model is --model original)"
-    messages.say(f"Model: {files.name}{note}")
+    stderr.say(f"Model: {files.name}{note}")
     return files
 
 
@@ -150,7 +150,7 @@ def _say_tokenizer(tokenizer: "Tokenizer", text: TextSettings) -> None:
         name = text.tokenizer if text.names_tokenizer else tokenizer.name
         raise click.UsageError(f"--language has no effect with --tokenizer {name}")
     if tokenizer.reason:
-        messages.say(f"Tokenizer: {tokenizer.short_name}, {tokenizer.reason}")
+        stderr.say(f"Tokenizer: {tokenizer.short_name}, {tokenizer.reason}")
     if tokenizer.warning is not None:
-        warning = messages.shown_message(tokenizer.warning)
-        messages.say(f"Warning: {warning.removesuffix('.')}.")
+        warning = stderr.shown_message(tokenizer.warning)
+        stderr.say(f"Warning: {warning.removesuffix('.')}.")

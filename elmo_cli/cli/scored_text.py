@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from elmo_cli.cli import options, progress
+from elmo_cli.cli import progress_bar, shared_options
 from elmo_cli.cli.command import Decorator, option_group
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import Records, open_records
@@ -50,7 +50,7 @@ def open_scored_text(
         may_have_regions=may_have_regions, region_column=region_column
     )
     with (
-        progress.progress_bar(source=text.source.path) as bar,
+        progress_bar.progress_bar(source=text.source.path) as bar,
         open_records(
             text,
             expected,
@@ -62,7 +62,7 @@ def open_scored_text(
         yield OpenText(
             records=records,
             columns=name_columns(records, is_split=text.splits_lines),
-            show_rate=partial(progress.show_rate, bar),
+            show_rate=partial(progress_bar.show_rate, bar),
         )
 
 
@@ -72,12 +72,12 @@ def score_options(
     """Add the options of a text and of a language model."""
 
     def add(function: Any) -> Any:
-        batch_size = options.batch_size_option(
+        batch_size = shared_options.batch_size_option(
             requires=[("--state", "carry")], hidden=True
         )
-        speed = option_group("Speed", options.batch_tokens_option, batch_size)
-        model = options.language_model_options(shows_softmax=shows_softmax)
-        text = options.text_options(shows_cells=shows_cells)
+        speed = option_group("Speed", shared_options.batch_tokens_option, batch_size)
+        model = shared_options.language_model_options(shows_softmax=shows_softmax)
+        text = shared_options.text_options(shows_cells=shows_cells)
         return text(model(speed(function)))
 
     return add

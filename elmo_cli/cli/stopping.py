@@ -9,7 +9,7 @@ from types import FrameType
 
 import click
 
-from elmo_cli.cli.messages import say
+from elmo_cli.cli.stderr import say
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AS_ONE_SECONDS = 0.2

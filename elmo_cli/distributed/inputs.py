@@ -33,10 +33,10 @@ from elmo_cli.errors.exceptions import (
     SettingsError,
 )
 from elmo_cli.errors.messages import Message
-from elmo_cli.errors.wording import counted, first_line
-from elmo_cli.files.folder import Folder, check_name_is_utf8, find_file_system
+from elmo_cli.errors.wording import SAYS_ITS_KIND, counted, first_line
+from elmo_cli.files.shared_folder import Folder, check_name_is_utf8, find_file_system
 from elmo_cli.options.text import DEFAULT_ID, TextSettings
-from elmo_cli.outputs.parquet import type_of
+from elmo_cli.outputs.parquet_writer import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER
 from elmo_cli.outputs.sentence_rows import kept_names
 from elmo_cli.records.first_texts import texts_to_tokenize
@@ -252,7 +252,12 @@ def find_paths(patterns: tuple[str, ...], folder: Folder) -> list[str]:
         n_inside = len(found) - len(outside)
         if n_inside:
             left_out = counted(n_inside, "file")
-            logger.warning("%s: skipped %s in the output folder", pattern, left_out)
+            logger.warning(
+                "%s: skipped %s in the output folder",
+                pattern,
+                left_out,
+                extra=SAYS_ITS_KIND,
+            )
         paths += outside
     return paths
 

@@ -27,12 +27,12 @@ from elmo_cli.errors.exceptions import (
     WeightsError,
 )
 from elmo_cli.errors.messages import Message, spelled_as_options
-from elmo_cli.files.folder import Folder
+from elmo_cli.files.shared_folder import Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.outputs.finite import FiniteCheck
 from elmo_cli.outputs.output_formats import as_dtype
-from elmo_cli.outputs.parquet import ParquetWriter
+from elmo_cli.outputs.parquet_writer import ParquetWriter
 from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, part_name, read_footer
 from elmo_cli.outputs.writer import end_attributes
 from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, write_records

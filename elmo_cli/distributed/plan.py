@@ -28,17 +28,17 @@ from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import Message, joined
 from elmo_cli.errors.wording import first_line, utf8_name
-from elmo_cli.files.folder import Folder
 from elmo_cli.files.json_form import parse_json
-from elmo_cli.inference.selection import choose_layers
-from elmo_cli.model.options import ModelOptions
+from elmo_cli.files.shared_folder import Folder
+from elmo_cli.inference.select_activations import choose_layers
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import DTYPES, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.comparison import differences
 from elmo_cli.outputs.output_formats import as_dtype
-from elmo_cli.outputs.parquet import ParquetWriter
+from elmo_cli.outputs.parquet_writer import ParquetWriter
 from elmo_cli.outputs.parts import OTHER_FOLDER, PLAN, PLAN_SHA256
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.files import ModelFiles

@@ -172,7 +172,7 @@ def _results(
         yield None
         if not at_work and time.monotonic() - heard > _SILENT_SECONDS:
             logger.warning(
-                "Warning: no worker runs: no node has %g CPUs and %g GPUs free. Waiting.",
+                "no worker runs: no node has %g CPUs and %g GPUs free. Waiting.",
                 resources.cpus_per_worker,
                 resources.gpus_per_worker,
             )

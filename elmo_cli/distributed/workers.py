@@ -21,8 +21,8 @@ from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, r
 from elmo_cli.embed_file import log_empty
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from elmo_cli.errors.messages import Message, spelled_as_options
-from elmo_cli.errors.wording import counted
-from elmo_cli.files.folder import WORK, Folder
+from elmo_cli.errors.wording import SAYS_ITS_KIND, counted
+from elmo_cli.files.shared_folder import WORK, Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.shard import WHOLE, Shard
 from elmo_cli.outputs.parts import SUCCESS, count_repeated, find_done
@@ -75,13 +75,13 @@ class RunCounts:
         self.n_tokens_at_work = 0
         if result.error is not None:
             self.failed[result.number] = result.error
-            logger.warning("Failed: %s", result.error)
+            logger.warning("Failed: %s", result.error, extra=SAYS_ITS_KIND)
             return
         n_shown = max(0, MAX_SHOWN_SKIPPED - self.n_skipped)
         for reason in result.skipped[:n_shown]:
-            logger.warning("Skipped: %s", reason)
+            logger.warning("Skipped: %s", reason, extra=SAYS_ITS_KIND)
         if result.warning is not None and not self.has_warned:
-            logger.warning("Warning: %s", result.warning)
+            logger.warning("%s", result.warning)
             self.has_warned = True
         self.n_skipped += result.n_skipped
         self.n_empty += result.n_empty
@@ -173,7 +173,11 @@ def run_parts(
         report()
 
     if counts.n_skipped > MAX_SHOWN_SKIPPED:
-        logger.warning("Skipped %s in all", counted(counts.n_skipped, "record"))
+        logger.warning(
+            "Skipped %s in all",
+            counted(counts.n_skipped, "record"),
+            extra=SAYS_ITS_KIND,
+        )
     log_empty(counts.n_empty, "record", pooled=settings.selection.pooling is not None)
     _finish(folder, plan, counts)
     return counts

@@ -65,9 +65,31 @@ def check_sentence(
 def check_sentences(
     batch: Iterable[object], name: str = "sentences"
 ) -> Iterator[Sentence]:
-    """Yield the tokens of each sentence of a batch or stream."""
-    for index, sentence in enumerate(check_batch(batch, name)):
-        yield check_sentence(sentence, f"{name}[{index}]")
+    """Return the tokens of each sentence of a batch or stream.
+
+    The batch is checked now, and each sentence when it is read.
+    """
+    return (
+        check_sentence(sentence, f"{name}[{index}]")
+        for index, sentence in enumerate(check_batch(batch, name))
+    )
+
+
+def check_texts(texts: Iterable[object], name: str = "texts") -> Iterator[Text]:
+    """Return the texts of a batch or stream, each a string or a list of tokens.
+
+    The batch is checked now, and each text when it is read.
+    """
+    return (
+        _check_text(text, f"{name}[{index}]")
+        for index, text in enumerate(check_batch(texts, name))
+    )
+
+
+def _check_text(text: object, name: str) -> Text:
+    if isinstance(text, str):
+        return text
+    return check_sentence(text, name, "a string or a list of tokens")
 
 
 def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:

@@ -2,6 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterable
+from typing import Final
+
+SAYS_ITS_KIND: Final = {"says_its_kind": True}
+"""`extra` of a warning in the log that begins with its kind, such as `Skipped: `.
+
+The command line writes `Warning: ` before the others."""
 
 
 def listed(words: Iterable[object], last: str) -> str:

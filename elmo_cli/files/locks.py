@@ -38,8 +38,7 @@ def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
         if error.errno not in NO_LOCKS:
             raise
         logger.warning(
-            "Warning: %s: the file system has no locks. Let only one process write "
-            "there.",
+            "%s: the file system has no locks. Let only one process write there.",
             path.parent,
         )
         return None

@@ -35,7 +35,9 @@ def split_by_size(
 ) -> Iterator[list[_Item]]:
     """Split a stream into lists.
 
-    A list ends with the item that reaches a maximum or has True for `ends_window`.
+    A list ends with the item with which it has `max_tokens` tokens or `max_sentences`
+    sentences, or for which `ends_window` returns True. `length` returns the number of
+    tokens of an item.
     """
     window: list[_Item] = []
     n_tokens = 0
@@ -84,10 +86,10 @@ def compute_in_batches(
         computed = compute(batch) if carried else _compute_or_catch(compute, batch)
         if isinstance(computed, ComputationError) and len(batch) > 1:
             batch_tokens = sum(lengths[index] for index in batch) // 2
-            left = list(lengths)
+            remaining = list(lengths)
             for index in results:
-                left[index] = 0
-            batches = list(group_by_length(left, batch_tokens, max_sentences))
+                remaining[index] = 0  # Sentences that are done are left out.
+            batches = list(group_by_length(remaining, batch_tokens, max_sentences))
             continue
         if isinstance(computed, ComputationError) and compute_on_cpu is not None:
             computed = _compute_or_catch(compute_on_cpu, batch)

@@ -34,7 +34,7 @@ class BiLmRunner:
 
     def __init__(self) -> None:
         self._fast: FastBiLm | None = None
-        self._copied = WeightsVersion()
+        self._copied = WeightsVersion()  # version of the weights in `_fast`
 
     def __reduce__(self) -> tuple[type["BiLmRunner"], tuple[()]]:
         return BiLmRunner, ()
@@ -138,7 +138,8 @@ def _can_run_fast(bilm: BiLm) -> bool:
 
 
 def _gates_dtype(bilm: BiLm) -> torch.dtype:
-    return bilm.layer_pairs()[0][0].gates.weight.dtype
+    forward, _ = bilm.layer_pairs()[0]
+    return forward.gates.weight.dtype
 
 
 def _encode_once(ids: Tensor, mask: Tensor, encode: EncodeAt) -> EncodeAt:
@@ -152,14 +153,16 @@ def _encode_distinct_tokens(
 ) -> tuple[Tensor, Tensor]:
     """Encode each distinct token once.
 
-    Return their vectors, float, (V, P), and rows, int64, (B, T + 2), padded with -1.
+    Return the vectors of V distinct tokens, float, (V, P), and the row of each token
+    among them, int64, (B, T + 2), padded with -1.
     """
     rows, columns = mask.nonzero(as_tuple=True)  # (N,) each
     distinct, indices = torch.unique(ids[rows, columns], dim=0, return_inverse=True)
-    # First row of each distinct token
+    # `first` has the position of the first occurrence of each distinct token.
     first = indices.new_full((len(distinct),), len(indices))
     positions = torch.arange(len(indices), device=ids.device)
     first.scatter_reduce_(0, indices, positions, "amin")
+    vectors = encode(rows[first], columns[first])
     tokens = indices.new_full(mask.shape, -1)
     tokens[rows, columns] = indices
-    return encode(rows[first], columns[first]), tokens
+    return vectors, tokens

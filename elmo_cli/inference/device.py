@@ -94,3 +94,8 @@ def compute_into(
     if out.device.type == "mps":
         return out.copy_(function(*arguments))
     return function(*arguments, out=out)
+
+
+def copy_rows(out: Tensor, table: Tensor, rows: Tensor) -> None:
+    """Copy rows of a table, int64, shape (N,), to `out`, which may be a view."""
+    compute_into(out, torch.index_select, table, 0, rows)

@@ -19,12 +19,20 @@ from torch.nn import functional
 
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.inference.exact_products import exact_products
-from elmo_cli.inference.fast_bilm import BOTH, FastBiLm
+from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD, FastBiLm
 from elmo_cli.inference.fast_token_encoder import encode_tokens, prepare_token_encoder
+from elmo_cli.inference.one_thread import one_thread_at_a_time
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.token_cache import CACHED_TOKENS, TokenCache
 from elmo_cli.inference.trie import index_tokens
-from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
+from elmo_cli.model.bilm import (
+    BiLm,
+    BiLmState,
+    map_state,
+    select_state,
+    state_from,
+    state_tensors,
+)
 from elmo_cli.options.model import InitialState
 
 WARM_TEXT = """\
@@ -71,8 +79,8 @@ class SentenceEncoder(ABC):
             start in a direction that was not run.
         """
         tokens, rows = index_tokens(sentences)
-        # One thread at a time uses the cache.
-        with exact_products(tf32=self._tf32):
+        # The cache is for one thread at a time.
+        with one_thread_at_a_time(), exact_products(tf32=self._tf32):
             vectors = self._cache.vectors(tokens)
             return self._bilm.contextualize(vectors, rows, state, directions)
 
@@ -91,14 +99,26 @@ class SentenceEncoder(ABC):
         slots: Sequence[int],
         directions: Sequence[int] = BOTH,
     ) -> Tensor:
-        """Run sentences with their boundaries, in D directions: (L, N + 2 B, D P)."""
+        """Run B sentences of N tokens with their boundaries, in D directions.
+
+        Args:
+            sentences: Sentences, of which some may be empty.
+            slots: Index of each sentence in its window.
+            directions: `FORWARD`, `BACKWARD` or `BOTH`.
+
+        Returns:
+            Layers, float, shape (L, N + 2 B, D P).
+        """
 
     def _add_boundaries(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         start, end = self.boundaries
         return [[start, *sentence, end] for sentence in sentences]
 
     def save(self) -> dict[str, str]:
-        """Return the carried state for the checkpoint of a run, in a form for JSON."""
+        """Return the carried state for the checkpoint of a run, in a form for JSON.
+
+        Without a carried state, return an empty dictionary.
+        """
         return {}
 
     def restore(self, saved: dict[str, str]) -> None:  # noqa: B027
@@ -118,15 +138,11 @@ class FixedStateEncoder(SentenceEncoder):
             for line in WARM_TEXT.splitlines():
                 bounded = self._add_boundaries([line.split()])
                 _, self.start_state = self.run_from(bounded, self.start_state)
-        # Every sentence begins with <S> forward and </S> backward. No token depends on
-        # its end.
+        # Forward, every sentence begins with <S>, and backward with </S>. The state
+        # after it is the same for all. The boundary at the end changes no token.
         start, end = self.boundaries
-        _, after_start = self.run_from([[start]], self.start_state)
-        _, after_end = self.run_from([[end]], self.start_state)
-        self._inner_state = [
-            forward._replace(backward=backward.backward)
-            for forward, backward in zip(after_start, after_end, strict=True)
-        ]
+        _, state = self.run_from([[start]], self.start_state, FORWARD)
+        _, self._inner_state = self.run_from([[end]], state, BACKWARD)
 
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
         """Run sentences; see `SentenceEncoder.run`. The slots have no effect."""
@@ -177,21 +193,23 @@ class CarriedStateEncoder(SentenceEncoder):
         directions: Sequence[int] = BOTH,
     ) -> Tensor:
         """Run sentences from the states of slots; see `SentenceEncoder.run_bounded`."""
-        hidden = self._state[0].forward.hidden
-        missing = 1 + max(slots) - len(hidden)
-        if missing > 0:
-            add_rows = partial(functional.pad, pad=(0, 0, 0, missing))
-            self._state = map_state(self._state, add_rows)
-        rows = torch.tensor(slots, device=hidden.device)
+        self._add_slots(1 + max(slots))
+        rows = torch.tensor(slots, device=self._state[0].forward.hidden.device)
+        start = select_state(self._state, rows)
         layers, ended = self.run_from(
-            self._add_boundaries(sentences),
-            select_state(self._state, rows),
-            directions,
+            self._add_boundaries(sentences), start, directions
         )
-        stored = state_tensors(self._state)
-        for values, new in zip(stored, state_tensors(ended), strict=True):
-            values[rows] = new
+        carried = state_tensors(self._state)
+        for values, new_values in zip(carried, state_tensors(ended), strict=True):
+            values[rows] = new_values
         return layers
+
+    def _add_slots(self, n_slots: int) -> None:
+        """Add zero states, so that there are at least `n_slots`."""
+        n_missing = n_slots - len(self._state[0].forward.hidden)
+        if n_missing > 0:
+            add_rows = partial(functional.pad, pad=(0, 0, 0, n_missing))
+            self._state = map_state(self._state, add_rows)
 
     def save(self) -> dict[str, str]:
         """Return the states of all slots, as npz in base64."""
@@ -203,10 +221,11 @@ class CarriedStateEncoder(SentenceEncoder):
     def restore(self, saved: dict[str, str]) -> None:
         """Restore the states of all slots; see `SentenceEncoder.restore`."""
         with np.load(BytesIO(base64.b64decode(saved["npz"]))) as arrays:
-            saved_tensors = (torch.from_numpy(arrays[name]) for name in arrays.files)
-            self._state = map_state(
-                self._state, lambda values: next(saved_tensors).to(values)
-            )
+            tensors = [torch.from_numpy(arrays[name]) for name in arrays.files]
+        current = state_tensors(self._state)
+        self._state = state_from(
+            values.to(own) for values, own in zip(tensors, current, strict=True)
+        )
 
 
 def make_encoder(

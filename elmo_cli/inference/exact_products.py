@@ -1,40 +1,28 @@
 """Context in which torch multiplies float32 exactly, or as TF32 on purpose."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from threading import RLock
 from typing import Any, Final
 
 import torch
 
+from elmo_cli.inference.one_thread import one_thread_at_a_time
+
 _OLD_NAMES: Final = {"ieee": "highest", "tf32": "high", "bf16": "medium"}
 """Names of the settings before torch 2.9."""
 _NEW_NAMES: Final = {old: new for new, old in _OLD_NAMES.items()}
-
-# Threads share the settings of torch, the cores and caches of tokens.
-_lock = RLock()
-
-
-def _replace_lock() -> None:
-    """Replace the lock in a forked process, where no thread would release it."""
-    global _lock
-    _lock = RLock()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no forks.
-    os.register_at_fork(after_in_child=_replace_lock)
 
 
 @contextmanager
 def exact_products(*, tf32: bool = False) -> Iterator[None]:
     """Multiply float32 as float32, or as TF32 if `tf32`.
 
-    Torch's settings are restored at the end. NVIDIA's containers allow TF32. One thread
-    at a time can be in this context.
+    By default, torch may round the factors: NVIDIA's containers allow TF32. Its
+    settings are restored at the end. One thread at a time can be in this context,
+    because the settings are the same for all threads.
     """
     setting = "tf32" if tf32 else "ieee"
-    with _lock:
+    with one_thread_at_a_time():
         before = _product_settings()
         _set_products([setting] * len(before))
         try:

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from elmo_cli.inference.device import compute_into
+from elmo_cli.inference.device import copy_rows
 from elmo_cli.inference.fast_lstm import FastLstm
 from elmo_cli.inference.input_gates import MAX_ROWS, compute_input_gates
 from elmo_cli.inference.precision import ComputeTypes
@@ -60,8 +60,8 @@ class FastBiLm:
         _prepare_for_forks()
         self.options = bilm.options
         self._types = types
-        token_bytes = 4 * bilm.options.lstm.dim * types.values.itemsize
-        self._max_tokens = max(1, TABLE_BYTES // token_bytes)
+        gates_bytes = 4 * bilm.options.lstm.dim * types.values.itemsize  # of a token
+        self._max_tokens = max(1, TABLE_BYTES // gates_bytes)
         self._stacks = (
             _prepare_stack(bilm.forward_layers, types, keeps_lstms=keeps_bilm),
             _prepare_stack(bilm.backward_layers, types, keeps_lstms=keeps_bilm),
@@ -99,8 +99,10 @@ class FastBiLm:
         layers = vectors.new_empty(
             self.options.n_layers, len(rows), len(directions), vectors.shape[1]
         )
-        compute_into(layers[0, :, 0], torch.index_select, vectors, 0, rows)
-        layers[0, :, 1:] = layers[0, :, :1]
+        copy_rows(layers[0, :, 0], vectors, rows)
+        layers[0, :, 1:] = layers[
+            0, :, :1
+        ]  # A token has one vector for all directions.
         workspace = self._make_workspace(vectors)
         # Per direction, the state of each layer
         states = [
@@ -121,7 +123,10 @@ class FastBiLm:
                 results=layers[1:, :, index],
                 workspace=workspace,
             )
-        ended = [LayerState(*pair) for pair in zip(*states, strict=True)]
+        ended = [
+            LayerState(forward=forward, backward=backward)
+            for forward, backward in zip(*states, strict=True)
+        ]
         return layers.flatten(2), ended
 
     def _make_workspace(self, vectors: Tensor) -> Tensor:
@@ -163,13 +168,17 @@ class FastBiLm:
         tokens: NDArray[np.int64] | None = trie.tokens
         for lstm, start, result in zip(lstms, starts, results, strict=True):
             gates = compute_input_gates(
-                lstm.compute_gates, inputs, tokens, trie.sizes, workspace
+                lstm.compute_gates,
+                inputs,
+                tokens=tokens,
+                sizes=trie.sizes,
+                workspace=workspace,
             )
             outputs, ended = lstm.run(gates, trie, start)  # (M, P)
             is_lowest = tokens is not None
             if self.options.lstm.use_skip_connections and not is_lowest:
                 outputs += inputs
-            compute_into(result, torch.index_select, outputs, 0, trie.nodes)
+            copy_rows(result, outputs, trie.nodes)
             if len(trie.ends) > 1:
                 ended = LstmState(
                     hidden=ended.hidden[trie.by_sentence],

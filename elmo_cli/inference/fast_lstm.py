@@ -24,7 +24,7 @@ from elmo_cli.compiled.kernels import (
 )
 from elmo_cli.compiled.linear import CompiledLinear, Linear, gates_block, make_linear
 from elmo_cli.compiled.structures import Cells, Step, Steps, Strides, address
-from elmo_cli.inference.device import compute_into
+from elmo_cli.inference.device import compute_into, copy_rows
 from elmo_cli.inference.gate_blocks import from_blocks, to_blocks
 from elmo_cli.inference.input_gates import StepGates, TableRows
 from elmo_cli.inference.precision import ComputeTypes
@@ -64,16 +64,18 @@ class FastLstm:
         self._dim = lstm.options.dim
         self._hidden_dim = lstm.options.projection_dim
         self._cell_clip = lstm.options.cell_clip or math.inf
-        self._proj_clip = lstm.options.proj_clip or math.inf
-        self._output = types.values  # data type of the inputs of the projection
+        self._hidden_clip = lstm.options.proj_clip or math.inf
+        # data type of the inputs of the projection
+        self._output_dtype = types.values
         self._project: Linear | None = None
         if lstm.projection is not None:
             weight = lstm.projection.weight.detach().to(types.device)
             self._project = prepare_linear(weight, None, types.weights, types.values)
-            self._output = types.weights
+            self._output_dtype = types.weights
         self._find_kernels()
         bias = lstm.gates.bias.detach().clone()
-        bias.view(4, -1)[2] += FORGET_BIAS
+        _, _, forget_bias, _ = bias.chunk(4)  # a view
+        forget_bias += FORGET_BIAS
         weight_ih, weight_hh = torch.split(
             lstm.gates.weight.detach(), lstm.options.projection_dim, dim=1
         )
@@ -87,15 +89,15 @@ class FastLstm:
         self._cells_kernel: str | None = None
         if self._types.device.type != "cpu":
             return
-        values = self._types.values
-        cells = f"cells_{values}_to_{self._output}"
+        dtype = self._types.values
+        cells = f"cells_{dtype}_to_{self._output_dtype}"
         if has_kernel(cells):
             self._cells_kernel = cells
-        if self._types.weights == self._types.gate_weights == values:
-            self._step_kernel = _whole_step_kernel("step", values, [self._hidden_dim])
+        if self._types.weights == self._types.gate_weights == dtype:
+            self._step_kernel = _whole_step_kernel("step", dtype, [self._hidden_dim])
             if self._project is not None:
                 self._steps_kernel = _whole_step_kernel(
-                    "steps", values, [self._hidden_dim, self._dim]
+                    "steps", dtype, [self._hidden_dim, self._dim]
                 )
 
     def _prepare_gates(self, weight: Tensor, bias: Tensor | None) -> Linear:
@@ -124,8 +126,9 @@ class FastLstm:
         keeps_blocks = block == self._block()
 
         def prepare_again(layer: Linear) -> Linear:
-            is_compiled = type(layer) is CompiledLinear
-            if type(layer) is not Linear and (keeps_blocks or not is_compiled):
+            if type(layer) not in (Linear, CompiledLinear):
+                return layer  # It has no blocks.
+            if type(layer) is CompiledLinear and keeps_blocks:
                 return layer
             weight, bias = layer.unpack()
             if block is not None:
@@ -161,7 +164,7 @@ class FastLstm:
             Hidden states, float, shape (M, P), and the final states, in the order of
             the ends.
         """
-        run = self._start(trie, state)
+        run = self._start_run(trie, state)
         for gates in input_gates:
             if self._steps_kernel is None:
                 self._run_in_turn(gates, run)
@@ -170,7 +173,7 @@ class FastLstm:
             del gates  # Its table is freed before the next is made.
         return run.hidden, run.ended
 
-    def _start(self, trie: Trie, state: LstmState) -> _Run:
+    def _start_run(self, trie: Trie, state: LstmState) -> _Run:
         """Allocate the memory for a run.
 
         Lasting tensors come first, to limit fragmentation.
@@ -186,7 +189,7 @@ class FastLstm:
             width = self.input_gates.n_outputs // 4  # of whole blocks
         cells = state.cell.new_empty(2, n_nodes, width)
         parent_hidden = state.hidden.new_empty(n_nodes, self._hidden_dim)
-        output = state.hidden.new_empty(n_nodes, self._dim, dtype=self._output)
+        output = state.hidden.new_empty(n_nodes, self._dim, dtype=self._output_dtype)
         return _Run(
             trie=trie,
             hidden=hidden,
@@ -200,7 +203,8 @@ class FastLstm:
     def _run_at_once(self, gates: StepGates, run: _Run, kernel: str) -> None:
         """Run consecutive steps by one call of C."""
         assert isinstance(self._project, CompiledLinear)
-        n_ended = run.trie.n_ended[run.n_steps : run.n_steps + len(gates.sizes)]
+        end_step = run.n_steps + len(gates.sizes)
+        n_ended = run.trie.n_ended[run.n_steps : end_step]
         nodes = slice(run.n_nodes, run.n_nodes + sum(gates.sizes))
         ends = slice(run.n_ended, run.n_ended + sum(n_ended))
         block = read_constant("block")
@@ -208,7 +212,7 @@ class FastLstm:
             cell_strides = Strides(row=self._dim, block=block)
         else:
             cell_strides = Strides(row=block, block=block * len(run.before.cell))
-        values = self._types.values
+        dtype = self._types.values
         # C reads the lists from these tensors.
         sizes = torch.tensor(gates.sizes, dtype=torch.int64, device="cpu")
         n_ended_tensor = torch.tensor(n_ended, dtype=torch.int64, device="cpu")
@@ -218,34 +222,33 @@ class FastLstm:
             hidden_dim=self._hidden_dim,
             n_gates=gates.table.shape[1],
             sizes=address(sizes, torch.int64),
-            input_gates=address(gates.table, values),
+            input_gates=address(gates.table, dtype),
             input_rows=address(gates.rows, torch.int64),
-            hidden=address(run.before.hidden, values),
+            hidden=address(run.before.hidden, dtype),
             cells=address(run.before.cell, torch.float32),
             strides=cell_strides,
             parents=address(run.trie.parents[nodes], torch.int64),
-            weights=address(self.hidden_gates.weight, values),
-            projection=address(self._project.weight, values),
+            weights=address(self.hidden_gates.weight, dtype),
+            projection=address(self._project.weight, dtype),
             cell_clip=self._cell_clip,
-            hidden_clip=self._proj_clip,
-            parent_hidden=address(run.parent_hidden, values),
-            out=address(run.output, values),
+            hidden_clip=self._hidden_clip,
+            parent_hidden=address(run.parent_hidden, dtype),
+            out=address(run.output, dtype),
             even_cells=address(run.cells[run.n_steps % 2], torch.float32),
             odd_cells=address(run.cells[(run.n_steps + 1) % 2], torch.float32),
-            new_hidden=address(run.hidden[nodes], values),
+            new_hidden=address(run.hidden[nodes], dtype),
             n_ended=address(n_ended_tensor, torch.int64),
             ends=address(run.trie.ends[ends], torch.int64),
-            ended_hidden=address(run.ended.hidden[ends], values),
+            ended_hidden=address(run.ended.hidden[ends], dtype),
             ended_cells=address(run.ended.cell[ends], torch.float32),
         )
         run_kernel(kernel, arguments)
-        last_step = run.n_steps + len(gates.sizes) - 1
-        n_last = gates.sizes[-1]
+        n_last_nodes = gates.sizes[-1]
         run.before = LstmState(
-            hidden=run.hidden[nodes.stop - n_last : nodes.stop],
-            cell=run.cells[last_step % 2][:n_last],
+            hidden=run.hidden[nodes.stop - n_last_nodes : nodes.stop],
+            cell=run.cells[(end_step - 1) % 2][:n_last_nodes],
         )
-        run.n_steps = last_step + 1
+        run.n_steps = end_step
         run.n_nodes = nodes.stop
         run.n_ended = ends.stop
 
@@ -258,9 +261,7 @@ class FastLstm:
             cells = run.cells[run.n_steps % 2][:size]
             output = run.output[:size]
             parent_hidden = run.parent_hidden[:size]
-            compute_into(
-                parent_hidden, torch.index_select, run.before.hidden, 0, parents
-            )
+            copy_rows(parent_hidden, run.before.hidden, parents)
             self.compute_step(
                 inputs,
                 hidden=parent_hidden,
@@ -270,16 +271,14 @@ class FastLstm:
             )
             projected = output if self._project is None else self._project(output)
             compute_into(
-                hidden, torch.clamp, projected, -self._proj_clip, self._proj_clip
+                hidden, torch.clamp, projected, -self._hidden_clip, self._hidden_clip
             )
             del projected  # Its memory is free for the next step.
             ends = slice(run.n_ended, run.n_ended + run.trie.n_ended[run.n_steps])
             if ends.stop > ends.start:
                 rows = run.trie.ends[ends]
-                compute_into(
-                    run.ended.hidden[ends], torch.index_select, hidden, 0, rows
-                )
-                compute_into(run.ended.cell[ends], torch.index_select, cells, 0, rows)
+                copy_rows(run.ended.hidden[ends], hidden, rows)
+                copy_rows(run.ended.cell[ends], cells, rows)
             run.before = LstmState(hidden, cells)
             run.n_steps += 1
             run.n_nodes = nodes.stop
@@ -302,46 +301,26 @@ class FastLstm:
             after: Cells after the step, float32, shape (n, D): written.
             out: Inputs of the projection, float, shape (n, D): written.
         """
-        n, dim = out.shape
-        values = self._types.values
         if self._step_kernel is not None:
-            block = read_constant("block")
-            step = Step(
-                n=n,
-                dim=dim,
-                hidden_dim=hidden.shape[1],
-                input_gates=address(input_gates.table, values),
-                input_rows=address(input_gates.rows, torch.int64),
-                hidden=address(hidden, values),
-                weights=address(self.hidden_gates.weight, values),
-                cells=address(cells.table, torch.float32),
-                cell_rows=address(cells.rows, torch.int64),
-                clip=self._cell_clip,
-                new_cells=address(after, torch.float32),
-                out=address(out, values),
-                gate_strides=Strides(
-                    row=self.input_gates.n_outputs, block=gates_block()
-                ),
-                cell_strides=Strides(row=dim, block=block),
-                new_strides=Strides(row=dim, block=block),
+            self._compute_whole_step(
+                self._step_kernel,
+                input_gates,
+                hidden=hidden,
+                cells=cells,
+                after=after,
+                out=out,
             )
-            run_kernel(self._step_kernel, step)
             return
         hidden_gates = self.hidden_gates(hidden)  # (n, 4 D)
         if self._cells_kernel is not None:
-            arguments = Cells(
-                n=n,
-                dim=dim,
-                input_gates=address(input_gates.table, values),
-                input_rows=address(input_gates.rows, torch.int64),
-                hidden_gates=address(hidden_gates, values),
-                cells=address(cells.table, torch.float32),
-                cell_rows=address(cells.rows, torch.int64),
-                clip=self._cell_clip,
-                new_cells=address(after, torch.float32),
-                out=address(out, self._output),
+            self._compute_cells(
+                self._cells_kernel,
+                input_gates,
+                hidden_gates=hidden_gates,
+                cells=cells,
+                after=after,
+                out=out,
             )
-            run_kernel(self._cells_kernel, arguments)
             return
         gates = hidden_gates.add_(input_gates.values()).float()
         i, j, f, o = gates.chunk(4, dim=1)  # (n, D) each
@@ -349,6 +328,69 @@ class FastLstm:
         after.addcmul_(i.sigmoid_(), j.tanh_())
         after.clamp_(-self._cell_clip, self._cell_clip)
         out.copy_(after.tanh().mul_(o.sigmoid_()))
+
+    def _compute_whole_step(
+        self,
+        kernel: str,
+        input_gates: TableRows,
+        *,
+        hidden: Tensor,
+        cells: TableRows,
+        after: Tensor,
+        out: Tensor,
+    ) -> None:
+        """Compute `compute_step` by a function in C."""
+        n, dim = out.shape
+        dtype = self._types.values
+        block = read_constant("block")
+        arguments = Step(
+            n=n,
+            dim=dim,
+            hidden_dim=hidden.shape[1],
+            input_gates=address(input_gates.table, dtype),
+            input_rows=address(input_gates.rows, torch.int64),
+            hidden=address(hidden, dtype),
+            weights=address(self.hidden_gates.weight, dtype),
+            cells=address(cells.table, torch.float32),
+            cell_rows=address(cells.rows, torch.int64),
+            clip=self._cell_clip,
+            new_cells=address(after, torch.float32),
+            out=address(out, dtype),
+            gate_strides=Strides(row=self.input_gates.n_outputs, block=gates_block()),
+            cell_strides=Strides(row=dim, block=block),
+            new_strides=Strides(row=dim, block=block),
+        )
+        run_kernel(kernel, arguments)
+
+    def _compute_cells(
+        self,
+        kernel: str,
+        input_gates: TableRows,
+        *,
+        hidden_gates: Tensor,
+        cells: TableRows,
+        after: Tensor,
+        out: Tensor,
+    ) -> None:
+        """Compute the elementwise part of `compute_step` by a function in C.
+
+        `hidden_gates` are W_hh h, float, shape (n, 4 D).
+        """
+        n, dim = out.shape
+        dtype = self._types.values
+        arguments = Cells(
+            n=n,
+            dim=dim,
+            input_gates=address(input_gates.table, dtype),
+            input_rows=address(input_gates.rows, torch.int64),
+            hidden_gates=address(hidden_gates, dtype),
+            cells=address(cells.table, torch.float32),
+            cell_rows=address(cells.rows, torch.int64),
+            clip=self._cell_clip,
+            new_cells=address(after, torch.float32),
+            out=address(out, self._output_dtype),
+        )
+        run_kernel(kernel, arguments)
 
 
 def _whole_step_kernel(

@@ -19,14 +19,16 @@ def to_blocks(values: Tensor) -> Tensor:
     # Transposed, as weights are stored in their file and as `CompiledLinear` packs
     # them.
     gates = values.t().reshape(*values.shape[1:], 4, -1)  # (..., 4, D)
-    missing = -gates.shape[-1] % n
-    if missing > 0:
-        gates = functional.pad(gates, (0, missing))
-    blocks = gates.reshape(*gates.shape[:-1], -1, n).transpose(-3, -2)
+    n_missing = -gates.shape[-1] % n
+    if n_missing > 0:
+        gates = functional.pad(gates, (0, n_missing))
+    groups = gates.reshape(*gates.shape[:-1], -1, n)  # (..., 4, ceil(D / n), n)
+    blocks = groups.transpose(-3, -2)  # (..., ceil(D / n), 4, n)
     return blocks.flatten(-3).t()
 
 
 def from_blocks(values: Tensor, dim: int, n: int) -> Tensor:
     """Undo `to_blocks` for gates of `dim` values each, in blocks of n."""
-    blocks = values.reshape(-1, 4, n, *values.shape[1:]).transpose(0, 1)
-    return blocks.flatten(1, 2)[:, :dim].flatten(0, 1)
+    blocks = values.reshape(-1, 4, n, *values.shape[1:])  # (ceil(D / n), 4, n, ...)
+    gates = blocks.transpose(0, 1).flatten(1, 2)  # (4, ceil(D / n) * n, ...)
+    return gates[:, :dim].flatten(0, 1)

@@ -53,6 +53,7 @@ class StepGates(NamedTuple):
 def compute_input_gates(
     multiply: Callable[[Tensor, Tensor], Tensor],
     inputs: Tensor,
+    *,
     tokens: NDArray[np.int64] | None,
     sizes: Sequence[int],
     workspace: Tensor,
@@ -67,12 +68,34 @@ def compute_input_gates(
         workspace: Memory for the gates of a group of steps, float, shape (m, 4 D).
     """
     if tokens is None:
-        start = 0
-        for group in group_by_rows(sizes):
-            end = start + sum(group)
-            yield StepGates(group, multiply(inputs[start:end], workspace), None)
-            start = end
-        return
+        return _gates_of_nodes(multiply, inputs, sizes, workspace)
+    return _gates_of_tokens(multiply, inputs, tokens, sizes, workspace)
+
+
+def _gates_of_nodes(
+    multiply: Callable[[Tensor, Tensor], Tensor],
+    inputs: Tensor,
+    sizes: Sequence[int],
+    workspace: Tensor,
+) -> Iterator[StepGates]:
+    """Yield the gates of steps whose nodes are the rows of `inputs`."""
+    start = 0
+    for group in group_by_rows(sizes):
+        end = start + sum(group)
+        table = multiply(inputs[start:end], workspace)
+        yield StepGates(group, table, rows=None)
+        del table  # It is freed before the next is made.
+        start = end
+
+
+def _gates_of_tokens(
+    multiply: Callable[[Tensor, Tensor], Tensor],
+    inputs: Tensor,
+    tokens: NDArray[np.int64],
+    sizes: Sequence[int],
+    workspace: Tensor,
+) -> Iterator[StepGates]:
+    """Yield the gates of steps, computed once for each distinct token of a group."""
     start = 0
     for group in group_by_tokens(tokens, sizes, max_tokens=len(workspace)):
         end = start + sum(group)

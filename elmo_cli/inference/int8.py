@@ -76,7 +76,8 @@ class Int8Linear(Linear):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state with weights as an array: oneDNN's layout has no pickle."""
-        return {**vars(self), "weight": self.weight.to_dense().t().contiguous().numpy()}
+        weight = self.weight.to_dense().t().contiguous()
+        return {**vars(self), "weight": weight.numpy()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Pack the rounded weights again, if this processor can multiply them."""
@@ -102,9 +103,12 @@ def has_int8() -> bool:
 
 def _pad_rows(inputs: Tensor) -> Tensor:
     """Add rows of zeros to at most `_MAX_ROWS` rows; see `_ROW_STEPS`."""
-    step = next(step for largest, step in _ROW_STEPS.items() if len(inputs) <= largest)
-    missing = -len(inputs) % step
-    return functional.pad(inputs, (0, 0, 0, missing)) if missing > 0 else inputs
+    n_rows = len(inputs)
+    step = next(step for largest, step in _ROW_STEPS.items() if n_rows <= largest)
+    n_missing = -n_rows % step
+    if n_missing == 0:
+        return inputs
+    return functional.pad(inputs, (0, 0, 0, n_missing))
 
 
 def _find_largest(rows: Tensor) -> Tensor:

@@ -1,20 +1,20 @@
 """LSTM over packed sequences with fast gradients, for training.
 
 It computes what `Lstm.by_steps` computes. Its forward pass stores the gates after
-sigmoid and tanh. In its backward pass, each step computes the gradients of its gates,
-and the gradient of a weight is one product over the rows of all steps:
+sigmoid and tanh, and the memory m = sigmoid(o) * tanh(c). Its backward pass goes from
+the last step to the first for the gradients of the gates. Then the gradient of a weight
+is one product over the rows of all steps:
 
-    m = sigmoid(o) * tanh(c)
-    dW = dgates^T [x, h of the step before]        dW_hr = dh^T m
+    d_weight = d_gates^T [x, h of the step before]        d_projection = d_h^T m
 
-Compiled kernels, if there are any, compute the products that each step repeats with one
-weight, and the elementwise work.
+`d_x` is the gradient of the loss for x. Compiled kernels, if there are any, compute the
+products that each step repeats with one weight, and the elementwise work.
 """
 
 import math
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ def run_packed(
     if not sizes or not torch.is_grad_enabled() or torch.compiler.is_compiling():
         return lstm.by_steps(inputs, sizes, state)
     dtype = autocast_dtype(inputs)
-    n = sizes[0]
+    n_running = sizes[0]  # The sequences without tokens come after these.
     i, j, f, o = lstm.gates.bias.chunk(4)
     bias = torch.cat([i, j, f + FORGET_BIAS, o])
     projection = None
@@ -49,8 +49,8 @@ def run_packed(
         projection = lstm.projection.weight.to(dtype)
     outputs, cells = PackedLstm.apply(  # type: ignore[no-untyped-call]
         inputs.to(dtype),
-        state.hidden[:n].to(dtype),
-        state.cell[:n],
+        state.hidden[:n_running].to(dtype),
+        state.cell[:n_running],
         lstm.gates.weight.to(dtype),
         bias.to(dtype),
         projection,
@@ -59,10 +59,10 @@ def run_packed(
         lstm.options.proj_clip or math.inf,
     )
     last_rows = send(torch.from_numpy(_last_rows(sizes)), inputs.device)
-    # Sequences without tokens come last. They keep their states.
+    # Sequences without tokens keep their states.
     return outputs, LstmState(
-        hidden=torch.cat([outputs[last_rows], state.hidden[n:]]),
-        cell=torch.cat([cells[last_rows], state.cell[n:]]),
+        hidden=torch.cat([outputs[last_rows], state.hidden[n_running:]]),
+        cell=torch.cat([cells[last_rows], state.cell[n_running:]]),
     )
 
 
@@ -73,6 +73,23 @@ def _last_rows(sizes: Sequence[int]) -> Any:
     n_steps = np.searchsorted(-np.asarray(sizes), -ranks, side="left")
     starts = np.cumsum([0, *sizes[:-1]])
     return starts[n_steps - 1] + ranks
+
+
+class _Saved(NamedTuple):
+    """Tensors that the forward pass keeps for the backward pass.
+
+    There are B sequences of N tokens, and `sizes` sequences run at each step.
+    """
+
+    inputs: Tensor  # (N, P)
+    hidden: Tensor  # initial hidden states, (B, P)
+    cell: Tensor  # initial cells, (B, D)
+    weight: Tensor  # (4 D, 2 P)
+    projection: Tensor | None  # (P, D)
+    gates: Tensor  # after sigmoid and tanh, (N, 4 D)
+    cells: Tensor  # (N, D)
+    memory: Tensor  # (N, D)
+    outputs: Tensor  # (N, P)
 
 
 class PackedLstm(Function):
@@ -99,7 +116,7 @@ class PackedLstm(Function):
         gates = functional.linear(inputs, weight_ih, bias)  # (N, 4 D)
         cells = cell.new_empty(len(inputs), cell.shape[1])
         memory = inputs.new_empty(cells.shape)  # m
-        hidden_gates = make_linear(weight_hh)
+        to_gates = make_linear(weight_hh)
         if projection is None:
             outputs = memory
             project = None
@@ -115,7 +132,7 @@ class PackedLstm(Function):
             _compute_step(
                 kernel,
                 gates=gates[rows],
-                hidden_gates=hidden_gates(hidden_before[:size], workspace),
+                hidden_gates=to_gates(hidden_before[:size], workspace),
                 cells=cells_before[:size],
                 clip=cell_clip,
                 new_cells=cells[rows],
@@ -125,6 +142,7 @@ class PackedLstm(Function):
                 outputs[rows] = project(memory[rows])
             hidden_before = outputs[rows].clamp_(-hidden_clip, hidden_clip)
             cells_before = cells[rows]
+        # in the order of `_Saved`
         ctx.save_for_backward(
             inputs, hidden, cell, weight, projection, gates, cells, memory, outputs
         )
@@ -141,57 +159,116 @@ class PackedLstm(Function):
         if torch.is_grad_enabled():
             problem = "the LSTM: gradients cannot be differentiated again"
             raise ElmoError(f"{problem}. Remove create_graph=True.")
-        inputs, hidden, cell, weight, projection, gates, cells, memory, outputs = (
-            ctx.saved_tensors
+        saved = _Saved(*ctx.saved_tensors)
+        if d_outputs is None:
+            d_unclipped = torch.zeros_like(saved.outputs)
+        else:
+            d_unclipped = d_outputs.clone()
+        d_gates, d_start = _differentiate_steps(
+            saved,
+            ctx.sizes,
+            d_unclipped=d_unclipped,
+            d_cells=d_cells,
+            cell_clip=ctx.cell_clip,
+            hidden_clip=ctx.hidden_clip,
         )
-        d_outputs = (
-            torch.zeros_like(outputs) if d_outputs is None else d_outputs.clone()
+        hidden_before = torch.cat(
+            _values_before(saved.hidden, saved.outputs, ctx.sizes)
         )
-        weight_ih, weight_hh = torch.split(weight, inputs.shape[1], dim=1)
-        hidden_gates = make_linear(weight_hh.t())
-        project = None if projection is None else make_linear(projection.t())
-        kernel = _training_kernel("training_gradients", memory, cells)
-        # Clipped values have no gradient.
-        clipped = outputs.abs() >= ctx.hidden_clip
-        d_gates = torch.empty_like(gates)
-        d_cell = torch.zeros_like(cell)
-        d_hidden = hidden[:0]
-        steps = _steps(ctx.sizes)
-        cells_before = [cell, *(cells[rows] for rows in steps[:-1])]
-        for rows, before in zip(reversed(steps), reversed(cells_before), strict=True):
-            size = rows.stop - rows.start
-            d_output = d_outputs[rows]
-            d_output[: len(d_hidden)] += d_hidden
-            d_output.masked_fill_(clipped[rows], 0)
-            if d_cells is not None:
-                d_cell[:size] += d_cells[rows]
-            _compute_gradients(
-                kernel,
-                gates=gates[rows],
-                d_memory=d_output if project is None else project(d_output),
-                cells=before[:size].contiguous(),
-                clip=ctx.cell_clip,
-                new_cells=cells[rows],
-                d_cells=d_cell[:size],
-                d_gates=d_gates[rows],
-            )
-            d_hidden = hidden_gates(d_gates[rows])  # gradient of the previous step
-        hidden_before = [hidden, *(outputs[rows] for rows in steps[:-1])]
-        parts = [
-            part[:size] for part, size in zip(hidden_before, ctx.sizes, strict=True)
-        ]
-        columns = torch.cat([inputs, torch.cat(parts)], dim=1)  # (N, 2 P)
+        columns = torch.cat([saved.inputs, hidden_before], dim=1)  # (N, 2 P)
         # Without the memory layout of the weights, autograd would copy their gradients.
-        d_weight = torch.mm(d_gates.t(), columns, out=torch.empty_like(weight))
+        d_weight = torch.mm(d_gates.t(), columns, out=torch.empty_like(saved.weight))
         d_projection = None
-        if projection is not None:
+        if saved.projection is not None:
             d_projection = torch.mm(
-                d_outputs.t(), memory, out=torch.empty_like(projection)
+                d_unclipped.t(),
+                saved.memory,
+                out=torch.empty_like(saved.projection),
             )
-        d_inputs = d_gates @ weight_ih
-        d_bias = d_gates.sum(dim=0)
-        no_gradients = (None, None, None)  # of the sizes and the clips
-        return d_inputs, d_hidden, d_cell, d_weight, d_bias, d_projection, *no_gradients
+        weight_ih, _ = torch.split(saved.weight, saved.inputs.shape[1], dim=1)
+        return (
+            d_gates @ weight_ih,  # of the inputs
+            d_start.hidden,
+            d_start.cell,
+            d_weight,
+            d_gates.sum(dim=0),  # of the bias
+            d_projection,
+            None,  # The sizes and the clips have no gradients.
+            None,
+            None,
+        )
+
+
+def _differentiate_steps(
+    saved: _Saved,
+    sizes: Sequence[int],
+    *,
+    d_unclipped: Tensor,
+    d_cells: Tensor | None,
+    cell_clip: float,
+    hidden_clip: float,
+) -> tuple[Tensor, LstmState]:
+    """Go from the last step to the first, and compute the gradients of the gates.
+
+    Args:
+        saved: Tensors of the forward pass.
+        sizes: Number of sequences at each step.
+        d_unclipped: Gradients that the outputs have from outside the LSTM, (N, P).
+            They are overwritten by the gradients of the hidden states before the clip,
+            from outside and from the next step.
+        d_cells: Gradients that the cells have from outside, (N, D), or None.
+        cell_clip, hidden_clip: As in `PackedLstm.forward`.
+
+    Returns:
+        The gradients of the gates, (N, 4 D), and of the initial state, (B, ...).
+    """
+    _, weight_hh = torch.split(saved.weight, saved.inputs.shape[1], dim=1)
+    to_hidden = make_linear(weight_hh.t())
+    to_memory = None
+    if saved.projection is not None:
+        to_memory = make_linear(saved.projection.t())
+    kernel = _training_kernel("training_gradients", saved.memory, saved.cells)
+    # Clipped values have no gradient.
+    is_clipped = saved.outputs.abs() >= hidden_clip
+    d_gates = torch.empty_like(saved.gates)
+    # Gradients of the state before the step that was the last to be computed
+    d_hidden_before = saved.hidden[:0]
+    d_cells_before = torch.zeros_like(saved.cell)
+    steps = _steps(sizes)
+    cells_before = _values_before(saved.cell, saved.cells, sizes)
+    for rows, cells in zip(reversed(steps), reversed(cells_before), strict=True):
+        d_hidden = d_unclipped[rows]
+        d_hidden[: len(d_hidden_before)] += d_hidden_before
+        d_hidden.masked_fill_(is_clipped[rows], 0)
+        d_new_cells = d_cells_before[: len(d_hidden)]
+        if d_cells is not None:
+            d_new_cells += d_cells[rows]
+        _compute_gradients(
+            kernel,
+            gates=saved.gates[rows],
+            d_memory=d_hidden if to_memory is None else to_memory(d_hidden),
+            cells=cells.contiguous(),
+            clip=cell_clip,
+            new_cells=saved.cells[rows],
+            d_cells=d_new_cells,
+            d_gates=d_gates[rows],
+        )
+        d_hidden_before = to_hidden(d_gates[rows])
+    return d_gates, LstmState(hidden=d_hidden_before, cell=d_cells_before)
+
+
+def _values_before(first: Tensor, values: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+    """Return the values before each step, of the sequences that run in it.
+
+    Args:
+        first: Values before the first step, (B, ...).
+        values: Values after each step, packed, (N, ...).
+        sizes: Number of sequences at each step.
+    """
+    before = [first]
+    for rows in _steps(sizes)[:-1]:
+        before.append(values[rows])
+    return [rows[:size] for rows, size in zip(before, sizes, strict=True)]
 
 
 def _steps(sizes: Sequence[int]) -> list[slice]:
@@ -269,11 +346,11 @@ def _compute_gradients(
         return
     i, j, f, o = gates.chunk(4, dim=1)
     d_i, d_j, d_f, d_o = d_gates.chunk(4, dim=1)
-    shown = new_cells.tanh()
-    d_cells += d_memory * o * (1 - shown * shown)
+    tanh_cells = new_cells.tanh()
+    d_cells += d_memory * o * (1 - tanh_cells * tanh_cells)
     d_cells.masked_fill_(new_cells.abs() >= clip, 0)
     d_i.copy_(d_cells * j * i * (1 - i))
     d_j.copy_(d_cells * i * (1 - j * j))
     d_f.copy_(d_cells * cells * f * (1 - f))
-    d_o.copy_(d_memory * shown * o * (1 - o))
+    d_o.copy_(d_memory * tanh_cells * o * (1 - o))
     d_cells *= f

@@ -28,9 +28,9 @@ def index_tokens(
     longest = max(map(len, sentences), default=0)
     rows = np.full((len(sentences), longest), -1)
     for row, sentence in zip(rows, sentences, strict=True):
-        row[: len(sentence)] = [
-            index.setdefault(token, len(index)) for token in sentence
-        ]
+        # A token that is new gets the next index.
+        numbers = [index.setdefault(token, len(index)) for token in sentence]
+        row[: len(numbers)] = numbers
     return list(index), rows
 
 
@@ -79,32 +79,33 @@ def build_trie(
         )
     mask = tokens >= 0
     lengths = mask.sum(axis=1)
-    # Step that reads each token
+    # Step that reads each token, (B, T)
     steps = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
     if backward:
         steps = np.where(mask, lengths[:, None] - 1 - steps, steps)
         tokens = np.take_along_axis(tokens, steps, axis=1)
+    # From here on, column k of the tokens has those that step k reads.
     n_tokens = tokens.max(initial=0) + 1
-    nodes = np.empty_like(tokens)  # node of each token, in the order of the steps
-    last = roots.copy()  # index of the last node of each sentence in its step
-    keys = []  # parent and token of each node of a step, as one number
+    nodes = np.empty_like(tokens)  # node of each token
+    last = roots.copy()  # index of each sentence's last node in its step, (B,)
+    nodes_by_step = []  # nodes as numbers: parent * n_tokens + token
     n_nodes = 0
     for step in range(lengths.max()):
         running = np.flatnonzero(lengths > step)
-        distinct, last[running] = np.unique(
-            last[running] * n_tokens + tokens[running, step], return_inverse=True
-        )
+        read = last[running] * n_tokens + tokens[running, step]
+        distinct, last[running] = np.unique(read, return_inverse=True)
         nodes[running, step] = n_nodes + last[running]
         n_nodes += len(distinct)
-        keys.append(distinct)
-    parents, node_tokens = np.divmod(np.concatenate(keys), n_tokens)
+        nodes_by_step.append(distinct)
+    parents, node_tokens = np.divmod(np.concatenate(nodes_by_step), n_tokens)
     by_end = lengths.argsort(kind="stable")  # sentences in the order in which they end
-    nodes_in_order = np.take_along_axis(nodes, steps, axis=1)[mask]
+    # `steps` also leads back from the order of the steps to that of the sentences.
+    nodes_in_text_order = np.take_along_axis(nodes, steps, axis=1)[mask]
     return Trie(
-        sizes=[len(distinct) for distinct in keys],
+        sizes=[len(distinct) for distinct in nodes_by_step],
         tokens=node_tokens,
         parents=torch.as_tensor(parents, device=device),
-        nodes=torch.as_tensor(nodes_in_order, device=device),
+        nodes=torch.as_tensor(nodes_in_text_order, device=device),
         n_ended=np.bincount(lengths)[1:].tolist(),
         ends=torch.as_tensor(last[by_end], device=device),
         by_sentence=torch.as_tensor(by_end.argsort(), device=device),

@@ -17,16 +17,17 @@ def uncompiled(
 
     Compiling ELMo takes a minute for each shape of a batch, and saves no time.
     """
-    disabled: list[Callable[_Parameters, _Result]] = []
+    # torch's own decorator would import its compiler with this package, which takes a
+    # second. Therefore it is applied at the first call in a compiled model.
+    disabled: Callable[_Parameters, _Result] | None = None
 
     @wraps(method)
     def call(*args: _Parameters.args, **settings: _Parameters.kwargs) -> _Result:
+        nonlocal disabled
         if not torch.compiler.is_compiling():
             return method(*args, **settings)
-        # The decorator of torch itself would import torch's compiler with this package,
-        # for 1 s.
-        if not disabled:
-            disabled.append(torch.compiler.disable(method))  # type: ignore[no-untyped-call]
-        return disabled[0](*args, **settings)
+        if disabled is None:
+            disabled = torch.compiler.disable(method)  # type: ignore[no-untyped-call]
+        return disabled(*args, **settings)
 
     return call

@@ -8,7 +8,7 @@ token that is not in the vocabulary counts as the word `<UNK>`.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, overload
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors.checks import Sentence, Text, check_sentences
+from elmo_cli.errors.checks import Sentence, Text, check_sentences, check_texts
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.device import Device
@@ -32,11 +32,12 @@ from elmo_cli.options.model import (
     InitialState,
     ModelSettings,
     Precision,
+    ReadingDirection,
 )
 from elmo_cli.options.text import DEFAULT_SETTINGS
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
-from elmo_cli.pretrained.softmax import require_softmax
+from elmo_cli.pretrained.require_softmax import require_softmax
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
@@ -74,7 +75,7 @@ class LanguageModel:
     """A biLM with its softmax, which predicts the words of its `vocabulary`.
 
         model = LanguageModel()  # the bundled model
-        [score] = model.score(["The keys are here."])
+        score = model.score("The keys are here.")
         score.forward  # natural log probability of each token and of the end
 
     Functions such as `measure_surprisal` and `predict_words` take it as their first
@@ -83,26 +84,35 @@ class LanguageModel:
 
     def __init__(
         self,
-        options_file: str | Path | None = None,
-        weight_file: str | Path | None = None,
-        device: Device = "cpu",
-        *,
         model: str | Path | ModelFiles | None = None,
-        vocabulary_file: str | Path | None = None,
-        softmax_file: str | Path | None = None,
+        *,
+        device: Device = "cpu",
         state: InitialState | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
+        options_file: str | Path | None = None,
+        weight_file: str | Path | None = None,
+        vocabulary_file: str | Path | None = None,
+        softmax_file: str | Path | None = None,
     ) -> None:
         """Load a model with its softmax and vocabulary.
 
         Args:
-            options_file, weight_file, device, model, state, batch_tokens: As in
-                `ElmoEmbedder`.
-            vocabulary_file, softmax_file: Words and weights of the softmax. None is
-                vocab.txt and softmax.hdf5 next to the weights.
+            model: Name of a model listed by `elmo models`, a folder, a zip file or
+                `ModelFiles`. None is the default model.
+            device: `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (a CUDA GPU if there is
+                one).
+            state: Initial LSTM state of each sentence: "zero", "warm" (after a fixed
+                text) or "carry" (from the previous batch). None: "zero", or "warm" for
+                a model that says that it was trained with carried state.
             precision: Precision of the biLM. The softmax is float32, or bfloat16 too
                 with AMX.
+            batch_tokens: Maximum number of tokens per batch. None is 8,192 on the CPU
+                and 32,768 on a GPU.
+            options_file, weight_file: Paths or URLs of options.json and weights.hdf5,
+                in place of `model`.
+            vocabulary_file, softmax_file: Words and weights of the softmax. None is
+                vocab.txt and softmax.hdf5 next to the weights.
 
         Raises:
             ElmoError: The model, its softmax or the device is missing or invalid.
@@ -174,18 +184,47 @@ class LanguageModel:
         """Split a raw text into tokens, as the methods do that take raw texts."""
         return self.tokenizer.tokenize(text)
 
+    @overload
+    def score(  # type: ignore[overload-overlap] # a string is one text
+        self, texts: str, batch_size: int = DEFAULT_BATCH_SIZE
+    ) -> SentenceScore: ...
+
+    @overload
     def score(
+        self, texts: Iterable[Text], batch_size: int = DEFAULT_BATCH_SIZE
+    ) -> list[SentenceScore]: ...
+
+    def score(
+        self, texts: str | Iterable[Text], batch_size: int = DEFAULT_BATCH_SIZE
+    ) -> SentenceScore | list[SentenceScore]:
+        """Compute the log probabilities of the tokens of texts, each as one sentence.
+
+        Args:
+            texts: One raw text, or several: strings or lists of tokens, without
+                boundaries.
+            batch_size: Sentences per batch; it has an effect with carried state only.
+
+        Returns:
+            The score of the text: one for a string, else a list.
+
+        Raises:
+            InputError: A text is neither a string nor a list of tokens.
+        """
+        if isinstance(texts, str):
+            return next(self.iter_scores([texts], batch_size))
+        return list(self.iter_scores(list(check_texts(texts)), batch_size))
+
+    def iter_scores(
         self,
-        sentences: Iterable[Text],
+        texts: Iterable[Text],
         batch_size: int = DEFAULT_BATCH_SIZE,
         *,
         is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[SentenceScore]:
-        """Score a stream of sentences, in its order.
+        """Score a stream of texts, in its order, one window at a time.
 
         Args:
-            sentences: Raw texts or lists of tokens, without boundaries; read one window
-                at a time.
+            texts: Strings or lists of tokens, read as they are needed.
             batch_size: Sentences per batch; it has an effect with carried state only.
             is_ready: Return whether the next sentence can be read without waiting. If
                 it returns False, the sentences so far are computed first, unless the
@@ -210,12 +249,12 @@ class LanguageModel:
             backward=np.empty(0),
         )
         return self.compute_batches(
-            sentences, compute, empty, batch_size=batch_size, is_ready=is_ready
+            texts, compute, empty, batch_size=batch_size, is_ready=is_ready
         )
 
     def compute_batches(
         self,
-        sentences: Iterable[Text],
+        texts: Iterable[Text],
         compute: Callable[[list[Sentence], Tensor], Sequence[_Result]],
         empty: _Result,
         *,
@@ -223,10 +262,10 @@ class LanguageModel:
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[_Result]:
-        """Compute one result per sentence of a stream from the top layer, in order.
+        """Compute one result per text of a stream from the top layer, in order.
 
         Args:
-            sentences, batch_size, is_ready: As in `score`.
+            texts, batch_size, is_ready: As in `iter_scores`.
             compute: Function of the sentences of a batch, none empty, and their top
                 layer with boundaries, float, shape (N, D P). It returns one result per
                 sentence.
@@ -241,7 +280,7 @@ class LanguageModel:
             return compute(batch, layers[-1].to(self.engine.device))
 
         windows = self.engine.run(
-            tokenize_texts(sentences, self.tokenize, "sentences"),
+            tokenize_texts(texts, self.tokenize),
             partial(self.engine.compute, compute=compute_batch, empty=empty),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
@@ -301,14 +340,15 @@ class LanguageModel:
         self,
         texts: Sequence[Sentence],
         *,
-        backward: bool,
+        direction: ReadingDirection,
         state: BiLmState | None = None,
     ) -> tuple[Tensor, BiLmState]:
         """Read texts in one direction, to predict the next word of each.
 
         Args:
             texts: B lists of tokens.
-            backward: Read from the last token to the first, to predict the word before.
+            direction: "forward", or "backward" to read from the last token to the first
+                and predict the word before.
             state: State to start each text from; only the one of the direction is used,
                 and no text may be empty. None starts each text at the boundary of a
                 sentence.
@@ -322,14 +362,18 @@ class LanguageModel:
                 Message("{--state} 'carry': predictions start from zero or warm")
             )
         texts = list(check_sentences(texts, "texts"))
+        is_backward = direction == "backward"
         if state is None:
             state = self.engine.encoder.start_state
             first, last = self.engine.encoder.boundaries
-            texts = [[*text, last] if backward else [first, *text] for text in texts]
-        directions = BACKWARD if backward else FORWARD
+            if is_backward:
+                texts = [[*text, last] for text in texts]
+            else:
+                texts = [[first, *text] for text in texts]
+        directions = BACKWARD if is_backward else FORWARD
         layers, ended = self.engine.encoder.run_from(texts, state, directions)
         lengths = torch.tensor([len(text) for text in texts], device=layers.device)
         ends = lengths.cumsum(dim=0)
         # The backward direction comes to the first token of each text last.
-        rows = ends - lengths if backward else ends - 1
+        rows = ends - lengths if is_backward else ends - 1
         return layers[-1, rows], ended

@@ -1,19 +1,29 @@
 """Prediction of the word after a text, before it, or in a gap of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import Sentence, Text, check_at_least, check_type
+from elmo_cli.errors.checks import (
+    Sentence,
+    Text,
+    check_at_least,
+    check_choice,
+    check_type,
+)
 from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.candidates import Candidate, most_probable
 from elmo_cli.language_model.gaps import GAP, check_gaps, cut_around_gaps, fill_gaps
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.vocabulary import UNKNOWN_TOKEN
-from elmo_cli.options.model import DEFAULT_BATCH_SIZE
+from elmo_cli.options.model import (
+    DEFAULT_BATCH_SIZE,
+    READING_DIRECTIONS,
+    ReadingDirection,
+)
 from elmo_cli.text.tokenizers import tokenize_texts
 
 
@@ -34,50 +44,91 @@ class Prediction(NamedTuple):
             yield [rank, word, probability]
 
 
-def predict_words(
+@overload
+def predict_words(  # type: ignore[overload-overlap] # a string is one text
     model: LanguageModel,
-    texts: Sequence[Text],
+    texts: str,
     top: int = 10,
     *,
-    backward: bool = False,
+    direction: ReadingDirection = "forward",
     with_unknown: bool = False,
-) -> list[Prediction]:
+) -> Prediction: ...
+
+
+@overload
+def predict_words(
+    model: LanguageModel,
+    texts: Iterable[Text],
+    top: int = 10,
+    *,
+    direction: ReadingDirection = "forward",
+    with_unknown: bool = False,
+) -> list[Prediction]: ...
+
+
+def predict_words(
+    model: LanguageModel,
+    texts: str | Iterable[Text],
+    top: int = 10,
+    *,
+    direction: ReadingDirection = "forward",
+    with_unknown: bool = False,
+) -> Prediction | list[Prediction]:
     """Predict the most probable words after each text, or in its gap.
 
-    After a text (before it, if `backward`), the softmax gives the probabilities, with
+        predict_words(model, "We sat on the ___ of the river.").candidates
+
+    After a text (before it, if backward), the softmax gives the probabilities, with
     `</S>` (`<S>`) for the end of the sentence. A gap is filled by words only, by Bayes'
     rule from both sides.
 
     Args:
         model: Language model.
-        texts: Raw texts or lists of tokens, with `___` for a word to predict. An empty
-            list is the start (or end) of a sentence.
+        texts: One raw text, or several: strings or lists of tokens, with `___` for a
+            word to predict. An empty list is the start (or end) of a sentence.
         top: Number of words, at most the size of the vocabulary.
-        backward: Predict the word before each text; a gap uses both directions.
+        direction: "forward" predicts the word after each text, and "backward" the word
+            before it. A gap uses both directions.
         with_unknown: Include `<UNK>` among the words after a text.
 
     Returns:
-        One prediction per text, with its words and their probabilities.
+        The prediction with its words and their probabilities: one for a string, else a
+        list.
 
     Raises:
-        InputError: A text has several gaps, or `top` is less than 1.
+        InputError: A text is neither a string nor a list of tokens, or has several
+            gaps, or `top` is less than 1.
     """
     check_type("model", model, LanguageModel, "a LanguageModel")
     check_at_least("top", top, 1)
+    check_choice("direction", direction, READING_DIRECTIONS)
+    if isinstance(texts, str):
+        return _predict(model, [texts], top, direction, with_unknown=with_unknown)[0]
+    return _predict(model, texts, top, direction, with_unknown=with_unknown)
+
+
+def _predict(
+    model: LanguageModel,
+    texts: Iterable[Text],
+    top: int,
+    direction: ReadingDirection,
+    *,
+    with_unknown: bool,
+) -> list[Prediction]:
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
     tokenize = partial(cut_around_gaps, tokenize=model.tokenize)
-    checked = map(check_gaps, tokenize_texts(texts, tokenize))
+    checked = [check_gaps(tokens) for tokens in tokenize_texts(texts, tokenize)]
     predictions = []
     for batch in split_by_size(checked, BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):
         in_gaps = _in_gaps(model, [text for text in batch if GAP in text])
         others = [text for text in batch if GAP not in text]
-        beside = _beside(model, others, backward=backward)
+        beside = _beside(model, others, direction)
         for text in batch:
             if GAP in text:
                 place = "gap"
                 log_p = next(in_gaps)
             else:
-                place = "before" if backward else "after"
+                place = "before" if direction == "backward" else "after"
                 log_p = next(beside)
             p_unknown = log_p[unknown].exp().item()
             if not with_unknown:
@@ -95,14 +146,14 @@ def _in_gaps(model: LanguageModel, texts: list[Sentence]) -> Iterator[Tensor]:
         gap = text.index(GAP)
         before_gaps.append(text[:gap])
         after_gaps.append(text[gap + 1 :])
-    left, _ = model.read(before_gaps, backward=False)
-    right, _ = model.read(after_gaps, backward=True)
+    left, _ = model.read(before_gaps, direction="forward")
+    right, _ = model.read(after_gaps, direction="backward")
     yield from fill_gaps(model, left, right)
 
 
 def _beside(
-    model: LanguageModel, texts: list[Sentence], *, backward: bool
+    model: LanguageModel, texts: list[Sentence], direction: ReadingDirection
 ) -> Iterator[Tensor]:
     """Yield the log probabilities, shape (V,), of all words after or before a text."""
-    contexts, _ = model.read(texts, backward=backward)
+    contexts, _ = model.read(texts, direction=direction)
     yield from model.softmax.of_words(contexts)

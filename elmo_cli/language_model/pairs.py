@@ -12,13 +12,13 @@ from typing import NamedTuple
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.language_model.language_model import LanguageModel
-from elmo_cli.language_model.scored_records import ScoredRecord, record_names
-from elmo_cli.language_model.surprisal import (
+from elmo_cli.language_model.directed_surprisal import (
     DirectedSurprisals,
     directed,
     measure_directions,
 )
+from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.language_model.scored_records import ScoredRecord, record_names
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.pipeline import per_item
@@ -134,7 +134,7 @@ class PairTable:
         """Yield the pair of each record of `reading`, with the columns to repeat.
 
         `tokenizer` is the one of the records. `batch_size` and `is_ready` are as in
-        `LanguageModel.score`.
+        `LanguageModel.iter_scores`.
         """
         measure_sentences = partial(
             measure_directions,

@@ -57,14 +57,16 @@ class Perplexity:
 
 def measure_perplexity(
     model: LanguageModel,
-    sentences: Iterable[Text],
+    texts: str | Iterable[Text],
     batch_size: int = DEFAULT_BATCH_SIZE,
 ) -> Perplexity:
-    """Measure the perplexity of a stream of sentences.
+    """Measure the perplexity of a text, or of several texts together.
 
     Args:
         model: Language model.
-        sentences, batch_size: As in `LanguageModel.score`.
+        texts: One raw text, or a list or stream of texts, each one sentence: strings or
+            lists of tokens.
+        batch_size: Sentences per batch; it has an effect with carried state only.
 
     Returns:
         Perplexity of each direction, with and without unknown words, and the numbers of
@@ -74,7 +76,8 @@ def measure_perplexity(
         InputError: There is no token.
     """
     check_type("model", model, LanguageModel, "a LanguageModel")
-    return perplexity_of_scores(model.score(sentences, batch_size))
+    batch = [texts] if isinstance(texts, str) else texts
+    return perplexity_of_scores(model.iter_scores(batch, batch_size))
 
 
 def perplexity_of_scores(

@@ -11,6 +11,7 @@ from elmo_cli.errors.checks import (
     Sentence,
     Text,
     check_at_least,
+    check_choice,
     check_sentence,
     check_type,
 )
@@ -21,6 +22,7 @@ from elmo_cli.language_model.gaps import GAP
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.bilm import select_state
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
+from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
 
 SAMPLE_COLUMNS: Final = ("sample_number", "text")
 
@@ -43,7 +45,7 @@ def sample_sentences(
     text: Text,
     n_samples: int = 1,
     *,
-    backward: bool = False,
+    direction: ReadingDirection = "forward",
     temperature: float = 1.0,
     seed: int = 0,
     max_words: int = 50,
@@ -56,7 +58,7 @@ def sample_sentences(
         model: Language model.
         text: Raw text or tokens to continue, perhaps none.
         n_samples: Number of sentences.
-        backward: Put words before the text instead of after it.
+        direction: "forward" adds words after the text, and "backward" before it.
         temperature: Divisor of the logits. Below 1, probable words become more
             probable; above 1, less.
         seed: Seed of all random numbers. A sample depends only on it and on its own
@@ -74,6 +76,7 @@ def sample_sentences(
         raise SettingsError(
             Message("{--temperature} {value}: must be above 0.", value=temperature)
         )
+    check_choice("direction", direction, READING_DIRECTIONS)
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
     text = (
@@ -81,12 +84,13 @@ def sample_sentences(
     )
     if GAP in text:
         raise InputError(f"a text to continue cannot contain a gap ({GAP}).")
-    end = START_TOKEN if backward else END_TOKEN
-    other_boundary = END_TOKEN if backward else START_TOKEN
+    is_backward = direction == "backward"
+    end = START_TOKEN if is_backward else END_TOKEN
+    other_boundary = END_TOKEN if is_backward else START_TOKEN
     random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
     samples = [list(text) for _ in range(n_samples)]
     # All samples continue from the context and the state at the end of the text.
-    contexts, state = model.read([text], backward=backward)
+    contexts, state = model.read([text], direction=direction)
     contexts = contexts.expand(n_samples, -1)
     first_text = torch.zeros(n_samples, dtype=torch.int64, device=contexts.device)
     state = select_state(state, first_text)
@@ -104,13 +108,13 @@ def sample_sentences(
         if not running:
             break
         for number, word in zip(running, words, strict=True):
-            if backward:
+            if is_backward:
                 samples[number].insert(0, word)
             else:
                 samples[number].append(word)
         state = select_state(state, torch.tensor(rows, device=contexts.device))
         contexts, state = model.read(
-            [[word] for word in words], backward=backward, state=state
+            [[word] for word in words], direction=direction, state=state
         )
     return samples
 

@@ -1,12 +1,18 @@
 """Substitutes for the tokens of sentences: words for each, as if a gap were there."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, overload
 
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import Sentence, Text, check_at_least, check_type
+from elmo_cli.errors.checks import (
+    Sentence,
+    Text,
+    check_at_least,
+    check_texts,
+    check_type,
+)
 from elmo_cli.language_model.candidates import (
     PREDICTION_COLUMNS,
     Candidate,
@@ -35,18 +41,53 @@ class Substitutes(NamedTuple):
                 yield [position, token, known, rank, word, probability]
 
 
+@overload
+def substitute_words(  # type: ignore[overload-overlap] # a string is one text
+    model: LanguageModel, texts: str, top: int = 10
+) -> Substitutes: ...
+
+
+@overload
 def substitute_words(
-    model: LanguageModel, sentences: Iterable[Text], top: int = 10
-) -> Iterator[Substitutes]:
+    model: LanguageModel, texts: Iterable[Text], top: int = 10
+) -> list[Substitutes]: ...
+
+
+def substitute_words(
+    model: LanguageModel, texts: str | Iterable[Text], top: int = 10
+) -> Substitutes | list[Substitutes]:
     """Find the most probable words in the place of each token, as if a gap were there.
 
     Args:
         model: Language model.
-        sentences: Raw texts or lists of tokens.
+        texts: One raw text, or several: strings or lists of tokens.
         top: Number of words per token, at most the size of the vocabulary.
 
     Returns:
-        An iterator over the words for each token of one sentence.
+        The words for each token of a text: one result for a string, else a list.
+
+    Raises:
+        InputError: A text is neither a string nor a list of tokens, or `top` is less
+            than 1.
+    """
+    check_type("model", model, LanguageModel, "a LanguageModel")
+    if isinstance(texts, str):
+        return next(iter_substitutes(model, [texts], top))
+    return list(iter_substitutes(model, list(check_texts(texts)), top))
+
+
+def iter_substitutes(
+    model: LanguageModel, texts: Iterable[Text], top: int = 10
+) -> Iterator[Substitutes]:
+    """Find substitutes for the tokens of a stream of texts, one window at a time.
+
+    Args:
+        model: Language model.
+        texts: Strings or lists of tokens, read as they are needed.
+        top: Number of words per token, at most the size of the vocabulary.
+
+    Returns:
+        An iterator over the words for each token of a text.
 
     Raises:
         InputError: `top` is less than 1.
@@ -68,4 +109,4 @@ def substitute_words(
             for sentence in batch
         ]
 
-    return model.compute_batches(sentences, compute, Substitutes([], []))
+    return model.compute_batches(texts, compute, Substitutes([], []))

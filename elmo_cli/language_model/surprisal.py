@@ -1,163 +1,179 @@
-"""Surprisal of the tokens of sentences, in bits: -log2 of their probabilities.
+"""Surprisal of the tokens, words or regions of texts, in bits: -log2 of probabilities.
 
 A token that is not in the vocabulary has the surprisal of `<UNK>`, which covers all
 unknown words.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import overload
 
-import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
-
-from elmo_cli.errors.checks import Sentence, Text, check_type
-from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
-from elmo_cli.language_model.language_model import LanguageModel, Predictions
-from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
-
-DIRECTION_NUMBERS: Final[dict[Direction, Sequence[int]]] = {
-    "forward": FORWARD,
-    "backward": BACKWARD,
-    "both": BOTH,
-}
-"""Numbers of the directions that `LanguageModel.predict_batch` takes."""
-
-
-class Surprisals(NamedTuple):
-    """Surprisal of the T tokens of a sentence, in bits."""
-
-    tokens: Sentence
-    known: NDArray[np.bool_]
-    """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
-    surprisal: NDArray[np.float64]
-    """Shape (T,)."""
-    entropy: NDArray[np.float64] | None
-    """Expected surprisal at each position, shape (T,); None unless it was requested."""
+from elmo_cli.errors.checks import (
+    Text,
+    check_at_least,
+    check_choice,
+    check_texts,
+    check_type,
+)
+from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.language_model.surprisal_table import SurprisalTable, UnitSurprisal
+from elmo_cli.language_model.units import UNIT_KINDS, UnitKind, ignore_marks
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction
+from elmo_cli.options.text import TextSettings
+from elmo_cli.records.input_rows import record_of_text
+from elmo_cli.records.record import Record
+from elmo_cli.records.words import record_of_words
+from elmo_cli.text.choose_tokenizer import choose_tokenizer
+from elmo_cli.text.tokenizers import Tokenizer
 
 
-class DirectedSurprisals(NamedTuple):
-    """Surprisal of the T tokens of a sentence in D directions, in bits."""
+@overload
+def measure_surprisal(  # type: ignore[overload-overlap] # a string is one text
+    model: LanguageModel,
+    texts: str,
+    by: UnitKind = "token",
+    *,
+    direction: Direction = "forward",
+    with_entropy: bool = False,
+    frequencies: Mapping[str, float] | None = None,
+    tokenizer: str | None = None,
+    language: str | None = None,
+    split_sentences: bool = False,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+) -> list[UnitSurprisal]: ...
 
-    tokens: Sentence
-    known: NDArray[np.bool_]
-    """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
-    surprisal: NDArray[np.float64]
-    """Shape (D, T), or with the boundary (D, T + 1)."""
-    entropy: NDArray[np.float64] | None
-    """Expected surprisal at each position, in the shape of `surprisal`, or None."""
+
+@overload
+def measure_surprisal(
+    model: LanguageModel,
+    texts: Iterable[Text],
+    by: UnitKind = "token",
+    *,
+    direction: Direction = "forward",
+    with_entropy: bool = False,
+    frequencies: Mapping[str, float] | None = None,
+    tokenizer: str | None = None,
+    language: str | None = None,
+    split_sentences: bool = False,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+) -> list[list[UnitSurprisal]]: ...
 
 
 def measure_surprisal(
     model: LanguageModel,
-    sentences: Iterable[Text],
-    batch_size: int = DEFAULT_BATCH_SIZE,
+    texts: str | Iterable[Text],
+    by: UnitKind = "token",
     *,
-    backward: bool = False,
+    direction: Direction = "forward",
     with_entropy: bool = False,
-) -> Iterator[Surprisals]:
-    """Measure the surprisal of each token of a stream of sentences.
+    frequencies: Mapping[str, float] | None = None,
+    tokenizer: str | None = None,
+    language: str | None = None,
+    split_sentences: bool = False,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+) -> list[UnitSurprisal] | list[list[UnitSurprisal]]:
+    """Measure the surprisal of the tokens, words or regions of texts, in bits.
+
+        for word in measure_surprisal(model, "The keys are here.", by="word"):
+            print(word.text, word.surprisal)
+
+    `elmo surprisal` prints the same values.
 
     Args:
         model: Language model.
-        sentences, batch_size: As in `LanguageModel.score`.
-        backward: Predict each token from the tokens after it instead of those before
-            it.
-        with_entropy: Compute the entropy of each prediction too.
+        texts: One raw text, or several texts: strings, in which `|` separates regions,
+            or lists of tokens. By word, the items of a list are words, each of which is
+            tokenized by itself.
+        by: "token", "word" (split at white space) or "region".
+        direction: "forward" predicts each token from the tokens before it, "backward"
+            from those after it, "both" does both, in this order.
+        with_entropy: Measure the entropy where each unit begins.
+        frequencies: Log frequencies of words, in bits. None estimates them from the
+            ranks of words in the vocabulary.
+        tokenizer: "moses", "spacy" or "whitespace". None is the tokenizer that the
+            model was trained with if it names one, else "moses".
+        language: Code of the language of the texts. None is the model's language.
+        split_sentences: Compute each sentence of a text by itself.
+        batch_size: Sentences per batch; it has an effect with carried state only.
 
-    Yields:
-        The surprisals of one sentence, in the order of the sentences.
-    """
-    measured = measure_directions(
-        model,
-        sentences,
-        batch_size,
-        direction="backward" if backward else "forward",
-        with_entropy=with_entropy,
-    )
-    for tokens, known, surprisal, entropy in measured:
-        yield Surprisals(
-            tokens=tokens,
-            known=known,
-            surprisal=surprisal[0],
-            entropy=None if entropy is None else entropy[0],
-        )
+    Returns:
+        The units of a text: a list for one string, else one list per text.
 
-
-def measure_directions(
-    model: LanguageModel,
-    sentences: Iterable[Text],
-    batch_size: int = DEFAULT_BATCH_SIZE,
-    is_ready: Callable[[], bool] | None = None,
-    *,
-    direction: Direction = "both",
-    with_entropy: bool = False,
-    with_boundary: bool = False,
-) -> Iterator[DirectedSurprisals]:
-    """Measure the surprisal of each token in one direction, or in both.
-
-    Args:
-        model, sentences, with_entropy: As in `measure_surprisal`.
-        batch_size, is_ready: As in `LanguageModel.score`.
-        direction: `forward`, `backward` or `both`, in this order.
-        with_boundary: Include the surprisal of `</S>` after the tokens, or, backward,
-            of `<S>` before them.
+    Raises:
+        InputError: A text is neither a string nor a list of strings, or its tokens
+            cannot be aligned with its words or regions.
     """
     check_type("model", model, LanguageModel, "a LanguageModel")
-    directions = DIRECTION_NUMBERS[direction]
-
-    def compute(batch: list[Sentence], top: Tensor) -> list[DirectedSurprisals]:
-        predicted = model.predict_batch(
-            batch, top, directions, with_entropy=with_entropy
+    batch = [texts] if isinstance(texts, str) else list(check_texts(texts))
+    measured = list(
+        iter_surprisal(
+            model,
+            batch,
+            by,
+            direction=direction,
+            with_entropy=with_entropy,
+            frequencies=frequencies,
+            tokenizer=tokenizer,
+            language=language,
+            split_sentences=split_sentences,
+            batch_size=batch_size,
         )
-        return [
-            in_bits(tokens, predictions)
-            for tokens, predictions in zip(batch, predicted, strict=True)
-        ]
-
-    def in_bits(tokens: Sentence, predictions: Predictions) -> DirectedSurprisals:
-        known, log_p, entropy = predictions
-        if not with_boundary:
-            log_p = _of_tokens(log_p, directions)
-            entropy = None if entropy is None else _of_tokens(entropy, directions)
-        return DirectedSurprisals(
-            tokens=tokens,
-            known=known,
-            surprisal=-log_p / np.log(2),
-            entropy=None if entropy is None else entropy / np.log(2),
-        )
-
-    nothing = np.empty((len(directions), 0))
-    empty = DirectedSurprisals(
-        tokens=[],
-        known=np.empty(0, bool),
-        surprisal=nothing,
-        entropy=nothing if with_entropy else None,
     )
-    return model.compute_batches(
-        sentences,
-        compute,
-        empty,
-        directions=directions,
-        batch_size=batch_size,
-        is_ready=is_ready,
+    return measured[0] if isinstance(texts, str) else measured
+
+
+def iter_surprisal(
+    model: LanguageModel,
+    texts: Iterable[Text],
+    by: UnitKind = "token",
+    *,
+    direction: Direction = "forward",
+    with_entropy: bool = False,
+    frequencies: Mapping[str, float] | None = None,
+    tokenizer: str | None = None,
+    language: str | None = None,
+    split_sentences: bool = False,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+) -> Iterator[list[UnitSurprisal]]:
+    """Measure the surprisal of a stream of texts, one window of texts at a time.
+
+    Args:
+        model: Language model.
+        texts: Strings or lists of tokens, read as they are needed.
+        by: As all other arguments, see `measure_surprisal`.
+
+    Returns:
+        An iterator over the units of each text, in the order of the texts.
+
+    Raises:
+        InputError: As in `measure_surprisal`; errors of texts when they are read.
+    """
+    check_type("model", model, LanguageModel, "a LanguageModel")
+    check_choice("by", by, UNIT_KINDS)
+    check_choice("direction", direction, DIRECTIONS)
+    check_at_least("batch_size", batch_size, 1)
+    chosen = choose_tokenizer(
+        TextSettings(
+            tokenizer=tokenizer, language=language, split_sentences=split_sentences
+        ),
+        "strings",
+        trained=model.files.tokenizer,
+        model_language=model.files.language,
     )
+    if by == "region":
+        chosen = ignore_marks(chosen)
+    table = SurprisalTable(
+        unit=by,
+        direction=direction,
+        with_entropy=with_entropy,
+        frequencies=frequencies,
+    )
+    records = (_record(text, by, chosen) for text in check_texts(texts))
+    return (scored.result for scored in table.measure(model, records, batch_size))
 
 
-def _of_tokens(
-    values: NDArray[np.float64], directions: Sequence[int]
-) -> NDArray[np.float64]:
-    """Remove the boundary from values of predictions: (D, T + 1) becomes (D, T)."""
-    rows = []
-    for direction, row in zip(directions, values, strict=True):
-        # The forward direction predicts the boundary last, the backward direction
-        # first.
-        rows.append(row[:-1] if direction in FORWARD else row[1:])
-    return np.stack(rows)
-
-
-def directed(name: str, direction: Direction) -> list[str]:
-    """Return the names of a column of each direction."""
-    if direction == "both":
-        return [f"{name}_forward", f"{name}_backward"]
-    return [name]
+def _record(text: Text, by: UnitKind, tokenizer: Tokenizer) -> Record:
+    if isinstance(text, str):
+        return record_of_text(text, tokenizer)
+    if by == "word":
+        return record_of_words(text, tokenizer)
+    return Record(" ".join(text), text)

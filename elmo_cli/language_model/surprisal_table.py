@@ -12,38 +12,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmo_cli.errors.checks import (
-    Sentence,
-    check_batch,
-    check_choice,
-    check_sentence,
-    check_type,
-)
+from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.fast_bilm import FORWARD
-from elmo_cli.language_model.frequencies import estimate_frequencies, sum_frequencies
-from elmo_cli.language_model.language_model import LanguageModel
-from elmo_cli.language_model.scored_records import ScoredRecord, score_records
-from elmo_cli.language_model.surprisal import (
+from elmo_cli.language_model.directed_surprisal import (
     DIRECTION_NUMBERS,
     DirectedSurprisals,
     directed,
     measure_directions,
 )
+from elmo_cli.language_model.frequencies import estimate_frequencies, sum_frequencies
+from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.language_model.scored_records import ScoredRecord, score_records
 from elmo_cli.language_model.units import (
     Unit,
     UnitKind,
     find_units,
-    ignore_marks,
     units_of,
 )
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
-from elmo_cli.options.text import TextSettings
 from elmo_cli.records.record import Record
-from elmo_cli.records.rows import record_of_text
-from elmo_cli.records.words import record_of_words
-from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
 _Frequency = Callable[[str, tuple[str, ...]], float | None]
 """Function that returns the log frequency of a text with its tokens."""
@@ -57,14 +46,24 @@ class UnitSurprisal(NamedTuple):
     text: str
     n_tokens: int
     n_unknown: int
-    surprisal: Sequence[float | None]
+    surprisals: Sequence[float | None]
     """Sum over its tokens in each direction, in bits; None without tokens."""
-    entropy: Sequence[float | None]
+    entropies: Sequence[float | None]
     """Entropy in each direction where the unit begins in that direction; empty if not
     computed."""
     log_frequency: float | None
     """Sum over its words; None if one of them has none."""
     region: Unit | None = None
+
+    @property
+    def surprisal(self) -> float | None:
+        """Surprisal in bits, averaged over the directions; None without tokens."""
+        return _average(self.surprisals)
+
+    @property
+    def entropy(self) -> float | None:
+        """Entropy in bits, averaged over the directions; None if not computed."""
+        return _average(self.entropies)
 
     @property
     def known(self) -> bool:
@@ -112,10 +111,10 @@ class SurprisalTable:
         if self.with_regions:
             region = unit.region
             row += [None, None] if region is None else [region.number, region.text]
-        row += unit.surprisal
+        row += unit.surprisals
         if self.direction == "both":
-            row.append(_average(unit.surprisal))
-        row += unit.entropy
+            row.append(unit.surprisal)
+        row += unit.entropies
         row += [unit.log_frequency, len(unit.text), unit.known]
         return row
 
@@ -128,7 +127,7 @@ class SurprisalTable:
     ) -> Iterator[ScoredRecord[list[UnitSurprisal]]]:
         """Measure the units of a stream of records.
 
-        `batch_size` and `is_ready` are as in `LanguageModel.score`.
+        `batch_size` and `is_ready` are as in `LanguageModel.iter_scores`.
         """
         measure_sentences = partial(
             measure_directions,
@@ -187,8 +186,8 @@ class SurprisalTable:
                     text=unit.text,
                     n_tokens=n_tokens,
                     n_unknown=n_tokens - sum(known[tokens]),
-                    surprisal=[sum(values[tokens]) for values in surprisal],
-                    entropy=entropies,
+                    surprisals=[sum(values[tokens]) for values in surprisal],
+                    entropies=entropies,
                     log_frequency=frequency(unit.text, words[tokens]),
                     region=unit.region,
                 )
@@ -202,8 +201,8 @@ class SurprisalTable:
             text=unit.text,
             n_tokens=0,
             n_unknown=0,
-            surprisal=nothing,
-            entropy=nothing if self.with_entropy else [],
+            surprisals=nothing,
+            entropies=nothing if self.with_entropy else [],
             log_frequency=None,
         )
 
@@ -239,72 +238,3 @@ def _join_sentences(sentences: list[DirectedSurprisals]) -> DirectedSurprisals:
         surprisal=np.concatenate([each.surprisal for each in sentences], axis=1),
         entropy=np.concatenate(entropies, axis=1) if entropies else None,
     )
-
-
-def measure_units(
-    model: LanguageModel,
-    texts: Iterable[str | Sequence[str]],
-    by: UnitKind = "word",
-    *,
-    direction: Direction = "forward",
-    with_entropy: bool = False,
-    frequencies: Mapping[str, float] | None = None,
-    tokenizer: str | None = None,
-    language: str | None = None,
-    split_sentences: bool = False,
-    batch_size: int = DEFAULT_BATCH_SIZE,
-) -> Iterator[list[UnitSurprisal]]:
-    """Measure the surprisal of the words, regions or tokens of a stream of raw texts.
-
-    `elmo surprisal` prints the same values.
-
-    Args:
-        model: Language model.
-        texts: Raw texts, in which `|` separates regions; or lists, of words if words
-            are measured, each of which is tokenized by itself, or else of tokens.
-        by: `word`, as white space separates them, `region` or `token`.
-        direction: `forward`, `backward` or `both`, in this order.
-        with_entropy: Measure the entropy where each unit begins.
-        frequencies: Log frequencies of words, in bits. None: from their ranks in the
-            vocabulary.
-        tokenizer, language: As in `ElmoEmbedder.encode`.
-        split_sentences: Compute each sentence of a text by itself.
-        batch_size: As in `LanguageModel.score`.
-
-    Returns:
-        One list of units per text, in its order.
-    """
-    check_type("model", model, LanguageModel, "a LanguageModel")
-    check_choice("by", by, ("token", "word", "region"))
-    check_choice("direction", direction, tuple(DIRECTION_NUMBERS))
-    chosen = choose_tokenizer(
-        TextSettings(
-            tokenizer=tokenizer, language=language, split_sentences=split_sentences
-        ),
-        "strings",
-        trained=model.files.tokenizer,
-        model_language=model.files.language,
-    )
-    if by == "region":
-        chosen = ignore_marks(chosen)
-
-    def records() -> Iterator[Record]:
-        for index, text in enumerate(check_batch(texts, "texts")):
-            if isinstance(text, str):
-                yield record_of_text(text, chosen)
-                continue
-            words = check_sentence(
-                text, f"texts[{index}]", "a string or a list of words"
-            )
-            if by == "word":
-                yield record_of_words(words, chosen)
-            else:
-                yield Record(" ".join(words), words)
-
-    table = SurprisalTable(
-        unit=by,
-        direction=direction,
-        with_entropy=with_entropy,
-        frequencies=frequencies,
-    )
-    return (scored.result for scored in table.measure(model, records(), batch_size))

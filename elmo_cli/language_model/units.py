@@ -8,7 +8,7 @@ region     separated by `|` in the text: `The horse | raced past the barn | fell
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
@@ -17,6 +17,7 @@ from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import Tokenizer, normalize
 
 UnitKind = Literal["token", "word", "region"]
+UNIT_KINDS: Final = get_args(UnitKind)
 _REGION_MARK: Final = "|"
 
 

@@ -5,15 +5,15 @@ to `<S>`. They never mix (Peters et al., 2018, section 3.1). A task learns the w
 of the layers' sum (`ScalarMix`, section 3.2).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.model.lstm import Lstm, LstmState, RunLstm
-from elmo_cli.model.options import ModelOptions
 from elmo_cli.model.packing import pack
 from elmo_cli.model.placement import send
 from elmo_cli.model.token_encoder import (
@@ -279,5 +279,24 @@ def map_state(state: BiLmState, function: Callable[[Tensor], Tensor]) -> BiLmSta
 
 
 def state_tensors(state: BiLmState) -> list[Tensor]:
-    """Return the tensors of a state, in the order of `map_state`."""
-    return [values for layer in state for direction in layer for values in direction]
+    """Return the tensors of a state, in the order in which `state_from` takes them."""
+    tensors: list[Tensor] = []
+    for layer in state:
+        tensors += [layer.forward.hidden, layer.forward.cell]
+        tensors += [layer.backward.hidden, layer.backward.cell]
+    return tensors
+
+
+def state_from(tensors: Iterable[Tensor]) -> BiLmState:
+    """Return the state of the tensors that `state_tensors` returned."""
+    ordered = list(tensors)
+    state = []
+    for start in range(0, len(ordered), 4):
+        hidden, cell, backward_hidden, backward_cell = ordered[start : start + 4]
+        state.append(
+            LayerState(
+                forward=LstmState(hidden, cell),
+                backward=LstmState(backward_hidden, backward_cell),
+            )
+        )
+    return state

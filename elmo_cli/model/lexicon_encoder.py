@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo_cli.model.lexicons import Lexicons
-from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.many_langs_config import ManyLangsOptions
 from elmo_cli.model.token_encoder import CharacterFeatures, TokenEncoder
 
 _PADDING: Final = "<pad>"

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.many_langs_config import ManyLangsOptions
 from elmo_cli.model.vocabulary_files import read_words
 
 _UNKNOWN: Final = "<oov>"

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.model.options import LstmOptions
+from elmo_cli.model.architecture import LstmOptions
 
 FORGET_BIAS = 1.0  # added to the forget gate at run time, not in the file
 

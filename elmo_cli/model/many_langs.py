@@ -33,12 +33,12 @@ from torch import Tensor
 
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.missing_files import unreadable_file_error
+from elmo_cli.model.architecture import LstmOptions
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lexicon_encoder import LexiconEncoder
 from elmo_cli.model.lexicons import Lexicons
 from elmo_cli.model.lstm import FORGET_BIAS
-from elmo_cli.model.many_langs_options import ManyLangsOptions
-from elmo_cli.model.options import LstmOptions
+from elmo_cli.model.many_langs_config import ManyLangsOptions
 from elmo_cli.model.weights import Uninitialized, below_padding, not_finite_error
 
 _TABLES: Final = {

@@ -1,8 +1,8 @@
 """Number of parameters of a model, from its architecture."""
 
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.model.characters import N_CHARACTERS
-from elmo_cli.model.many_langs_options import ManyLangsOptions
-from elmo_cli.model.options import ModelOptions
+from elmo_cli.model.many_langs_config import ManyLangsOptions
 
 
 def parameters_by_part(

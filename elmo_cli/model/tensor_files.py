@@ -29,7 +29,7 @@ from elmo_cli.errors.missing_files import unreadable_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.atomic import replaced
-from elmo_cli.files.hdf5 import open_hdf5_to_read
+from elmo_cli.files.open_hdf5 import open_hdf5_to_read
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]

@@ -14,8 +14,8 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_cli.errors.checks import check_sentences
+from elmo_cli.model.architecture import CharacterOptions
 from elmo_cli.model.characters import N_CHARACTERS, character_ids
-from elmo_cli.model.options import CharacterOptions
 from elmo_cli.model.placement import autocast_dtype
 from elmo_cli.model.vocabulary import BOUNDARIES, Vocabulary
 

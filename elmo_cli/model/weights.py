@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from elmo_cli.errors.exceptions import WeightsError
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import ModelOptions
 from elmo_cli.model.tensor_files import (
     BILM,
     Array,

@@ -1,5 +1,6 @@
 """Options of a model: its files, initial state, precision and device."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,17 @@ PRECISIONS: Final = get_args(Precision)
 Direction = Literal["forward", "backward", "both"]
 """Context of a prediction: the tokens before it, those after it, or each in turn."""
 DIRECTIONS: Final = get_args(Direction)
+ReadingDirection = Literal["forward", "backward"]
+"""Direction in which a text is read, to predict the word after it or before it."""
+READING_DIRECTIONS: Final = get_args(ReadingDirection)
+_DEVICE: Final = re.compile(r"auto|cpu|(mps|cuda)(:\d+)?|-?\d+")
 # sentences per batch; it changes results of carried state only
 DEFAULT_BATCH_SIZE: Final = 64
+
+
+def is_device(value: object) -> bool:
+    """Return whether a value names a device, such as "cuda:0", 0 or a `torch.device`."""
+    return _DEVICE.fullmatch(str(value)) is not None
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
-from elmo_cli.files.hdf5 import open_hdf5_to_read
+from elmo_cli.files.open_hdf5 import open_hdf5_to_read
 from elmo_cli.outputs.attributes import check_attributes, with_types
-from elmo_cli.outputs.hdf5 import CHUNK_BYTES, DamagedError, check_count
 from elmo_cli.outputs.hdf5_allennlp import MAX_NESTED, SENTENCE_TO_INDEX, AllenNlpFile
+from elmo_cli.outputs.hdf5_layouts import CHUNK_BYTES, DamagedError, check_count
 from elmo_cli.outputs.hdf5_packed import PackedFile
 from elmo_cli.outputs.layout_file import LayoutFile
 from elmo_cli.outputs.parts_folder import PartsFolder, is_parts_folder

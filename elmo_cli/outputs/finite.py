@@ -20,7 +20,7 @@ _FLOAT16_LIMIT: Final = 65520  # smallest number that float16 rounds to infinity
 
 
 def _log_warning(message: Message) -> None:
-    logger.warning("Warning: %s", message)
+    logger.warning("%s", message)
 
 
 @dataclass

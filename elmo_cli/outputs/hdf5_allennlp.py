@@ -22,7 +22,7 @@ from elmo_cli.outputs.attributes import (
     has_own_tokens,
     with_types,
 )
-from elmo_cli.outputs.hdf5 import (
+from elmo_cli.outputs.hdf5_layouts import (
     CHUNK_BYTES,
     CREATION,
     LINK,
@@ -74,7 +74,7 @@ class AllenNlpWriter(Hdf5Writer):
                 "{many} lines, use {--layout packed}.",
                 many=f"{MANY_RECORDS:,}",
             )
-            logger.warning("Warning: %s", message)
+            logger.warning("%s", message)
         if record.id:
             name = record.id
         elif self._settings.use_sentence_keys:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.outputs.attributes import Attributes, as_texts, with_types
-from elmo_cli.outputs.hdf5 import (
+from elmo_cli.outputs.hdf5_layouts import (
     CHUNK_BYTES,
     DamagedError,
     Hdf5Writer,

@@ -23,8 +23,8 @@ import numpy as np
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import first_line
-from elmo_cli.files.folder import Folder
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.files.shared_folder import Folder
 
 PLAN: Final = "_elmo/plan.parquet"
 SUCCESS: Final = "_SUCCESS"

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import shown
-from elmo_cli.files.folder import Folder
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.files.shared_folder import Folder
 from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.parts import (
     AGAIN,

@@ -8,7 +8,7 @@ import numpy as np
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.arrow_arrays import vectors_array
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.rows import LAYER_PREFIX, VECTOR, Array, ColumnValues, Rows
+from elmo_cli.outputs.output_rows import LAYER_PREFIX, VECTOR, Array, ColumnValues, Rows
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.record import Record

@@ -29,11 +29,11 @@ from elmo_cli.outputs.comparison import differences
 from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.hdf5_allennlp import AllenNlpWriter
 from elmo_cli.outputs.hdf5_packed import PackedWriter
-from elmo_cli.outputs.json_lines import JsonlWriter
+from elmo_cli.outputs.json_lines_writer import JsonlWriter
 from elmo_cli.outputs.npy import NpyWriter, ids_path
 from elmo_cli.outputs.npz import NpzWriter
 from elmo_cli.outputs.output_formats import as_dtype
-from elmo_cli.outputs.parquet import ParquetWriter
+from elmo_cli.outputs.parquet_writer import ParquetWriter
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.records.progress import Progress

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.many_langs_config import ManyLangsOptions
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.roles import MANY_LANGS_FILES
 

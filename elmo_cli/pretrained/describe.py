@@ -8,7 +8,7 @@ from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.files.text_files import read_text
 from elmo_cli.model.characters import N_CHARACTERS
-from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.many_langs_config import ManyLangsOptions
 from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.pretrained.cache import n_bytes_downloaded
@@ -22,8 +22,8 @@ from elmo_cli.pretrained.registry import (
     default_model,
     published_model,
 )
+from elmo_cli.pretrained.require_softmax import with_own_softmax
 from elmo_cli.pretrained.roles import FILE_NAMES
-from elmo_cli.pretrained.softmax import with_own_softmax
 from elmo_cli.pretrained.tensor_names import has_tensor
 
 _CARD_LINES = 12

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from elmo_cli.model.options_file import read_options
+from elmo_cli.model.options_json import read_options
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.pretrained.checksums import check_sha256
 from elmo_cli.pretrained.other_programs import refuse_other_program

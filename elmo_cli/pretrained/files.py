@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from elmo_cli.model.options import ModelOptions
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.pretrained.trained_with import TrainedWith, read_options_and_training
 
 

@@ -19,13 +19,13 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.archive import unpacked
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.folder import read_folder
 from elmo_cli.pretrained.hub import HUB_PREFIX, find_in_hub
+from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.published import download_model
 from elmo_cli.pretrained.registry import default_model, model_of_url, published_model
+from elmo_cli.pretrained.require_softmax import require_softmax
 from elmo_cli.pretrained.roles import only_file
-from elmo_cli.pretrained.softmax import require_softmax
 from elmo_cli.pretrained.unknown_names import no_such_model_error
 from elmo_cli.pretrained.url_files import local_file
 
@@ -128,7 +128,7 @@ def find_model(
         if published is not None:
             if os.path.isdir(name):
                 logger.warning(
-                    "Warning: %s is the published model. The folder is ./%s.",
+                    "%s is the published model. The folder is ./%s.",
                     name,
                     name,
                 )

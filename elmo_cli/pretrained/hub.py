@@ -11,7 +11,7 @@ from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.pretrained.download import failure_reason, hides_bars
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.folder import read_folder
+from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.registry import published_model
 
 HUB_PREFIX: Final = "hf:"

@@ -14,7 +14,7 @@ from elmo_cli.errors.wording import system_reason
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.cache import locked, published_folder
 from elmo_cli.pretrained.file_checks import check_file
-from elmo_cli.pretrained.folder import read_folder
+from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.registry import BUNDLED, PublishedModel
 from elmo_cli.pretrained.roles import FILE_NAMES, find_candidates, role_of
 from elmo_cli.pretrained.unknown_names import known_model

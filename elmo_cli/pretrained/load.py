@@ -4,7 +4,7 @@ from elmo_cli.errors.exceptions import MissingModelError
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lexicons import read_lexicons
 from elmo_cli.model.many_langs import read_many_langs
-from elmo_cli.model.many_langs_options import ManyLangsOptions
+from elmo_cli.model.many_langs_config import ManyLangsOptions
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.model.weights import read_weights
 from elmo_cli.pretrained.files import ModelFiles

@@ -42,9 +42,7 @@ def try_mirror(model: PublishedModel, *, with_softmax: bool) -> None:
         )
     except ModelError as error:
         reason = str(error).removesuffix(".")
-        logger.warning(
-            "Warning: ELMO_MIRROR: %s. Trying the published addresses.", reason
-        )
+        logger.warning("ELMO_MIRROR: %s. Trying the published addresses.", reason)
 
 
 def _mirror_address() -> str | None:

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from elmo_cli.model.architecture import ModelOptions
 from elmo_cli.model.json_objects import read_json
-from elmo_cli.model.options import ModelOptions
-from elmo_cli.model.options_file import model_options_from
+from elmo_cli.model.options_json import model_options_from
 from elmo_cli.options.tokenizer_names import recorded_tokenizer
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from elmo_cli.errors.exceptions import MissingModelError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import did_you_mean
+from elmo_cli.options.model import is_device
 from elmo_cli.pretrained.hub import HUB_NAME
 from elmo_cli.pretrained.registry import (
     MANY_LANGS_PREFIX,
@@ -35,6 +36,15 @@ def no_such_model_error(name: str | Path, start: str = "") -> MissingModelError:
     Its message begins with `start`.
     """
     text = str(name)
+    if is_device(text):
+        return MissingModelError(
+            Message(
+                "{start}{name}: no such model",
+                remedy=f"For a device, use {{--device {text}}}.",
+                start=start,
+                name=text,
+            )
+        )
     if "://" in text:
         return MissingModelError(
             Message(

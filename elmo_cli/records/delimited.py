@@ -15,8 +15,8 @@ from elmo_cli.files.text_files import MAX_TEXT_BYTES
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.columns import choose_columns, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
+from elmo_cli.records.input_rows import InputRow, record_of_row
 from elmo_cli.records.record import Record
-from elmo_cli.records.rows import InputRow, record_of_row
 from elmo_cli.text.line_reader import InvalidLine
 from elmo_cli.text.sources import Source
 

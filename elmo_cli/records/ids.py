@@ -88,7 +88,7 @@ def log_repeated(n_repeated: int, place: str = "") -> None:
     if n_repeated > 0:
         have = "1 record has" if n_repeated == 1 else f"{n_repeated:,} records have"
         remedy = "the id of an earlier record. See their line or index."
-        logger.warning("Warning: %s%s %s", place, have, remedy)
+        logger.warning("%s%s %s", place, have, remedy)
 
 
 def _with_remedy(error: Message, can_be_numbered: bool) -> Message:

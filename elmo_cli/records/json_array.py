@@ -9,8 +9,8 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.input_rows import InputRow, RowFormat
 from elmo_cli.records.json_lines import names_of_first_object
-from elmo_cli.records.rows import InputRow, RowFormat
 from elmo_cli.text.line_reader import InvalidLine
 from elmo_cli.text.sources import Source
 

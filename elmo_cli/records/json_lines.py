@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
-from elmo_cli.records.rows import InputRow, RowFormat
+from elmo_cli.records.input_rows import InputRow, RowFormat
 from elmo_cli.text.line_reader import InvalidLine
 from elmo_cli.text.sources import Source
 

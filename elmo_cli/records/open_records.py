@@ -15,7 +15,7 @@ from elmo_cli.records.ids import IdChecker, survey_ids, with_integer_id
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
-from elmo_cli.records.warnings.report import InputReport, report_for
+from elmo_cli.records.warnings.input_report import InputReport, report_for
 from elmo_cli.records.words import group_words
 
 

@@ -14,8 +14,8 @@ from elmo_cli.errors.wording import first_line
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.columns import Columns, choose_columns, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
+from elmo_cli.records.input_rows import InputRow, record_of_row
 from elmo_cli.records.record import Record
-from elmo_cli.records.rows import InputRow, record_of_row
 from elmo_cli.text.sources import Source
 
 _BATCH_ROWS: Final = 1024

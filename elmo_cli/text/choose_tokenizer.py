@@ -95,7 +95,7 @@ def choose_tokenizer(
 def log_tokenizer_warning(tokenizer: Tokenizer) -> None:
     """Log that a tokenizer or its language does not fit the model, if so."""
     if tokenizer.warning is not None:
-        logger.warning("Warning: %s", tokenizer.warning)
+        logger.warning("%s", tokenizer.warning)
 
 
 def strings_in(texts: Iterable[object]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import Final
 
-from elmo_cli.errors.checks import Sentence, check_batch, check_sentence, check_type
+from elmo_cli.errors.checks import Sentence, check_texts, check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
@@ -162,7 +162,7 @@ def tokenize(
         language: Language code of the sentence; English by default.
 
     Raises:
-        ElmoError: `text` is no string, or the tokenizer is unknown or not installed.
+        ElmoError: `text` is not a string, or the tokenizer is unknown or not installed.
     """
     check_type("text", text, str, "a string")
     return make_tokenizer(tokenizer, language).tokenize(text)
@@ -171,16 +171,15 @@ def tokenize(
 def tokenize_texts(
     texts: Iterable[object], tokenize: Callable[[str], Sentence], name: str = "texts"
 ) -> Iterator[Sentence]:
-    """Yield the tokens of each text of a batch or stream.
+    """Return the tokens of each text of a batch or stream.
 
-    A text is a string or a list of tokens. `name` names the argument in messages.
+    A text is a string or a list of tokens. The batch is checked now, and each text when
+    it is read. `name` names the argument in messages.
     """
-    for index, text in enumerate(check_batch(texts, name)):
-        if isinstance(text, str):
-            yield tokenize(text)
-        else:
-            expected = "a string or a list of tokens"
-            yield check_sentence(text, f"{name}[{index}]", expected)
+    return (
+        tokenize(text) if isinstance(text, str) else text
+        for text in check_texts(texts, name)
+    )
 
 
 def split_residues(sequence: str) -> list[str]:
@@ -199,7 +198,7 @@ def _load_moses(language: str) -> Callable[[str], list[str]]:
     if language not in known:
         problem = "Moses has no rules for this language, so those of English are used"
         remedy = f"Check the code, or use spacy:{language} if spaCy supports it."
-        logger.warning("Warning: tokenizer moses:%s: %s. %s", language, problem, remedy)
+        logger.warning("tokenizer moses:%s: %s. %s", language, problem, remedy)
     return partial(MosesTokenizer(lang=language).tokenize, escape=False)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from elmo_cli.model.options import PUBLISHED_FILTERS
+from elmo_cli.model.architecture import PUBLISHED_FILTERS
 
 _SMALL_FILTERS: Final = (*PUBLISHED_FILTERS[:4], (5, 128), (6, 128))
 

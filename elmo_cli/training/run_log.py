@@ -130,7 +130,7 @@ def read_run_log(path: Path, last_step: int) -> list[str]:
             kept.append(line)
     if n_damaged:
         removed = counted(n_damaged, "damaged line")
-        logger.warning("Warning: %s: removed %s.", path, removed)
+        logger.warning("%s: removed %s.", path, removed)
     return kept
 
 

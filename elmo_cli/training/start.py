@@ -20,8 +20,8 @@ from elmo_cli.errors.wording import counted
 from elmo_cli.language_model.softmax_file import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.json_objects import read_json
-from elmo_cli.model.many_langs_options import ManyLangsOptions
-from elmo_cli.model.options_file import parse_options, read_options
+from elmo_cli.model.many_langs_config import ManyLangsOptions
+from elmo_cli.model.options_json import parse_options, read_options
 from elmo_cli.model.tensor_files import WEIGHTS_SUFFIXES
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.vocabulary_files import read_vocabulary
@@ -29,7 +29,7 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.load import load_bilm
-from elmo_cli.pretrained.softmax import with_own_softmax
+from elmo_cli.pretrained.require_softmax import with_own_softmax
 from elmo_cli.training.loss import OutputLayer
 from elmo_cli.training.objective import Objective
 from elmo_cli.training.presets import PRESETS
@@ -96,7 +96,7 @@ def choose_start(options: StartOptions) -> Start:
         n_words = options.vocabulary_size or _VOCABULARY_SIZE
     elif options.vocabulary_size is not None:
         logger.warning(
-            "Warning: %s",
+            "%s",
             Message(
                 "{--vocabulary-size} has no effect: the words to predict are those of "
                 "{name}.",
@@ -175,7 +175,7 @@ def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> N
     if share >= _MIN_COVERAGE:
         logger.info("%s", coverage)
     else:
-        logger.warning("Warning: %s", coverage)
+        logger.warning("%s", coverage)
 
 
 def start_weights(

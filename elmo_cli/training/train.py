@@ -40,8 +40,8 @@ from elmo_cli.training.checkpoint import (
 )
 from elmo_cli.training.description import Description
 from elmo_cli.training.evaluation import Figures, measure
+from elmo_cli.training.find_text_files import find_text_files
 from elmo_cli.training.processes import Processes, join_processes
-from elmo_cli.training.report import is_finished, write_report
 from elmo_cli.training.run_log import RunLog, load_summary_writer, open_log
 from elmo_cli.training.saved_model import write_model
 from elmo_cli.training.start import (
@@ -51,7 +51,6 @@ from elmo_cli.training.start import (
     start_weights,
 )
 from elmo_cli.training.text_counts import count_text
-from elmo_cli.training.text_files import find_text_files
 from elmo_cli.training.training_options import (
     RunOptions,
     StartOptions,
@@ -59,6 +58,7 @@ from elmo_cli.training.training_options import (
     TrainingOptions,
     complete_options,
 )
+from elmo_cli.training.training_report import is_finished, write_report
 from elmo_cli.training.training_run import Run
 from elmo_cli.training.training_text import TrainingText
 

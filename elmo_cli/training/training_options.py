@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from elmo_cli.options.fields import option
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+from elmo_cli.training.bilm_tf_options import read_published
 from elmo_cli.training.presets import PRESETS
-from elmo_cli.training.published_options import read_published
 
 if TYPE_CHECKING:
     from elmo_cli.inference.device import Device

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.exact_products import exact_products
-from elmo_cli.model.bilm import BiLmState, map_state, state_tensors
+from elmo_cli.model.bilm import BiLmState, map_state, state_from, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.batches import Row, count_predictions, count_tokens, make_batch
 from elmo_cli.training.checkpoint import FORMAT, TrainingCheckpoint
@@ -218,12 +218,8 @@ class Run:
         if self.processes.is_first:
             self._loss_sums = checkpoint["loss_sums"]
         if checkpoint["carried"]:
-            self._carried = self._own_rows_of(checkpoint["carried"])
-
-    def _own_rows_of(self, tensors: Sequence[Tensor]) -> BiLmState:
-        """Return the state of this process's rows among the rows of all processes."""
-        rows = self.processes.own_rows
-        device = self.processes.device
-        own = iter([values[rows].to(device) for values in tensors])
-        zero = self.objective.bilm.initial_state(1)
-        return map_state(zero, lambda _: next(own))
+            rows = self.processes.own_rows
+            device = self.processes.device
+            self._carried = state_from(
+                values[rows].to(device) for values in checkpoint["carried"]
+            )

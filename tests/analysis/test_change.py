@@ -194,7 +194,7 @@ def test_forms_are_compared_in_every_case(
     (found, _) = read_occurrences(path, path, words, ignore_case=True)
     assert len(found["bank"]) == 3
     warning = (
-        f"Warning: {path}: 1 occurrence in another case, such as 'banks', is not "
+        f"{path}: 1 occurrence in another case, such as 'banks', is not "
         "counted. Use ignore_case=True."
     )
     assert caplog.messages == [warning, warning]

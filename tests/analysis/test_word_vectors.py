@@ -177,7 +177,7 @@ def test_every_format_has_words_and_vectors(
         city = "New_York"
         changed = "white space in 5 words becomes _, for example in 'New York'"
     assert words == ["東京", city, "a_b", "c_d", "_", "x_y", "x"]
-    warning = f"Warning: {name}: {changed}. npz and HDF5 keep it."
+    warning = f"{name}: {changed}. npz and HDF5 keep it."
     assert caplog.messages == [warning]
     if suffix in ("vec", "vec.gz", "bin"):
         models = pytest.importorskip("gensim.models", exc_type=ImportError)

@@ -21,8 +21,8 @@ from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.cli.command import Command, option_group
 from elmo_cli.cli.loading import find_files, resolve
-from elmo_cli.cli.option import Option
-from elmo_cli.cli.options import command_option
+from elmo_cli.cli.option_conditions import Option
+from elmo_cli.cli.shared_options import command_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.model import ModelSettings
@@ -292,7 +292,7 @@ signal.signal(signal.SIGINT, signal.{handler})
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == "elmo_cli.cli.messages":
+        if name == "elmo_cli.cli.stderr":
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupt())
@@ -361,7 +361,7 @@ def test_the_collector_starts_when_a_model_is_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     states: list[bool] = []
-    monkeypatch.setattr("elmo_cli.cli.messages.say", lambda message: None)
+    monkeypatch.setattr("elmo_cli.cli.stderr.say", lambda message: None)
 
     def main(**settings: Any) -> None:
         states.append(gc.isenabled())

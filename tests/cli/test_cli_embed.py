@@ -20,7 +20,7 @@ from click.testing import Result
 from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
-from elmo_cli.cli.progress import progress_bar, show_summary
+from elmo_cli.cli.progress_bar import progress_bar, show_summary
 from elmo_cli.embed_file import Summary
 from elmo_cli.pretrained.registry import PublishedModel
 from tests.support.commands import (

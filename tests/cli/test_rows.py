@@ -14,7 +14,7 @@ from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli.cli.rows import LIKE_MISSING, RowPrinter, cell
+from elmo_cli.cli.row_printer import LIKE_MISSING, RowPrinter, cell
 from tests.support.commands import TINY, elmo, run_r
 from tests.support.table_files import csv_rows, read_rows, write_table
 
@@ -201,7 +201,7 @@ def assert_rows_have_lines(
     result = elmo(*command.format(path).split(), "--json", "--model", "model")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert {(row["id"], row["line"]) for row in rows} == {("a", 1), ("b", 2), ("a", 3)}
-    assert caplog.messages == [f"Warning: {path}: {REPEATED}"]
+    assert caplog.messages == [f"{path}: {REPEATED}"]
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_vectors_of_repeated_ids_have_an_index_or_line(
 ) -> None:
     path = write_texts("in.csv", ids=["a", "b", "a"])
     elmo("embed", path, output, *options, "--model", TINY)
-    assert caplog.messages.count(f"Warning: {path}: {REPEATED}") == 1
+    assert caplog.messages.count(f"{path}: {REPEATED}") == 1
     found = read_rows(output)
     if "index" in found[0]:
         places = {(row["id"], row["index"]) for row in found}

@@ -20,7 +20,7 @@ from pyarrow import parquet
 from elmo_cli import open_activations
 from elmo_cli.distributed.plan import read_plan
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.files.folder import Folder
+from elmo_cli.files.shared_folder import Folder
 from tests.support.commands import TINY, elmo, start_elmo
 from tests.support.distributed_runs import end_of
 from tests.support.trials import trials

@@ -19,7 +19,7 @@ from elmo_cli import open_activations
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.distributed.inputs import Part, find_inputs, read_part, split_inputs
 from elmo_cli.errors.exceptions import InputError, OtherInputError
-from elmo_cli.files.folder import Folder
+from elmo_cli.files.shared_folder import Folder
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.open_records import check_records
 from elmo_cli.records.record import Record

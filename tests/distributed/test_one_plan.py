@@ -24,8 +24,8 @@ from elmo_cli.errors.exceptions import (
     OutputError,
     WeightsError,
 )
-from elmo_cli.files import folder
-from elmo_cli.files.folder import Folder, find_file_system
+from elmo_cli.files import shared_folder
+from elmo_cli.files.shared_folder import Folder, find_file_system
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.parts import PLAN
@@ -289,7 +289,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             )
         return find_file_system(location)
 
-    monkeypatch.setattr(folder, "find_file_system", open_in_memory)
+    monkeypatch.setattr(shared_folder, "find_file_system", open_in_memory)
     yield
     filesystem.store.clear()
     filesystem.pseudo_dirs[:] = [""]

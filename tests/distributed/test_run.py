@@ -16,14 +16,14 @@ from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
 from elmo_cli import ActivationsDataset, open_activations
-from elmo_cli.cli import progress
+from elmo_cli.cli import progress_bar
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import open_plan
 from elmo_cli.distributed.ray_engine import EmbedBatch
 from elmo_cli.distributed.workers import RunCounts, run_parts
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from elmo_cli.errors.optional_imports import install_command
-from elmo_cli.files.folder import Folder
+from elmo_cli.files.shared_folder import Folder
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo, run_python, start_elmo
 from tests.support.distributed_runs import (
@@ -393,7 +393,7 @@ def test_an_old_ray_is_an_error_with_the_remedy(
 def test_progress_is_lines_where_there_is_no_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(progress_bar, "LINE_SECONDS", 0.0)
     result = elmo(*RUN)
     lines = [line for line in result.stderr.splitlines() if "failed" in line]
     assert len(lines) > 10  # within parts too

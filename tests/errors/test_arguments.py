@@ -30,11 +30,11 @@ def test_language_models_take_raw_texts(models: SmallModels) -> None:
     tokens = ["The", "cat", ",", "it", "sat", "."]
     assert model.tokenize(text) == tokens
     calls: list[Any] = [
-        lambda x: next(iter(model.score([x]))).forward.tolist(),
-        lambda x: next(iter(elmo_cli.measure_surprisal(model, [x]))).surprisal.tolist(),
+        lambda x: model.score([x])[0].forward.tolist(),
+        lambda x: elmo_cli.measure_surprisal(model, [x]),
         lambda x: elmo_cli.measure_perplexity(model, [x]),
         lambda x: elmo_cli.predict_words(model, [x]),
-        lambda x: [*elmo_cli.substitute_words(model, [x])],
+        lambda x: elmo_cli.substitute_words(model, [x]),
         lambda x: elmo_cli.sample_sentences(model, x, seed=3),
     ]
     for call in calls:

@@ -24,7 +24,7 @@ from elmo_cli import (
 from elmo_cli.analysis.token_vectors import write_token_vectors
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError
 from elmo_cli.pretrained.convert import convert_weights
-from elmo_cli.training.text_files import find_text_files
+from elmo_cli.training.find_text_files import find_text_files
 from tests.errors.small_models import SmallModels
 from tests.support.commands import TINY
 
@@ -167,7 +167,7 @@ WRONG_OPTIONS = [
         "of the model.",
     ),
     error_of(
-        lambda m: ElmoEmbedder(3),  # type: ignore[arg-type]
+        lambda m: ElmoEmbedder(3),  # type: ignore[call-overload]
         ValueError,
         "model: expected a name or a path, found 3.",
     ),
@@ -187,7 +187,7 @@ WRONG_OPTIONS = [
         "model: expected a name or a path, found 3.",
     ),
     error_of(
-        lambda m: ElmoEmbedder(model=TINY, state="cold"),  # type: ignore[arg-type]
+        lambda m: ElmoEmbedder(model=TINY, state="cold"),  # type: ignore[call-overload]
         ValueError,
         "state 'cold': expected zero, warm or carry.",
     ),
@@ -202,12 +202,12 @@ WRONG_OPTIONS = [
         "x.npy: target words are written as Parquet (.parquet) or HDF5 (.hdf5).",
     ),
     error_of(
-        lambda m: ElmoEmbedder(model=TINY, state=""),  # type: ignore[arg-type]
+        lambda m: ElmoEmbedder(model=TINY, state=""),  # type: ignore[call-overload]
         ValueError,
         "state '': expected zero, warm or carry.",
     ),
     error_of(
-        lambda m: ElmoEmbedder(model=TINY, precision="float8"),  # type: ignore[arg-type]
+        lambda m: ElmoEmbedder(model=TINY, precision="float8"),  # type: ignore[call-overload]
         ValueError,
         "precision 'float8': expected float32, tf32, bfloat16, float16 or int8.",
     ),
@@ -217,17 +217,30 @@ WRONG_OPTIONS = [
         "batch_tokens 0: expected 1 or more",
     ),
     error_of(
-        lambda m: ElmoEmbedder(weight_file=m.weights),
+        lambda m: ElmoEmbedder(weight_file=m.weights),  # type: ignore[call-overload]
         ValueError,
         "Give either options_file and weight_file, or model, or none.",
     ),
     error_of(
-        lambda m: ElmoEmbedder(model=TINY, weight_file=m.weights),
+        lambda m: ElmoEmbedder(m.options, "cuda"),
         ValueError,
-        "Give either options_file and weight_file, or model, or none.",
+        "weight_file: expected a file, found the device cuda. For a device, use "
+        "device='cuda'.",
     ),
     error_of(
-        lambda m: ElmoEmbedder(m.options, m.weights, model=TINY),
+        lambda m: ElmoEmbedder("cuda:0"),
+        FileNotFoundError,
+        "cuda:0: no such model. For a device, use device='cuda:0'.",
+    ),
+    error_of(
+        lambda m: LanguageModel("mps"),
+        FileNotFoundError,
+        "mps: no such model. For a device, use device='mps'.",
+    ),
+    error_of(
+        lambda m: ElmoEmbedder(  # type: ignore[call-overload]
+            "mini", options_file=m.options, weight_file=m.weights
+        ),
         ValueError,
         "Give either options_file and weight_file, or model, or none.",
     ),

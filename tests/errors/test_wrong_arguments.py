@@ -15,6 +15,8 @@ from elmo_cli import (
     find_neighbours,
     find_occurrence,
     find_word_neighbours,
+    iter_substitutes,
+    iter_surprisal,
     measure_change,
     measure_perplexity,
     measure_surprisal,
@@ -50,7 +52,8 @@ NO_BATCH_OR_TEXT = [
 ]
 NO_BATCH = ["the cat", *NO_BATCH_OR_TEXT]
 NO_SENTENCES = [*NO_BATCH, ["the cat", "sat"], COLUMN]
-NO_TEXTS = [*NO_BATCH, ["the cat", 3]]
+NO_TEXTS_OR_TEXT = [*NO_BATCH_OR_TEXT, ["the cat", 3]]
+NO_TEXTS = ["the cat", *NO_TEXTS_OR_TEXT]
 NO_PAIRS = [None, 3, [(1, 2)], [("a", "b")], [1]]
 NO_MAPPING = ["cat", ["cat"], np.zeros(2), COLUMN]
 
@@ -96,7 +99,7 @@ WRONG_ARGUMENTS = [
     wrong("embedder", NO_MAPPING, lambda m, x: list(similarities(x, []))),
     wrong("embedder", NO_MAPPING, lambda m, x: average_vectors(x, [["a"]])),
     wrong("model", NO_MAPPING, lambda m, x: measure_perplexity(x, ["a"])),
-    wrong("model", NO_MAPPING, lambda m, x: list(measure_surprisal(x, ["a"]))),
+    wrong("model", NO_MAPPING, lambda m, x: measure_surprisal(x, ["a"])),
     wrong("model", NO_MAPPING, lambda m, x: predict_words(x, ["a"])),
     wrong("name", [None, 3], lambda m, x: ElmoEmbedder.from_pretrained(x)),
     wrong("path", NOT_A_STRING, lambda m, x: open_activations(x)),
@@ -120,12 +123,15 @@ WRONG_ARGUMENTS = [
     wrong("batch", NO_SENTENCES, lambda m, x: m.elmo.bilm.sentence_ids(x)),
     wrong("inputs", NO_BATCH, lambda m, x: m.hub(x)),
     wrong("inputs", [[["a"]], None], lambda m, x: m.elmo(x)),
-    wrong("sentences", NO_TEXTS, lambda m, x: list(m.model.score(x))),
-    wrong("texts", NO_SENTENCES, lambda m, x: m.model.read(x, backward=False)),
-    wrong("sentences", NO_TEXTS, lambda m, x: measure_perplexity(m.model, x)),
-    wrong("sentences", NO_TEXTS, lambda m, x: list(measure_surprisal(m.model, x))),
-    wrong("texts", NO_TEXTS, lambda m, x: predict_words(m.model, x)),
-    wrong("sentences", NO_TEXTS, lambda m, x: list(substitute_words(m.model, x))),
+    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: m.model.score(x)),
+    wrong("texts", NO_TEXTS, lambda m, x: list(m.model.iter_scores(x))),
+    wrong("texts", NO_SENTENCES, lambda m, x: m.model.read(x, direction="forward")),
+    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: measure_perplexity(m.model, x)),
+    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: measure_surprisal(m.model, x)),
+    wrong("texts", NO_TEXTS, lambda m, x: list(iter_surprisal(m.model, x))),
+    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: predict_words(m.model, x)),
+    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: substitute_words(m.model, x)),
+    wrong("texts", NO_TEXTS, lambda m, x: list(iter_substitutes(m.model, x))),
     wrong("sentences", NO_SENTENCES, lambda m, x: average_vectors(m.embedder, x)),
     wrong("files", NO_MAPPING, lambda m, x: find_neighbours(x, np.zeros((1, 6)))),
     wrong("files", NO_MAPPING, lambda m, x: plot_occurrences(x, "cat", "new.svg")),

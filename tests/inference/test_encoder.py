@@ -26,8 +26,8 @@ from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.int8 import has_int8
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.token_cache import MAX_CACHED_CHARACTERS, TokenCache
+from elmo_cli.model.architecture import CharacterOptions
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options import CharacterOptions
 from elmo_cli.model.token_encoder import CharacterEncoder
 from elmo_cli.options.model import InitialState, Precision
 from elmo_cli.pretrained.load import load_bilm
@@ -351,27 +351,45 @@ def test_an_int8_pickle_requires_avx512(
 
 
 IN_FORK = """
-import os, warnings
-import pytest, torch
+import os
+import threading
+import warnings
+import torch
 from elmo_cli import Elmo, ElmoEmbedder, batch_to_ids
-from elmo_cli.inference import exact_products
+from elmo_cli.inference.one_thread import one_thread_at_a_time
+
 warnings.simplefilter("ignore")
 torch.set_num_threads(2)
-embedders = [ElmoEmbedder(precision=name) for name in ("float32", "bfloat16")]
-elmo, ids = Elmo(), batch_to_ids([["the", "cat", "sat"]] * 40)
 sentences = [["the", "cat", "sat"], ["a", "dog", str(1.5)]] * 20
-expected = [embedder.embed_batch(sentences) for embedder in embedders]
+embedder = ElmoEmbedder()
+expected = embedder.embed_batch(sentences)
+in_bfloat16 = ElmoEmbedder(precision="bfloat16")
+in_bfloat16.embed_batch(sentences)
+elmo = Elmo()
+ids = batch_to_ids([["the", "cat", "sat"]] * 40)
 elmo(ids)
-with exact_products._lock:  # as a thread that the child will not have
-    child = os.fork()
-if not child:
-    for embedder, activations in zip(embedders, expected):
-        for vectors, values in zip(embedder.embed_batch(sentences), activations):
-            assert abs(vectors - values).max() < 0.1
+
+computes = threading.Event()
+forked = threading.Event()
+
+def compute() -> None:
+    with one_thread_at_a_time():
+        computes.set()
+        forked.wait()
+
+threading.Thread(target=compute).start()
+computes.wait()
+child = os.fork()  # The child does not have the thread that computes.
+if child == 0:
+    for vectors, values in zip(embedder.embed_batch(sentences), expected):
+        assert abs(vectors - values).max() < 1e-5
+    in_bfloat16.embed_batch(sentences)
     elmo(ids)
-    again = ElmoEmbedder().embed_sentence(["a"])  # loading does not hang either
-    os._exit(torch.get_num_threads() != 1)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    ElmoEmbedder().embed_sentence(["a"])  # loading does not hang either
+    os._exit(0 if torch.get_num_threads() == 1 else 1)
+forked.set()
+_, status = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status))
 assert torch.get_num_threads() == 2
 """
 

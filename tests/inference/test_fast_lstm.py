@@ -19,8 +19,8 @@ from elmo_cli.inference.gate_blocks import from_blocks
 from elmo_cli.inference.input_gates import TableRows, compute_input_gates
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import build_trie
+from elmo_cli.model.architecture import LstmOptions
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
-from elmo_cli.model.options import LstmOptions
 from tests.support.cell_formulas import PROCESSORS, cells_after, processor
 from tests.support.strategies import padded, random_tensor, seeds
 
@@ -342,7 +342,11 @@ def test_steps_at_once_have_the_bits_of_single_steps(
 
     def run() -> tuple[Tensor, Tensor, Tensor]:
         gates = compute_input_gates(
-            layer.compute_gates, vectors, trie.tokens, trie.sizes, workspace
+            layer.compute_gates,
+            vectors,
+            tokens=trie.tokens,
+            sizes=trie.sizes,
+            workspace=workspace,
         )
         hidden, ended = layer.run(gates, trie, state)
         return hidden, ended.hidden, ended.cell

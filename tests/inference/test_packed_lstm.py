@@ -12,8 +12,8 @@ from torch import Tensor
 
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.inference.packed_lstm import run_packed
+from elmo_cli.model.architecture import LstmOptions
 from elmo_cli.model.lstm import Lstm, LstmState, RunLstm
-from elmo_cli.model.options import LstmOptions
 from tests.support.cell_formulas import WAYS, processor
 from tests.support.strategies import random_tensor
 

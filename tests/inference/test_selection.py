@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from elmo_cli import ElmoEmbedder
 from elmo_cli.embedder import Array
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.inference import selection as functions
-from elmo_cli.inference.selection import pool_tokens, selected_arrays
+from elmo_cli.inference import select_activations as functions
+from elmo_cli.inference.select_activations import pool_tokens, selected_arrays
 from elmo_cli.options.selection import POOLINGS, Selection
 from tests.support.golden import GOLDEN
 from tests.support.strategies import seeds

@@ -3,6 +3,7 @@
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from elmo_cli import (
     ElmoEmbedder,
     LanguageModel,
+    iter_substitutes,
     predict_words,
     sample_sentences,
     substitute_words,
@@ -29,6 +31,7 @@ from elmo_cli.language_model.next_words import Prediction
 from elmo_cli.language_model.pairs import PairTable, ScoredPair, pair_columns
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scored_records import ScoredRecord
+from elmo_cli.options.model import ReadingDirection
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.pretrained.describe import describe_model
@@ -105,26 +108,26 @@ def test_one_file_may_hold_weights_and_softmax(
     description = describe_model(str(folder))
     assert description["files"]["softmax"]["path"] == str(folder / name)
     ElmoEmbedder(model=folder).save_pretrained(tmp_path / "saved")
-    expected = list(model.score(SENTENCES))
+    expected = model.score(SENTENCES)
     for language_model in (
         LanguageModel(model=folder),
-        LanguageModel(folder / "options.json", folder / name),
+        LanguageModel(options_file=folder / "options.json", weight_file=folder / name),
         LanguageModel(model=tmp_path / "saved"),
     ):
-        assert_same(list(language_model.score(SENTENCES)), expected)
+        assert_same(language_model.score(SENTENCES), expected)
 
 
 def test_carried_state_equals_the_reference(model_folder: Path) -> None:
     model = LanguageModel(model=model_folder, state="carry")
     state = None
-    scores = list(model.score(SENTENCES, batch_size=1))
+    scores = model.score(SENTENCES, batch_size=1)
     for score, sentence in zip(scores, SENTENCES, strict=True):
         if sentence:
             expected, state = reference.model_scores(
                 model_folder, sentence, WORDS, state
             )
             assert_allclose([score.forward, score.backward], expected, atol=1e-5)
-    again = next(model.score(SENTENCES, batch_size=1))  # goes on from there
+    [again, *_] = model.score(SENTENCES, batch_size=1)  # goes on from there
     assert not np.allclose(again.forward, scores[0].forward, atol=1e-3)
 
 
@@ -143,15 +146,15 @@ def test_warm_start_differs_from_zero_and_repeats(
 def test_neither_order_nor_batches_matter(
     model_folder: Path, model: LanguageModel, order: list[int], batch_tokens: int
 ) -> None:
-    expected = list(model.score(SENTENCES))
+    expected = model.score(SENTENCES)
     other = LanguageModel(model=model_folder, batch_tokens=batch_tokens)
-    actual = list(other.score(SENTENCES[index] for index in order))
+    actual = other.score(SENTENCES[index] for index in order)
     assert_same(actual, [expected[index] for index in order])
 
 
 def test_sentences_are_read_a_window_at_a_time(model_folder: Path) -> None:
     stream = iter([["the", "cat"]] * 100)
-    next(LanguageModel(model=model_folder, batch_tokens=4).score(stream))
+    next(LanguageModel(model=model_folder, batch_tokens=4).iter_scores(stream))
     assert len(list(stream)) > 80
 
 
@@ -251,7 +254,9 @@ def test_the_words_after_and_before_equal_the_reference(
     make_language_model(content, seed, folder)
     model = LanguageModel(model=folder)
     [after] = predict_words(model, [text], top=100, with_unknown=True)
-    [before] = predict_words(model, [text], top=100, backward=True, with_unknown=True)
+    [before] = predict_words(
+        model, [text], top=100, direction="backward", with_unknown=True
+    )
     assert after.place == "after"
     assert before.place == "before"
     assert after.tokens == text
@@ -283,7 +288,7 @@ def test_each_token_is_replaced_as_a_gap_is_filled(
 ) -> None:
     for sentence in sentences:
         assume(GAP not in sentence)  # Hypothesis may draw the gap.
-    results = list(substitute_words(model, sentences, top=4))
+    results = substitute_words(model, sentences, top=4)
     for sentence, (tokens, all_candidates) in zip(sentences, results, strict=True):
         assert tokens == sentence
         assert len(all_candidates) == len(sentence)
@@ -328,21 +333,25 @@ def test_the_best_come_first_and_as_many_as_asked(model: LanguageModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("backward", "temperature"),
+    ("direction", "temperature"),
     [
-        (False, 1.0),
-        (True, 3.0),
-        (False, 0.5),
+        ("forward", 1.0),
+        ("backward", 3.0),
+        ("forward", 0.5),
     ],
 )
 def test_samples_are_as_frequent_as_probable(
-    model_folder: Path, model: LanguageModel, backward: bool, temperature: float
+    model_folder: Path,
+    model: LanguageModel,
+    direction: ReadingDirection,
+    temperature: float,
 ) -> None:
     text = ["the", "cat"]
     n = 3000
     samples = sample_sentences(
-        model, text, n, backward=backward, temperature=temperature, max_words=1
+        model, text, n, direction=direction, temperature=temperature, max_words=1
     )
+    backward = direction == "backward"
     if backward:
         drawn = [sample[0] if len(sample) > 2 else "<S>" for sample in samples]
         impossible = ["</S>", "<UNK>"]
@@ -378,7 +387,9 @@ def test_samples_continue_the_text_up_to_a_number_of_words(
     for sample in sample_sentences(model, ["the"], 5, max_words=6):
         assert sample[0] == "the"
         assert len(sample) <= 7
-    for sample in sample_sentences(model, ["the"], 5, max_words=6, backward=True):
+    for sample in sample_sentences(
+        model, ["the"], 5, direction="backward", max_words=6
+    ):
         assert sample[-1] == "the"
 
 
@@ -404,3 +415,32 @@ def test_a_numpy_array_of_tokens_is_a_text(model: LanguageModel) -> None:
     for text in (["the", "cat"], ["the", GAP, "sat"]):
         array: Any = np.array(text)
         assert predict_words(model, [array]) == predict_words(model, [text])
+
+
+def test_one_string_is_one_text_with_one_result(model: LanguageModel) -> None:
+    text = "the cat sat"
+    assert_same([model.score(text)], model.score([text]))
+    assert [predict_words(model, text)] == predict_words(model, [text])
+    assert [substitute_words(model, text)] == substitute_words(model, [text])
+    assert measure_perplexity(model, text) == measure_perplexity(model, [text])
+
+
+def test_lists_are_checked_before_anything_is_computed(
+    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: Any = [["the"], 3]
+    monkeypatch.setattr(LanguageModel, "compute_batches", None)
+    for call in (model.score, partial(substitute_words, model)):
+        with pytest.raises(
+            InputError, match=r"^texts\[1\]: expected a string or a list"
+        ):
+            call(texts)
+
+
+def test_a_stream_is_checked_when_it_is_given(model: LanguageModel) -> None:
+    stream: Any = "the cat"
+    for call in (model.iter_scores, partial(iter_substitutes, model)):
+        with pytest.raises(InputError, match=r"^texts: expected a list, found the str"):
+            call(stream)
+        with pytest.raises(InputError, match=r"^batch_size 0: expected 1 or more"):
+            model.iter_scores([], 0)

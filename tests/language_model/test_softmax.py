@@ -370,8 +370,10 @@ def test_surprisal_in_bfloat16_is_near_float32() -> None:
     def measure(precision: Precision) -> Any:
         model = LanguageModel(precision=precision)
         measured = measure_surprisal(model, sentences, with_entropy=True)
-        rows: Any = [[each.surprisal, each.entropy] for each in measured]
-        return np.concatenate(rows, axis=1)
+        rows: Any = [
+            [token.surprisal, token.entropy] for text in measured for token in text
+        ]
+        return np.array(rows)
 
     errors = np.abs(measure("bfloat16") - measure("float32"))
     assert errors.mean() < 0.03

@@ -1,6 +1,7 @@
 """Surprisals of tokens, words and regions against the slow reference; frequencies."""
 
 import math
+import re
 import string
 from collections.abc import Sequence
 from itertools import chain
@@ -13,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from elmo_cli import LanguageModel, measure_surprisal, tokenize
+from elmo_cli import LanguageModel, iter_surprisal, measure_surprisal, tokenize
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model import frequencies
 from elmo_cli.language_model.frequencies import estimate_frequencies
 from elmo_cli.language_model.frequency_file import read_frequencies
 from elmo_cli.language_model.surprisal_table import SurprisalTable
-from elmo_cli.language_model.units import Unit, UnitKind, find_units
+from elmo_cli.language_model.units import UNIT_KINDS, Unit, UnitKind, find_units
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import normalize
@@ -56,14 +57,66 @@ def test_surprisals_and_entropies_equal_the_reference(
     folder = tmp_path_factory.mktemp("model")
     make_language_model(small_architecture(), seed, folder)
     model = LanguageModel(model=folder)
-    measured = measure_surprisal(model, sentences, backward=backward, with_entropy=True)
-    for values, sentence in zip(measured, sentences, strict=True):
+    measured = measure_surprisal(
+        model,
+        sentences,
+        direction="backward" if backward else "forward",
+        with_entropy=True,
+    )
+    for units, sentence in zip(measured, sentences, strict=True):
         known = [token in WORDS and token != "<UNK>" for token in sentence]
-        assert values.tokens == sentence
-        assert values.known.tolist() == known
-        assert values.entropy is not None
+        assert [unit.text for unit in units] == sentence
+        assert [unit.number for unit in units] == list(range(len(sentence)))
+        assert [unit.known for unit in units] == known
         expected = expected_bits(folder, sentence)[int(backward)]
-        assert_allclose([values.surprisal, values.entropy], expected, atol=5e-5)
+        actual: Any = [[unit.surprisal, unit.entropy] for unit in units]
+        if sentence:
+            assert_allclose(np.transpose(actual), expected, atol=5e-5)
+
+
+def test_a_text_is_measured_by_word_region_or_token(model_folder: Path) -> None:
+    model = LanguageModel(model_folder)
+    text = "the cat | sat."
+    by = {
+        kind: measure_surprisal(model, text, kind)
+        for kind in UNIT_KINDS
+        if kind != "token"
+    }
+    assert [unit.text for unit in by["region"]] == ["the cat", "sat."]
+    tokens = measure_surprisal(model, "the cat sat.")
+    assert [unit.text for unit in tokens] == ["the", "cat", "sat", "."]
+    assert by["region"][1].surprisal == pytest.approx(
+        sum(unit.surprisal or 0 for unit in tokens[2:])
+    )
+    assert measure_surprisal(model, [text], "region") == [by["region"]]
+    assert list(iter_surprisal(model, [text], "region")) == [by["region"]]
+
+
+def test_the_surprisal_of_both_directions_is_their_average(model_folder: Path) -> None:
+    model = LanguageModel(model_folder)
+    both = measure_surprisal(model, "the cat", direction="both", with_entropy=True)
+    one_by_one = zip(
+        measure_surprisal(model, "the cat", with_entropy=True),
+        measure_surprisal(model, "the cat", direction="backward", with_entropy=True),
+        strict=True,
+    )
+    for unit, (forward, backward) in zip(both, one_by_one, strict=True):
+        assert unit.surprisals == [forward.surprisal, backward.surprisal]
+        assert unit.entropies == [forward.entropy, backward.entropy]
+        assert unit.surprisal == pytest.approx(sum(filter(None, unit.surprisals)) / 2)
+
+
+def test_wrong_calls_are_errors_before_the_first_result(model_folder: Path) -> None:
+    model: Any = LanguageModel(model_folder)
+    cases: list[tuple[Any, str]] = [
+        (("the", model), "model: expected a LanguageModel, found the string 'the'."),
+        ((model, ["the"], "words"), "by 'words': expected token, word or region."),
+        ((model, 3), "texts: expected a list, found 3. Make a list."),
+    ]
+    for wrong, message in cases:
+        for function in (measure_surprisal, iter_surprisal):
+            with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+                function(*wrong)
 
 
 def measure_rows(

@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose
 
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.model import token_encoder
+from elmo_cli.model.architecture import LstmOptions
 from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, map_state
 from elmo_cli.model.lstm import Lstm, LstmState
-from elmo_cli.model.options import LstmOptions
-from elmo_cli.model.options_file import parse_options
+from elmo_cli.model.options_json import parse_options
 from elmo_cli.model.packing import pack
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import CharacterEncoder, HighwayLayer

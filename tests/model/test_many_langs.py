@@ -14,11 +14,11 @@ import torch
 from numpy.testing import assert_allclose
 
 from elmo_cli import Elmo, ElmoEmbedder, ElmoError
+from elmo_cli.model.architecture import CharacterOptions, LstmOptions
 from elmo_cli.model.lexicon_encoder import LexiconEncoder
 from elmo_cli.model.lexicons import Lexicon, Lexicons
-from elmo_cli.model.many_langs_options import ManyLangsOptions
-from elmo_cli.model.options import CharacterOptions, LstmOptions
-from elmo_cli.model.options_file import read_options
+from elmo_cli.model.many_langs_config import ManyLangsOptions
+from elmo_cli.model.options_json import read_options
 from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.load import load_bilm

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from elmo_cli import batch_to_ids
 from elmo_cli.errors.exceptions import InputError, OptionsError
+from elmo_cli.model.architecture import CharacterOptions, LstmOptions
 from elmo_cli.model.characters import character_ids
-from elmo_cli.model.options import CharacterOptions, LstmOptions
-from elmo_cli.model.options_file import parse_options, read_options
+from elmo_cli.model.options_json import parse_options, read_options
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.vocabulary_files import read_vocabulary, read_words
 from tests.support import reference

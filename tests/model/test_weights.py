@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, WeightsError
 from elmo_cli.model import tensor_files
-from elmo_cli.model.options_file import read_options
+from elmo_cli.model.options_json import read_options
 from elmo_cli.model.weights import read_weights, write_weights
 from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.pretrained.files import ModelFiles

@@ -164,7 +164,7 @@ def test_json_lines_name_records_and_write_null_for_nan(tmp_path: Path) -> None:
 def test_parquet_has_fixed_width_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.parquet.ROW_GROUP_BYTES", 20_000)
+    monkeypatch.setattr("elmo_cli.outputs.parquet_writer.ROW_GROUP_BYTES", 20_000)
     corpus = lines("", *(f"line {i}" for i in range(50)))
     write(corpus, tmp_path / "out.parquet")
     file = parquet.ParquetFile(tmp_path / "out.parquet")

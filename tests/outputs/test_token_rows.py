@@ -131,7 +131,7 @@ def test_columns_of_parquet_keep_their_types() -> None:
 def test_columns_of_json_get_types_by_their_first_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("elmo_cli.outputs.parquet.ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr("elmo_cli.outputs.parquet_writer.ROW_GROUP_BYTES", 1)
 
     def embed_columns(*columns: dict[str, Any]) -> list[object]:
         write_table("in.jsonl", [{"text": "a", **each} for each in columns])

@@ -60,7 +60,7 @@ def test_a_resumed_run_counts_all_records_without_text(
     with pytest.raises(StoppedError):
         embed("blank.txt", "out", should_stop=stop_after(4), **settings)
     assert embed("blank.txt", "out", **settings).resumed_from > 0
-    assert "Warning: 6 lines without text, whose vectors are zeros" in caplog.messages
+    assert "6 lines without text, whose vectors are zeros" in caplog.messages
 
 
 LINE_2 = "activations are not finite (NaN or infinity), the first in line 2"

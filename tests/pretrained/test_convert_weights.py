@@ -14,7 +14,7 @@ import elmo_cli
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.optional_imports import install_command
-from elmo_cli.model.options_file import read_options
+from elmo_cli.model.options_json import read_options
 from elmo_cli.model.weights import read_weights
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.convert import convert_weights

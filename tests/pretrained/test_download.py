@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.model.options_file import read_options
+from elmo_cli.model.options_json import read_options
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.pretrained.download import download_file
 from elmo_cli.pretrained.url_files import local_file

@@ -120,9 +120,7 @@ def test_a_folder_with_the_name_of_a_model_logs_a_warning(
     assert caplog.messages == []
     Path("mini").mkdir()
     find_model("mini")
-    assert caplog.messages == [
-        "Warning: mini is the published model. The folder is ./mini."
-    ]
+    assert caplog.messages == ["mini is the published model. The folder is ./mini."]
 
 
 def test_a_published_model_is_downloaded_once(
@@ -289,7 +287,7 @@ def test_a_damaged_mirror_is_reported_and_leaves_no_file(
         ModelError, match=r"load weights.hdf5.*ELMO_MIRROR.*--from FOLDER"
     ):
         find_model("tiny")
-    assert "Warning: ELMO_MIRROR: cannot download weights.hdf5" in caplog.text
+    assert "ELMO_MIRROR: cannot download weights.hdf5" in caplog.text
     assert problem in caplog.text
     assert not (cache / "tiny" / "weights.hdf5").exists()
 

@@ -24,7 +24,7 @@ from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.pretrained.find import files_of, find_model
-from elmo_cli.pretrained.folder import read_folder
+from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.registry import PublishedModel
 from elmo_cli.pretrained.trained_with import read_options_and_training

@@ -1,6 +1,6 @@
 """The list of published models, and warnings for a text of another domain than a model's."""
 
-from elmo_cli.model.options_file import parse_options, read_options
+from elmo_cli.model.options_json import parse_options, read_options
 from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.find import files_of, find_model

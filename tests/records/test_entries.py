@@ -143,7 +143,7 @@ def test_an_id_of_1_begins_a_sentence_of_conllu(
     ]
     assert [record.id for record in records] == ["a", "b", "c"]
     assert caplog.messages == [
-        "Warning: line 4: the first of 2 sentences of CoNLL-U without a blank line before. "
+        "line 4: the first of 2 sentences of CoNLL-U without a blank line before. "
         "Every line with the ID 1 begins a new sentence."
     ]
 

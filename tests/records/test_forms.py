@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from elmo_cli import (
     ElmoEmbedder,
     LanguageModel,
-    measure_units,
+    measure_surprisal,
     open_activations,
     tokenize,
 )
@@ -419,13 +419,15 @@ def test_units_in_python_are_the_rows_of_the_command(
     )
     language_model = LanguageModel(model=model_folder)
     units = []
-    for units_of_text in measure_units(language_model, texts, by, direction=direction):
+    for units_of_text in measure_surprisal(
+        language_model, texts, by, direction=direction
+    ):
         units += units_of_text
     for row, unit in zip(rows, units, strict=True):
         assert row[by] == unit.text
         assert row["known"] == str(int(unit.known))
         bits = [float(row[column]) for column in columns]
-        assert bits == pytest.approx(list(unit.surprisal), abs=1e-6)
+        assert bits == pytest.approx(list(unit.surprisals), abs=1e-6)
 
 
 # CoNLL-U, JSON lines and FASTA
@@ -434,7 +436,7 @@ def test_units_in_python_are_the_rows_of_the_command(
 def test_units_may_be_measured_of_tokens(model_folder: Path) -> None:
     tokens = ["The", "cat", "|", "sat,", "they", "said."]
     language_model = LanguageModel(model=model_folder)
-    [units] = measure_units(language_model, [tokens], direction="forward")
+    [units] = measure_surprisal(language_model, [tokens], by="word")
     assert [unit.text for unit in units] == tokens
 
 

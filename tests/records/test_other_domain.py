@@ -4,7 +4,7 @@ import pytest
 
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import expected_input
-from elmo_cli.records.warnings.report import InputReport
+from elmo_cli.records.warnings.input_report import InputReport
 from elmo_cli.records.warnings.sample import Sample
 
 PROTEIN = list("MKVLAGHMKVLAGH*XMKVLAGH")
@@ -48,5 +48,5 @@ def test_another_domain_logs_one_warning(
     for start in range(1, n + 1):
         report.see(record._replace(start=start))
     report.end(is_complete=True)
-    expected = [] if warning is None else [f"Warning: the input seems to be {warning}"]
+    expected = [] if warning is None else [f"the input seems to be {warning}"]
     assert [message[: len(expected[0])] for message in caplog.messages] == expected

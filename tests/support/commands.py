@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from elmo_cli.cli import main
-from elmo_cli.cli.messages import LineFormatter
+from elmo_cli.cli.stderr import LineFormatter
 from tests.support.golden import GOLDEN
 
 TINY = GOLDEN / "relu"

@@ -13,7 +13,7 @@ from elmo_cli.distributed.inputs import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts
-from elmo_cli.files.folder import Folder
+from elmo_cli.files.shared_folder import Folder
 from elmo_cli.options.model import ModelSettings
 from tests.support.commands import TINY, elmo
 

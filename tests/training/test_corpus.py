@@ -23,8 +23,8 @@ from elmo_cli.training.batches import (
     read_batches,
     split_into_blocks,
 )
+from elmo_cli.training.find_text_files import find_text_files
 from elmo_cli.training.text_counts import count_text
-from elmo_cli.training.text_files import find_text_files
 from elmo_cli.training.training_options import TrainingOptions
 from elmo_cli.training.training_text import TextProgress, TrainingText
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options_file import parse_options
+from elmo_cli.model.options_json import parse_options
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training import loss as losses
 from elmo_cli.training.batches import Piece, Row, make_batch

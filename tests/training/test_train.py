@@ -178,7 +178,7 @@ def test_unused_vocabulary_size_gives_a_warning(
     command = f"train text.txt --init-from model {size} --output tuned"
     assert elmo(*command.split()).exit_code == 0
     effect = "has no effect: the words to predict are those of model."
-    assert caplog.messages.count(f"Warning: vocabulary_size {effect}") == 1
+    assert caplog.messages.count(f"vocabulary_size {effect}") == 1
 
 
 def test_missing_tensorboard_is_reported_at_the_start(

@@ -109,12 +109,14 @@ def test_validation_share_keeps_the_tokens_of_records(name: str, texts: None) ->
 def test_coverage_of_a_vocabulary_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "elmo_cli")
     settings = {"vocabulary_file": "words.txt", "vocabulary_size": None, "steps": 1}
-    for words, start in (("abcdefghijklmnopqrstuvwxyz", ""), ("abc", "Warning: ")):
+    for words, level in (("abcdefghijklmnopqrstuvwxyz", "INFO"), ("abc", "WARNING")):
         caplog.clear()
         Path("words.txt").write_text("\n".join(["<S>", "</S>", "<UNK>", *words]))
         train(words, **settings)
-        message = next(message for message in caplog.messages if " covers " in message)
-        assert message.startswith(f"{start}the vocabulary of words.txt covers ")
+        [entry] = [entry for entry in caplog.records if " covers " in entry.message]
+        assert entry.levelname == level
+        message = entry.message
+        assert message.startswith("the vocabulary of words.txt covers ")
         assert message.endswith(" % of the first 420 tokens of text.txt")
 
 
@@ -213,9 +215,7 @@ def test_python_methods_use_the_tokenizer_of_the_model(
     warnings = [
         record.message for record in caplog.records if record.levelname == "WARNING"
     ]
-    assert warnings == [
-        "Warning: the model was trained with tokenizer moses:en, not whitespace"
-    ]
+    assert warnings == ["the model was trained with tokenizer moses:en, not whitespace"]
 
 
 @pytest.mark.usefixtures("raw_texts")

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elmo_cli.cli import messages, options, progress
+from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import PATH
-from elmo_cli.cli.rows import print_rows
+from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import CORRECTIONS, MATCHES, MEASURES
 
@@ -21,38 +21,38 @@ _LEVEL = 0.05  # of significance
 @command()
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
-@options.choice(
+@shared_options.choice(
     "--measure",
     MEASURES,
     default="apd",
     help="apd: mean cosine distance of all pairs; prt: inverse cosine of the means; jsd: "
     "Jensen-Shannon divergence over clusters.",
 )
-@options.count(
+@shared_options.count(
     "--permutations",
     help="Test each change with N random divisions of its occurrences. [default: none]",
 )
-@options.choice(
+@shared_options.choice(
     "--correction",
     CORRECTIONS,
     requires=["--permutations"],
     help="Adjust p for the number of words: bh (false discovery rate) or bonferroni. "
     "[default: none]",
 )
-@options.words_option(" [default: the target words of OLD and NEW]")
-@options.input_format_option(requires=["--words"])
-@options.text_column_option(
+@shared_options.words_option(" [default: the target words of OLD and NEW]")
+@shared_options.input_format_option(requires=["--words"])
+@shared_options.text_column_option(
     help="Column or field with the words.", default_text="word", requires=["--words"]
 )
-@options.choice(
+@shared_options.choice(
     "--match",
     MATCHES,
     help="Require files of `elmo usages` with this --match. [default: any]",
 )
-@options.ignore_case_option(requires=["--words"])
-@options.mean_layers_option()
-@options.figure_options("the list")
-@options.row_options()
+@shared_options.ignore_case_option(requires=["--words"])
+@shared_options.mean_layers_option()
+@shared_options.figure_options("the list")
+@shared_options.row_options()
 def change(
     old: str,
     new: str,
@@ -97,7 +97,7 @@ def change(
     targets = None
     if words is not None:
         targets = read_targets(words, input_format, text_column)
-    with progress.progress_bar(" records", leave=False) as bar:
+    with progress_bar.progress_bar(" records", leave=False) as bar:
         old_occurrences, new_occurrences = read_occurrences(
             old,
             new,
@@ -107,7 +107,7 @@ def change(
             ignore_case=ignore_case,
             on_progress=bar.update,
         )
-    with progress.progress_bar(" words", leave=False) as bar:
+    with progress_bar.progress_bar(" words", leave=False) as bar:
         changes = measure_change(
             old_occurrences,
             new_occurrences,
@@ -118,14 +118,14 @@ def change(
         )
     _print(changes, measure, row_format)
     if old == new:
-        messages.say("Warning: OLD and NEW are the same file.")
+        stderr.say("Warning: OLD and NEW are the same file.")
     if correction is not None and permutations is not None:
         _check_permutations(changes, permutations)
     if plot is not None:
         from elmo_cli.analysis.change_picture import plot_changes
 
         n_drawn = plot_changes(changes, plot, measure, overwrite=overwrite)
-        messages.say(f"Wrote {plot}: {counted(n_drawn, 'word')}")
+        stderr.say(f"Wrote {plot}: {counted(n_drawn, 'word')}")
 
 
 def _print(changes: "list[Change]", measure: str, row_format: str | None) -> None:
@@ -141,7 +141,7 @@ def _print(changes: "list[Change]", measure: str, row_format: str | None) -> Non
     for change in changes:
         if change.change is None:
             n_old = counted(change.n_old, "occurrence")
-            messages.say(
+            stderr.say(
                 f"Skipped {change.word}: {n_old} in OLD and {change.n_new:,} in NEW. "
                 f"Each needs {MIN_OCCURRENCES}."
             )
@@ -152,7 +152,7 @@ def _check_permutations(changes: "list[Change]", permutations: int) -> None:
     n_words = len([change for change in changes if change.p is not None])
     least = n_words / (permutations + 1)
     if least >= _LEVEL:
-        messages.say(
+        stderr.say(
             f"Warning: with {permutations:,} permutations of {counted(n_words, 'word')}, "
             f"the adjusted p of a single changed word is at least {min(1.0, least):.2g}. "
             f"Use --permutations {math.ceil(n_words / _LEVEL)} or more."

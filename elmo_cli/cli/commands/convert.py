@@ -4,7 +4,7 @@ import os
 
 import click
 
-from elmo_cli.cli import messages, options
+from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
@@ -14,12 +14,12 @@ from elmo_cli.options.output import DTYPES
 @command()
 @click.argument("source", metavar="INPUT", type=PATH)
 @click.argument("target", metavar="OUTPUT", type=PATH)
-@options.choice(
+@shared_options.choice(
     "--dtype",
     DTYPES,
     help="Data type of the values. [default: float16 if all of INPUT is, else float32]",
 )
-@options.overwrite_option()
+@shared_options.overwrite_option()
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
     """Convert the weights of a biLM or a softmax from INPUT to OUTPUT.
 
@@ -34,6 +34,6 @@ def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> Non
 
     n_tensors, dtype = convert_weights(source, target, dtype, overwrite=overwrite)
     n_bytes = os.stat(target).st_size
-    messages.say(
+    stderr.say(
         f"Wrote {target}: {counted(n_tensors, 'tensor')}, {dtype}, {n_bytes:,} bytes"
     )

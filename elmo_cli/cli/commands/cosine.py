@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command
-from elmo_cli.cli.completion import complete_values
 from elmo_cli.cli.queries import PairColumns, first_line, read_pair_table, read_queries
-from elmo_cli.cli.rows import RowPrinter, cell, print_rows
+from elmo_cli.cli.row_printer import RowPrinter, cell, print_rows
+from elmo_cli.cli.value_completion import complete_values
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import options_from
@@ -27,35 +27,39 @@ if TYPE_CHECKING:
 
 @command()
 @click.argument("arguments", metavar="WORD SENTENCE1 SENTENCE2", nargs=-1)
-@options.command_option(
+@shared_options.command_option(
     "--word2 WORD", help="Word in SENTENCE2, if it differs from WORD."
 )
-@options.count("--occurrence1", help="Number of the occurrence in SENTENCE1, from 1.")
-@options.count("--occurrence2", help="Number of the occurrence in SENTENCE2, from 1.")
-@options.path_option(
+@shared_options.count(
+    "--occurrence1", help="Number of the occurrence in SENTENCE1, from 1."
+)
+@shared_options.count(
+    "--occurrence2", help="Number of the occurrence in SENTENCE2, from 1."
+)
+@shared_options.path_option(
     "--pairs TABLE",
     excludes=["--word2", "--occurrence1", "--occurrence2"],
     help="Table of pairs with the columns word (or word1 and word2), sentence1 and sentence2. "
     "To choose a word that occurs again, add occurrence1 and occurrence2, or its characters, from "
     "0: start1, end1, start2 and end2.",
 )
-@options.input_format_option(requires=["--pairs"])
-@options.text_column_option(
+@shared_options.input_format_option(requires=["--pairs"])
+@shared_options.text_column_option(
     help="Column or field with the sentences, NAME1,NAME2.",
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
-@options.cell_options(requires=["--pairs"], hidden=True)
-@options.tokenizer_options()
-@options.command_option(
+@shared_options.cell_options(requires=["--pairs"], hidden=True)
+@shared_options.tokenizer_options()
+@shared_options.command_option(
     "--layer N|average",
     aliases=("--layers",),
     shell_complete=complete_values("average", "0", "1", "2"),
     help="Print only the cosine of this layer, or of the average of all layers.",
 )
-@options.row_options()
-@options.model_options()
-@options.speed_options
+@shared_options.row_options()
+@shared_options.model_options()
+@shared_options.speed_options
 def cosine(
     arguments: tuple[str, ...],
     word2: str | None,
@@ -180,7 +184,7 @@ def _write_pairs(
             n_rows += 1
             cosines: Sequence[float | None]
             if isinstance(pair, InputError):
-                errors.append(f"row {n_rows}: {messages.shown_message(pair)}")
+                errors.append(f"row {n_rows}: {stderr.shown_message(pair)}")
                 cosines = [None] * (
                     embedder.options.n_layers + 1 if layer is None else 1
                 )
@@ -188,7 +192,7 @@ def _write_pairs(
                 cosines = _cosines(next(found), layer)
             rows.write([[n_rows, *cosines]], columns)
     if errors:
-        messages.say(
+        stderr.say(
             f"Warning: {counted(len(errors), 'row')} without cosines. "
             f"The first is {errors[0]}"
         )

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options, progress
+from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.options import choice, command_option, field_option, flag
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
+from elmo_cli.cli.shared_options import choice, command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.exceptions import StoppedError
 from elmo_cli.errors.wording import counted
@@ -61,23 +61,23 @@ _WITHOUT_RAY = [("--engine", "none")]
 )
 @option_group(
     "Input",
-    options.input_format_option(
+    shared_options.input_format_option(
         type=click.Choice(DISTRIBUTED_FORMATS),
         help=f"{', '.join(DISTRIBUTED_FORMATS[:-1])} or {DISTRIBUTED_FORMATS[-1]}.",
         default_text="by suffix",
     ),
-    options.text_column_option(),
-    options.splitting_options(),
-    options.id_column_option(aliases=("--key-column",)),
-    options.keep_columns_option,
+    shared_options.text_column_option(),
+    shared_options.splitting_options(),
+    shared_options.id_column_option(aliases=("--key-column",)),
+    shared_options.keep_columns_option,
     field_option(
         TextSettings,
         "skip_errors",
         help="Leave the output of a record empty if it cannot be read or computed.",
     ),
 )
-@options.model_options()
-@options.selection_options
+@shared_options.model_options()
+@shared_options.selection_options
 @option_group(
     "Output",
     command_option(
@@ -90,9 +90,9 @@ _WITHOUT_RAY = [("--engine", "none")]
 )
 @option_group(
     "Speed",
-    options.device_option(requires=_WITHOUT_RAY),
-    options.precision_option,
-    options.batch_tokens_option,
+    shared_options.device_option(requires=_WITHOUT_RAY),
+    shared_options.precision_option,
+    shared_options.batch_tokens_option,
 )
 def distribute(
     arguments: tuple[str, ...],
@@ -135,7 +135,7 @@ def distribute(
         from elmo_cli.distributed.inputs import find_paths
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
         from elmo_cli.distributed.workers import run_parts
-        from elmo_cli.files.folder import Folder
+        from elmo_cli.files.shared_folder import Folder
         from elmo_cli.options.shard import WHOLE
 
         shard = text_settings.parse_shard() or WHOLE
@@ -161,11 +161,11 @@ def distribute(
         dtype=dtype,
     ).for_workers()
     plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
-    with stop_on_signal() as should_stop, progress.progress_bar("part") as bar:
+    with stop_on_signal() as should_stop, progress_bar.progress_bar("part") as bar:
         if bar.disable:
-            on_progress = progress.part_lines(folder)
+            on_progress = progress_bar.part_lines(folder)
         else:
-            on_progress = partial(progress.show_parts, bar)
+            on_progress = partial(progress_bar.show_parts, bar)
         counts = run_parts(
             parts,
             plan,
@@ -181,7 +181,7 @@ def distribute(
 
 def _print_status(folder: str, *, as_json: bool) -> None:
     from elmo_cli.distributed.workers import read_status
-    from elmo_cli.files.folder import Folder
+    from elmo_cli.files.shared_folder import Folder
 
     status, (first, *rest) = read_status(Folder(folder))
     if as_json:
@@ -237,7 +237,7 @@ def _check_precision(
 def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
     n_parts = counted(counts.n_parts, "part")
     n_tokens = counted(counts.n_tokens, "token")
-    messages.say(
+    stderr.say(
         f"Wrote {folder}: {counts.n_done:,} of {n_parts}, {n_tokens}, "
         f"{counts.tokens_per_second:,.0f} tokens/s"
     )

@@ -2,15 +2,17 @@
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import shared_options
 from elmo_cli.cli.command import command
-from elmo_cli.cli.completion import complete_models
+from elmo_cli.cli.value_completion import complete_models
 
 
 @command()
 @click.argument("name", shell_complete=complete_models)
-@options.flag("--with-softmax", help="Also download the softmax and its vocabulary.")
-@options.path_option(
+@shared_options.flag(
+    "--with-softmax", help="Also download the softmax and its vocabulary."
+)
+@shared_options.path_option(
     "--from FILE|FOLDER",
     "sources",
     multiple=True,

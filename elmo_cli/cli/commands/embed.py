@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import messages, options, progress
+from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.loading import load_model, open_text, resolve
-from elmo_cli.cli.option import typed_options
-from elmo_cli.cli.options import command_option, field_option, flag
+from elmo_cli.cli.option_conditions import typed_options
 from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
 from elmo_cli.file_plan import FilePlan, plan_file
@@ -50,17 +50,17 @@ def _old_layers(name: str, parameter: str, layers: str) -> Decorator:
 @command()
 @click.argument("input_file", metavar="INPUT", type=PATH)
 @click.argument("output_file", metavar="OUTPUT", type=PATH)
-@options.input_options(shows_cells=True)
-@options.model_options(shows_files=True)
-@options.selection_options
-@options.output_options(OUTPUT_FORMATS, field_option(OutputSettings, "rows"))
-@option_group("Speed", options.speed_options, options.batch_tokens_option)
+@shared_options.input_options(shows_cells=True)
+@shared_options.model_options(shows_files=True)
+@shared_options.selection_options
+@shared_options.output_options(OUTPUT_FORMATS, field_option(OutputSettings, "rows"))
+@option_group("Speed", shared_options.speed_options, shared_options.batch_tokens_option)
 @option_group(
     "AllenNLP's old flags",
     _old_layers("--all", "all_layers", "all"),
     _old_layers("--top", "top_layer", "top"),
     _old_layers("--average", "average_layers", "average"),
-    options.batch_size_option(hidden=True),
+    shared_options.batch_size_option(hidden=True),
     field_option(OutputSettings, "forget_sentences", hidden=True),
     field_option(OutputSettings, "use_sentence_keys", hidden=True),
     flag(
@@ -140,13 +140,15 @@ def embed(
 
     with (
         stop_on_signal() as should_stop,
-        progress.progress_bar(source=input_file, as_lines=file_friendly_logging) as bar,
+        progress_bar.progress_bar(
+            source=input_file, as_lines=file_friendly_logging
+        ) as bar,
     ):
         done = embed_file(
             engine,
             plan,
             batch_size,
-            on_progress=partial(progress.show_summary, bar),
+            on_progress=partial(progress_bar.show_summary, bar),
             should_stop=should_stop,
         )
     if not done.was_complete:  # embed_file logs it.
@@ -155,7 +157,7 @@ def embed(
 
 def _warn_about_options_without_effect() -> None:
     for name in typed_options("--vocab-path", "--include-package"):
-        messages.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
+        stderr.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
 
 
 def _old_name_of_layers(
@@ -175,16 +177,14 @@ def _warn_about_format(plan: FilePlan) -> None:
     """Warn if an output becomes HDF5, although its name has another suffix."""
     path = plan.output_path
     if plan.output_settings.format is HDF5 and not is_hdf5_name(path):
-        messages.say(
+        stderr.say(
             f"Warning: {path} will be HDF5. Choose another format with --format."
         )
 
 
 def _warn_about_batch_size(engine: "Engine") -> None:
     if engine.state != "carry" and typed_options("--batch-size"):
-        messages.say(
-            "Warning: --batch-size requires --state carry. See --batch-tokens."
-        )
+        stderr.say("Warning: --batch-size requires --state carry. See --batch-tokens.")
 
 
 def _say_what_was_written(plan: FilePlan, done: "Summary") -> None:
@@ -192,7 +192,7 @@ def _say_what_was_written(plan: FilePlan, done: "Summary") -> None:
     n_sentences = counted(done.n_records, unit)
     n_tokens = counted(done.n_tokens, "token")
     speed = done.n_tokens / max(done.seconds, 1e-9)
-    messages.say(
+    stderr.say(
         f"Wrote {shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
         f"{speed:,.0f} tokens/s"
     )

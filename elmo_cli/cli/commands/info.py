@@ -4,17 +4,17 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import options
+from elmo_cli.cli import shared_options
 from elmo_cli.cli.command import command
-from elmo_cli.cli.completion import complete_models
 from elmo_cli.cli.installation import describe_installation
+from elmo_cli.cli.value_completion import complete_models
 from elmo_cli.errors.wording import size_text
 from elmo_cli.files.json_form import json_text
 
 
 @command()
 @click.argument("model", required=False, shell_complete=complete_models)
-@options.flag("--json", "as_json", help="Print a JSON object.")
+@shared_options.flag("--json", "as_json", help="Print a JSON object.")
 def info(model: str | None, as_json: bool) -> None:
     """Show the size of MODEL, its architecture, files, checksums and card.
 

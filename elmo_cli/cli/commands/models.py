@@ -4,26 +4,28 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import messages, options
+from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command
-from elmo_cli.cli.completion import complete_models
+from elmo_cli.cli.value_completion import complete_models
 from elmo_cli.errors.wording import size_text
 from elmo_cli.files.json_form import json_text
 
 
 @command()
-@options.flag("--all", "show_all", help="Also list each ELMoForManyLangs model.")
-@options.command_option(
+@shared_options.flag("--all", "show_all", help="Also list each ELMoForManyLangs model.")
+@shared_options.command_option(
     "--language CODE", help="List only the models for a language, such as fr."
 )
-@options.flag("--downloaded", help="List only the models on this disk.")
-@options.command_option(
+@shared_options.flag("--downloaded", help="List only the models on this disk.")
+@shared_options.command_option(
     "--remove NAME",
     shell_complete=complete_models,
     excludes=["--all", "--language", "--downloaded", "--json"],
     help="Delete the files of a downloaded model.",
 )
-@options.flag("--json", "as_json", help="Print a JSON array with one object per model.")
+@shared_options.flag(
+    "--json", "as_json", help="Print a JSON array with one object per model."
+)
 def models(
     show_all: bool,
     language: str | None,
@@ -44,7 +46,7 @@ def models(
         from elmo_cli.pretrained.remove import remove_model
 
         folder, n_bytes = remove_model(remove)
-        messages.say(f"Removed {folder}: {size_text(n_bytes)}")
+        stderr.say(f"Removed {folder}: {size_text(n_bytes)}")
         return
 
     from elmo_cli.pretrained.describe import describe_models

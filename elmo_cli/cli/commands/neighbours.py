@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options, progress
+from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.option import typed_options
+from elmo_cli.cli.option_conditions import typed_options
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.queries import (
     first_line,
@@ -17,7 +17,7 @@ from elmo_cli.cli.queries import (
     read_queries,
     read_query_table,
 )
-from elmo_cli.cli.rows import print_rows
+from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.errors.exceptions import InputError, ModelError
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
@@ -41,33 +41,33 @@ if TYPE_CHECKING:
     nargs=-1,
     required=True,
 )
-@options.count("--top", default=10, help="Number of neighbours.")
-@options.flag(
+@shared_options.count("--top", default=10, help="Number of neighbours.")
+@shared_options.flag(
     "--other-words", excludes=["--sentence"], help="Exclude occurrences of WORD itself."
 )
-@options.count(
+@shared_options.count(
     "--occurrence",
     excludes=["--sentence"],
     help="Number of the occurrence in SENTENCE, from 1.",
 )
-@options.command_option(
+@shared_options.command_option(
     "--sentence TEXT",
     help="Find the sentences nearest to TEXT, in files written with --pooling.",
 )
-@options.path_option(
+@shared_options.path_option(
     "--queries TABLE",
     excludes=["--sentence", "--occurrence"],
     help="Table of queries with the columns word, text and optionally occurrence (from 1). For "
     "files written with --pooling, only text.",
 )
-@options.input_format_option(requires=["--queries"])
-@options.text_column_option(requires=["--queries"])
-@options.cell_options(requires=["--queries"], hidden=True)
-@options.mean_layers_option()
-@options.tokenizer_options()
-@options.row_options()
-@options.file_options()
-@option_group("Speed", options.device_option())
+@shared_options.input_format_option(requires=["--queries"])
+@shared_options.text_column_option(requires=["--queries"])
+@shared_options.cell_options(requires=["--queries"], hidden=True)
+@shared_options.mean_layers_option()
+@shared_options.tokenizer_options()
+@shared_options.row_options()
+@shared_options.file_options()
+@option_group("Speed", shared_options.device_option())
 def neighbours(
     arguments: tuple[str, ...],
     top: int,
@@ -117,7 +117,7 @@ def neighbours(
         pooled = sentence is not None or (queries is not None and are_pooled)
         files.check_pooling(pooled=pooled)
         if files.has_token_layer(layers):
-            messages.say(
+            stderr.say(
                 "Warning: these vectors contain layer 0, which finds similar spelling."
             )
         model_settings = _model_of(files, options_from(ModelSettings, values))
@@ -221,14 +221,14 @@ def _search(
 
     has_printed = False
     for queries in chunks:
-        with progress.progress_bar(" records", leave=False) as bar:
+        with progress_bar.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
             found = find_word_neighbours(
                 embedder, files, queries, top, layers=layers, other_words=other_words
             )
         if not has_printed and found.mean_cosine is not None:
             pair = "sentences" if "pooling" in files.attributes else "tokens"
-            messages.say(
+            stderr.say(
                 f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average"
             )
         has_printed = True
@@ -285,7 +285,7 @@ def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedde
         if typed_options("--model", "--options-file"):
             raise
         # --model is the only remedy.
-        message = messages.shown_message(error)
+        message = stderr.shown_message(error)
         reason = message.partition(". ")[0].removesuffix(".")
         raise ModelError(
             f"the model of {files.paths[0]}: {reason}. Give its new path with --model."

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.options import flag
 from elmo_cli.cli.parameter_types import PATH
-from elmo_cli.cli.rows import print_rows
+from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.cli.scored_text import open_scored_text, score_options
+from elmo_cli.cli.shared_options import flag
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import options_from
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 @option_group(
     "Output",
     flag("--per-sentence", help="Print one row per sentence."),
-    options.row_options(requires=["--per-sentence", ("--format", "jsonl")]),
-    options.keep_columns_option,
+    shared_options.row_options(requires=["--per-sentence", ("--format", "jsonl")]),
+    shared_options.keep_columns_option,
 )
 @score_options()
 def perplexity(
@@ -76,7 +76,9 @@ def perplexity(
     from elmo_cli.language_model.scored_records import score_records
 
     def score(sentences: "Iterable[Sentence]") -> "Iterator[SentenceScore]":
-        return model.score(sentences, batch_size, is_ready=opened.records.is_ready)
+        return model.iter_scores(
+            sentences, batch_size, is_ready=opened.records.is_ready
+        )
 
     def scores() -> "Iterator[SentenceScore]":
         n_tokens = 0
@@ -95,7 +97,7 @@ def perplexity(
             result = perplexity_of_scores(scores(), source.name)
     if per_sentence:
         average = f"{result.all_words.average:,.2f} (average of directions)"
-        messages.say(f"{counted(result.tokens, 'token')}, perplexity {average}")
+        stderr.say(f"{counted(result.tokens, 'token')}, perplexity {average}")
     elif row_format == "jsonl":
         click.echo(json_text(asdict(result)))
     else:

@@ -2,7 +2,7 @@
 
 import click
 
-from elmo_cli.cli import messages, options, progress
+from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
@@ -17,16 +17,16 @@ from elmo_cli.options.analysis import PROJECTIONS
     nargs=-1,
     required=True,
 )
-@options.choice(
+@shared_options.choice(
     "--method", PROJECTIONS, default="pca", help="Projection of the vectors."
 )
-@options.count(
+@shared_options.count(
     "--clusters",
     least=2,
     help="Colour N clusters found by k-means. [default: one colour per FILE]",
 )
-@options.mean_layers_option()
-@options.overwrite_option()
+@shared_options.mean_layers_option()
+@shared_options.overwrite_option()
 def plot(
     arguments: tuple[str, ...],
     method: str,
@@ -54,7 +54,7 @@ def plot(
         )
     word, *files, output = arguments
 
-    with progress.progress_bar(" records", leave=False) as bar:
+    with progress_bar.progress_bar(" records", leave=False) as bar:
         bar.set_description_str("loading")  # Importing matplotlib takes seconds.
 
         from elmo_cli.analysis.occurrence_picture import plot_occurrences
@@ -62,7 +62,7 @@ def plot(
 
         with open_occurrences(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):
-                messages.say(
+                stderr.say(
                     "Warning: layer 0 in these vectors separates words by spelling."
                 )
             picture = plot_occurrences(
@@ -80,4 +80,4 @@ def plot(
     if picture.variance:
         shares = " and ".join(f"{share:.0%}" for share in picture.variance)
         axes = f"; the axes show {shares} of the variance"
-    messages.say(f"Wrote {output}: {picture.n_drawn:,} of {n_occurrences}{axes}")
+    stderr.say(f"Wrote {output}: {picture.n_drawn:,} of {n_occurrences}{axes}")

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.option import typed_options
+from elmo_cli.cli.option_conditions import typed_options
 from elmo_cli.cli.parameter_types import POSITIVE
 from elmo_cli.cli.queries import in_chunks
-from elmo_cli.cli.rows import print_rows
+from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.fields import options_from
-from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.model import ModelSettings, ReadingDirection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
@@ -64,45 +64,56 @@ class _PredictChoices:
     seed: int = 0
     row_format: str | None = None
 
+    @property
+    def direction(self) -> ReadingDirection:
+        """Direction of the predictions."""
+        return "backward" if self.backward else "forward"
+
 
 @command()
 @click.argument("text", required=False)
-@options.path_option(
+@shared_options.path_option(
     "--file FILE",
     help="Read texts from a file, one per line, or another format; - is standard input.",
 )
-@options.count("--top", default=10, excludes=["--sample"], help="Number of words.")
-@options.flag("--backward", help="Predict the words before TEXT.")
-@options.flag(
+@shared_options.count(
+    "--top", default=10, excludes=["--sample"], help="Number of words."
+)
+@shared_options.flag("--backward", help="Predict the words before TEXT.")
+@shared_options.flag(
     "--with-unknown",
     excludes=["--sample", "--each"],
     help="Also show <UNK>, which represents all words outside the vocabulary.",
 )
-@options.flag(
+@shared_options.flag(
     "--each",
     excludes=["--backward", "--sample"],
     help="Predict substitutes for each token.",
 )
-@options.count("--sample", "n_samples", help="Sample N random continuations of TEXT.")
-@options.command_option(
+@shared_options.count(
+    "--sample", "n_samples", help="Sample N random continuations of TEXT."
+)
+@shared_options.command_option(
     "--temperature T",
     type=POSITIVE,
     default=1,
     requires=["--sample"],
     help="Temperature: values below 1 make probable words more probable.",
 )
-@options.count(
+@shared_options.count(
     "--max-words",
     default=50,
     requires=["--sample"],
     help="Maximum number of new words.",
 )
-@options.count(
+@shared_options.count(
     "--seed", least=0, default=0, requires=["--sample"], help="Seed of --sample."
 )
-@option_group("Output", options.row_options(), options.keep_columns_option)
-@options.text_options()
-@options.language_model_options()
+@option_group(
+    "Output", shared_options.row_options(), shared_options.keep_columns_option
+)
+@shared_options.text_options()
+@shared_options.language_model_options()
 def predict(
     text: str | None,
     file: str | None,
@@ -231,7 +242,7 @@ def _make_find(
     )
     from elmo_cli.language_model.substitutes import (
         SUBSTITUTE_COLUMNS,
-        substitute_words,
+        iter_substitutes,
     )
 
     def sample(texts: "Iterator[Sentence]") -> "Iterator[Samples]":
@@ -241,7 +252,7 @@ def _make_find(
                 model,
                 text,
                 choices.n_samples,
-                backward=choices.backward,
+                direction=choices.direction,
                 temperature=choices.temperature,
                 seed=choices.seed,
                 max_words=choices.max_words,
@@ -249,14 +260,14 @@ def _make_find(
             yield Samples(text, samples)
 
     def substitute(texts: "Iterator[Sentence]") -> "Iterator[Substitutes]":
-        return substitute_words(model, texts, choices.top)
+        return iter_substitutes(model, texts, choices.top)
 
     def predict(texts: "Iterator[Sentence]") -> "list[Prediction]":
         return predict_words(
             model,
             list(texts),
             choices.top,
-            backward=choices.backward,
+            direction=choices.direction,
             with_unknown=choices.with_unknown,
         )
 
@@ -318,7 +329,7 @@ def _print_answers(
         share = f"{sum(shares_unknown) / len(shares_unknown):.1%}"
         if len(shares_unknown) > 1:
             share += " on average"
-        messages.say(
+        stderr.say(
             "<UNK>, which represents all words outside the vocabulary, has "
             f"{share}. Use --with-unknown to show it."
         )

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.completion import complete_columns
-from elmo_cli.cli.options import choice, command_option, flag, path_option
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
-from elmo_cli.cli.rows import RowPrinter, print_rows
+from elmo_cli.cli.row_printer import RowPrinter, print_rows
 from elmo_cli.cli.scored_text import open_scored_text, score_options
+from elmo_cli.cli.shared_options import choice, command_option, flag, path_option
+from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import (
@@ -106,9 +106,9 @@ class _SurprisalChoices:
 )
 @option_group(
     "Output",
-    options.row_options(),
-    options.keep_columns_option,
-    options.figure_options(
+    shared_options.row_options(),
+    shared_options.keep_columns_option,
+    shared_options.figure_options(
         "the surprisals of the first 50 sentences as bars", excludes=["--pairs"]
     ),
 )
@@ -230,11 +230,11 @@ def _print_units(
                     drawn.append(scored)
                 tally.add(scored)
                 opened.show_rate(tally.n_tokens)
-    messages.say(
+    stderr.say(
         f"{counted(tally.n_tokens, 'token')}, {tally.n_unknown:,} of them unknown"
     )
     if choices.frequencies is not None and tally.few_have_frequencies:
-        messages.say(
+        stderr.say(
             f"Warning: {tally.n_without_frequency:,} of {counted(tally.n_rows, 'row')} "
             f"have no log frequency, because {choices.frequencies} does not contain their "
             "words. Name its columns word and count."
@@ -243,7 +243,7 @@ def _print_units(
         n_drawn = plot_surprisals(
             drawn, choices.plot, choices.direction, overwrite=choices.overwrite
         )
-        messages.say(f"Wrote {choices.plot}: {counted(n_drawn, 'sentence')}")
+        stderr.say(f"Wrote {choices.plot}: {counted(n_drawn, 'sentence')}")
 
 
 def _write_units(rows: RowPrinter, table: "SurprisalTable", scored: "Measured") -> None:
@@ -313,8 +313,8 @@ def _print_pairs(
                 rows.write([scored.result.row], scored.record.columns, scored.names)
                 accuracy.add(scored)
     for line in accuracy.lines():
-        messages.say(line)
-    messages.say(
+        stderr.say(line)
+    stderr.say(
         f"{counted(accuracy.n_pairs, 'pair')}, {accuracy.n_unknown:,} of them with "
         "unknown words"
     )

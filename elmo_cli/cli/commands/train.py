@@ -6,18 +6,18 @@ from typing import Any, Final
 
 import click
 
-from elmo_cli.cli import loading, messages, options
+from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import Decorator, command, option_group
-from elmo_cli.cli.completion import complete_models
-from elmo_cli.cli.options import command_option, field_option
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
+from elmo_cli.cli.shared_options import command_option, field_option
 from elmo_cli.cli.stopping import stop_on_signal
+from elmo_cli.cli.value_completion import complete_models
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import option_fields, options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
-from elmo_cli.training.text_files import find_text_files
+from elmo_cli.training.find_text_files import find_text_files
 from elmo_cli.training.training_options import (
     ADAGRAD_DEFAULTS,
     RunOptions,
@@ -76,9 +76,11 @@ def _training(name: str, **settings: Any) -> Decorator:
         excludes=["--vocabulary-file"],
     ),
 )
-@option_group("Text", options.input_format_option(), options.text_column_option())
-@options.cell_options(hidden=True)
-@options.splitting_options()
+@option_group(
+    "Text", shared_options.input_format_option(), shared_options.text_column_option()
+)
+@shared_options.cell_options(hidden=True)
+@shared_options.splitting_options()
 @option_group(
     "Validation",
     field_option(TextOptions, "validation_file", type=_PATH),
@@ -117,7 +119,7 @@ def _training(name: str, **settings: Any) -> Decorator:
 )
 @option_group(
     "Run",
-    options.device_option(),
+    shared_options.device_option(),
     field_option(RunOptions, "checkpoint_seconds", type=Number(0)),
     field_option(RunOptions, "tensorboard"),
     field_option(RunOptions, "keep_checkpoint"),
@@ -133,7 +135,7 @@ def train(
 
     INPUT is a file, or a pattern in quotes, in any format that `elmo embed` reads. By default,
     white space separates the tokens of a text file, and moses tokenizes tables. To use the
-    model, give FOLDER to --model. It contains options.json, weights.hdf5, vocab.txt,
+    model, give FOLDER to --model. It contains shared_options.json, weights.hdf5, vocab.txt,
     softmax.hdf5, and card.md, which describes the training. To resume after Ctrl-C or a
     crash, give the same command again. The validation perplexity is printed as JSON.
 
@@ -183,4 +185,4 @@ def train(
         )
     if perplexity is not None:
         click.echo(json_text(perplexity))
-    messages.say(f"Wrote the model to {folder}. See its card.md.")
+    stderr.say(f"Wrote the model to {folder}. See its card.md.")

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import messages, options, progress
+from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.commands.embed import shown_output
 from elmo_cli.cli.loading import load_model, open_text, resolve
-from elmo_cli.cli.options import choice
 from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.shared_options import choice
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import MATCHES
@@ -28,24 +28,24 @@ from elmo_cli.options.text import TextSettings
 @click.argument("output_file", metavar="OUTPUT", type=PATH)
 @option_group(
     "Input",
-    options.words_option(required=True),
+    shared_options.words_option(required=True),
     choice(
         "--match",
         MATCHES,
         default="form",
         help="Find word forms, or lemmas in CoNLL-U.",
     ),
-    options.ignore_case_option(),
-    options.input_options(),
+    shared_options.ignore_case_option(),
+    shared_options.input_options(),
 )
-@options.model_options()
+@shared_options.model_options()
 @option_group(
     "Output",
-    options.layer_options("top"),
-    options.dtype_option,
-    options.output_options(USAGES_FORMATS),
+    shared_options.layer_options("top"),
+    shared_options.dtype_option,
+    shared_options.output_options(USAGES_FORMATS),
 )
-@option_group("Speed", options.speed_options, options.batch_tokens_option)
+@option_group("Speed", shared_options.speed_options, shared_options.batch_tokens_option)
 def usages(
     text: str,
     output_file: str,
@@ -92,13 +92,13 @@ def usages(
     engine = load_model(model)
     with (
         stop_on_signal() as should_stop,
-        progress.progress_bar(source=text) as bar,
+        progress_bar.progress_bar(source=text) as bar,
     ):
         counts, summary = embed_usages(
             engine,
             plan,
             targets,
-            on_progress=partial(progress.show_summary, bar),
+            on_progress=partial(progress_bar.show_summary, bar),
             should_stop=should_stop,
             match=match,
             ignore_case=ignore_case,
@@ -107,7 +107,7 @@ def usages(
     if not summary.was_complete:  # embed_file logs it.
         found = counted(sum(counts.values()), "occurrence")
         read = counted(summary.n_records, plan.unit)
-        messages.say(f"Wrote {shown_output(output_file)}: {found} in {read}")
+        stderr.say(f"Wrote {shown_output(output_file)}: {found} in {read}")
 
 
 def _say_counts(counts: Mapping[str, int]) -> None:
@@ -115,9 +115,9 @@ def _say_counts(counts: Mapping[str, int]) -> None:
     missing = []
     for word, n_occurrences in counts.items():
         if n_occurrences:
-            messages.say(f"{word}: {counted(n_occurrences, 'occurrence')}")
+            stderr.say(f"{word}: {counted(n_occurrences, 'occurrence')}")
         else:
             missing.append(word)
     if missing:
         number = "" if len(missing) == 1 else f"{len(missing):,} words: "
-        messages.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
+        stderr.say(f"Warning: no occurrence of {number}{', '.join(missing)}")

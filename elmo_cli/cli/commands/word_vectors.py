@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli import loading, messages, options, progress
+from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
@@ -18,35 +18,37 @@ from elmo_cli.text.sources import Source
 @click.argument(
     "arguments", metavar="[VOCABULARY] OUTPUT", type=PATH, nargs=-1, required=True
 )
-@options.flag(
+@shared_options.flag(
     "--softmax",
     excludes=["--corpus"],
     help="Write the output vectors of the softmax. Unknown words get the vector of <UNK>.",
 )
-@options.overwrite_option()
+@shared_options.overwrite_option()
 @option_group(
     "Averaging",
-    options.path_option(
+    shared_options.path_option(
         "--corpus FILE",
         help="Average each word over its occurrences in a text with one sentence per line.",
     ),
-    options.mean_layers_option(metavar="all|top|N,...", requires=["--corpus"]),
-    options.count(
+    shared_options.mean_layers_option(metavar="all|top|N,...", requires=["--corpus"]),
+    shared_options.count(
         "--min-count",
         default=5,
         requires=["--corpus"],
         help="Skip words with a lower count.",
     ),
-    options.count(
+    shared_options.count(
         "--at-most",
         requires=["--corpus"],
         help="Average only the first N occurrences of a word. [default: all]",
     ),
 )
-@options.text_options(requires=["--corpus"])
-@options.file_options()
-@option_group("Model", options.softmax_option(requires=["--softmax"], hidden=True))
-@option_group("Speed", options.device_option(excludes=["--softmax"]))
+@shared_options.text_options(requires=["--corpus"])
+@shared_options.file_options()
+@option_group(
+    "Model", shared_options.softmax_option(requires=["--softmax"], hidden=True)
+)
+@option_group("Speed", shared_options.device_option(excludes=["--softmax"]))
 def word_vectors(
     arguments: tuple[str, ...],
     softmax: bool,
@@ -87,7 +89,7 @@ def word_vectors(
 
         resolved = loading.resolve(model_settings)
         files = loading.find_files(resolved, with_softmax=softmax)
-        with progress.progress_bar(" words") as bar:
+        with progress_bar.progress_bar(" words") as bar:
             n_words = write_token_vectors(
                 str(words_file),
                 output,
@@ -107,7 +109,7 @@ def word_vectors(
         from elmo_cli.analysis.average_vectors import Averaging, write_average_vectors
 
         embedder = loading.load_embedder(resolved)
-        with progress.progress_bar(" tokens") as bar:
+        with progress_bar.progress_bar(" tokens") as bar:
             n_words = write_average_vectors(
                 embedder,
                 text,
@@ -117,4 +119,4 @@ def word_vectors(
                 overwrite=overwrite,
                 on_progress=bar.update,
             )
-    messages.say(f"Wrote {output}: {counted(n_words, 'word')}")
+    stderr.say(f"Wrote {output}: {counted(n_words, 'word')}")

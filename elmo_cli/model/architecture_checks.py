@@ -2,13 +2,16 @@
 
 from typing import Any, Final
 
+from elmo_cli.model.architecture import CharacterOptions
 from elmo_cli.model.json_objects import ValueCheck, is_whole, whole
-from elmo_cli.model.options import CharacterOptions
 
-# Larger sizes would exhaust the memory before the weights are compared.
-MAX_LAYERS: Final = 1000
+# Larger values would exhaust the memory before the weights are compared.
+MAX_COUNT: Final = 1000
+"""Maximum number of layers, of highway layers and of convolutions."""
 MAX_SIZE: Final = 100_000
-_MAX_CLIP: Final = 1e38  # below float32's maximum
+"""Maximum size of a vector, a memory cell or a convolution."""
+_MAX_CLIP: Final = 1e38
+"""Number below float32's maximum."""
 
 DEFAULTS: Final = {
     "n_layers": 1,
@@ -30,7 +33,7 @@ def _has_dim(value: Any) -> bool:
 
 
 def _are_filters(value: Any) -> bool:
-    if not isinstance(value, list) or not 0 < len(value) <= MAX_LAYERS:
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_COUNT:
         return False
     for pair in value:
         if not isinstance(pair, list) or len(pair) != 2:
@@ -42,10 +45,10 @@ def _are_filters(value: Any) -> bool:
 
 _CLIP: Final = ValueCheck(f"a number, 0 to {_MAX_CLIP:g}, or null", _is_clip)
 
-LSTM: Final = {
+LSTM_CHECKS: Final = {
     "dim": whole(1, MAX_SIZE),
     "projection_dim": whole(1, MAX_SIZE),
-    "n_layers": whole(1, MAX_LAYERS),
+    "n_layers": whole(1, MAX_COUNT),
     "cell_clip": _CLIP,
     "proj_clip": _CLIP,
     "use_skip_connections": ValueCheck(
@@ -53,16 +56,16 @@ LSTM: Final = {
     ),
 }
 
-EMBEDDING: Final = {
+EMBEDDING_CHECKS: Final = {
     "embedding": ValueCheck(f'{{"dim": a whole number, 1 to {MAX_SIZE:,}}}', _has_dim)
 }
 
 # n_characters is ignored: it is 261 in training files and 262 in inference files of one
 # model.
-CHARACTERS: Final = {
+CHARACTER_CHECKS: Final = {
     "max_characters_per_token": whole(3, 1000),
     "filters": ValueCheck("a list of [width, count] pairs", _are_filters),
-    "n_highway": whole(0, MAX_LAYERS),
+    "n_highway": whole(0, MAX_COUNT),
     "activation": ValueCheck(
         '"relu" or "tanh"', lambda value: value in ("relu", "tanh")
     ),
@@ -70,7 +73,7 @@ CHARACTERS: Final = {
 
 
 def character_options(values: dict[str, Any], embedding_dim: int) -> CharacterOptions:
-    """Return the options of a character CNN from values that passed `CHARACTERS`."""
+    """Return the options of a character CNN from values that passed `CHARACTER_CHECKS`."""
     return CharacterOptions(
         embedding_dim=embedding_dim,
         filters=tuple((width, count) for width, count in values["filters"]),

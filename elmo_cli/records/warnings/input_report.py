@@ -88,7 +88,7 @@ class InputReport:
         for tally in self._tallies:
             if tally.n_found:
                 first = f"{self._number_unit} {tally.first:,}"
-                logger.warning("Warning: %s", tally.warning(first))
+                logger.warning("%s", tally.warning(first))
         if is_complete:
             for check in list(self._waiting):
                 self._run(check)
@@ -97,7 +97,7 @@ class InputReport:
         self._waiting.remove(check)
         warning = check(self._sample)
         if warning is not None:
-            logger.warning("Warning: %s", warning)
+            logger.warning("%s", warning)
 
 
 def report_for(text: TextInput, expected: Expected) -> InputReport:

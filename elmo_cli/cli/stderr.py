@@ -19,7 +19,10 @@ OFFERED = "elmo_cli.offered"  # key of the options of a command in `Context.meta
 
 
 class LineFormatter(logging.Formatter):
-    """Formatter that shows a log message as `say` does, with options as typed."""
+    """Formatter that shows a log message as `say` does, with options as typed.
+
+    `Warning: ` stands before a warning of the package that does not say its kind.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the message of a log record."""
@@ -27,7 +30,18 @@ class LineFormatter(logging.Formatter):
             record.args = tuple(map(_spelled, record.args))
         if isinstance(record.msg, Message):
             record.msg = shown_message(record.msg)
-        return _for_terminal(super().format(record))
+        message = super().format(record)
+        if _needs_kind(record):
+            message = f"Warning: {message}"
+        return _for_terminal(message)
+
+
+def _needs_kind(record: logging.LogRecord) -> bool:
+    is_own_warning = record.levelno == logging.WARNING and record.name.startswith(
+        "elmo_cli."
+    )
+    says_its_kind = getattr(record, "says_its_kind", False)
+    return is_own_warning and not says_its_kind
 
 
 def _spelled(value: object) -> object:

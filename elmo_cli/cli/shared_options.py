@@ -13,8 +13,7 @@ from typing import Any
 import click
 
 from elmo_cli.cli.command import Decorator, option_group
-from elmo_cli.cli.completion import complete_columns, complete_models, complete_values
-from elmo_cli.cli.option import Option
+from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.parameter_types import (
     PATH,
     FormatChoice,
@@ -23,7 +22,12 @@ from elmo_cli.cli.parameter_types import (
     numbers_with_commas,
     one_character,
 )
-from elmo_cli.cli.rows import ROW_FORMATS
+from elmo_cli.cli.row_printer import ROW_FORMATS
+from elmo_cli.cli.value_completion import (
+    complete_columns,
+    complete_models,
+    complete_values,
+)
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.fields import info_of
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, ModelSettings

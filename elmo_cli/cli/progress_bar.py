@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from elmo_cli.cli.messages import say, verbosity
+from elmo_cli.cli.stderr import say, verbosity
 from elmo_cli.errors.wording import counted
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Final
 
 import click
 
-from elmo_cli.cli import messages
+from elmo_cli.cli import stderr
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
@@ -53,7 +53,7 @@ def print_rows(
     texts = rows.like_missing
     if texts:
         examples = " and ".join(repr(text) for text, _ in texts.most_common(3))
-        messages.say(
+        stderr.say(
             f"Warning: pandas or R reads {counted(texts.total(), 'text')} such as "
             f"{examples} as missing. "
             'Use read_csv(..., keep_default_na=False, na_values=[""]) in pandas, '

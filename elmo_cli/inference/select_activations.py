@@ -1,7 +1,7 @@
 """Selection of activations: layers are chosen or mixed, pooled, and normalized."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -23,8 +23,8 @@ _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
 }
 """Function for each name in `options.selection.NAMED_LAYERS`."""
 
-# Tokens whose layers are chosen together, while they are in the cache
 CHOSEN_TOKENS: Final = 512
+"""Tokens whose layers are chosen together on the CPU, while they are in its cache."""
 
 
 def selected_arrays(
@@ -54,27 +54,41 @@ def selected_arrays(
         # The sum of finite values may overflow.
         if not values.sum().isfinite():
             are_finite &= bool(torch.stack(values.aminmax()).isfinite().all())
-        array = values.numpy()
         if selection.pooling is None:
-            first = 0
-            for length in chunk:
-                arrays.append(array[..., first : first + length, :])
-                first += length
+            arrays += _split_tokens(values.numpy(), chunk)
         else:
-            for index in range(len(chunk)):
-                arrays.append(array[..., index, :])
+            arrays += _split_sentences(values.numpy())
         start = end
     return arrays, are_finite
 
 
+def _split_tokens(
+    values: NDArray[Any], lengths: Sequence[int]
+) -> Iterator[NDArray[Any]]:
+    """Yield the array of each sentence from those of all tokens, ([n,] N, W)."""
+    start = 0
+    for length in lengths:
+        end = start + length
+        yield values[..., start:end, :]
+        start = end
+
+
+def _split_sentences(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield the array of each of B pooled sentences, ([n,] B, W)."""
+    for index in range(values.shape[-2]):
+        yield values[..., index, :]
+
+
 def _select(selection: Selection, layers: Tensor, lengths: Sequence[int]) -> Tensor:
     """Choose layers, pool tokens, and normalize vectors."""
-    values = choose_layers(selection, layers)
+    values = choose_layers(selection, layers)  # ([n,] N, W)
     if selection.pooling is not None:
         if values.device.type == "mps":
             values = values.to("cpu")  # Not all versions of torch can pool on MPS.
-        values = pool_tokens(values, lengths, selection.pooling)  # (..., B, W)
-    return functional.normalize(values, dim=-1) if selection.normalize else values
+        values = pool_tokens(values, lengths, selection.pooling)  # ([n,] B, W)
+    if selection.normalize:
+        values = functional.normalize(values, dim=-1)
+    return values
 
 
 def pool_record(
@@ -82,14 +96,13 @@ def pool_record(
 ) -> NDArray[np.float32]:
     """Pool the tokens of one record, float32, shape ([n,] T, W), to ([n,] W).
 
-    Zeros without any.
+    Without tokens, return zeros.
     """
     *n_layers, n_tokens, width = values.shape
     if n_tokens == 0:
         return np.zeros((*n_layers, width), np.float32)
-    pooled = pool_tokens(
-        torch.from_numpy(values), [n_tokens], str(selection.pooling)
-    )  # ([n,] 1, W)
+    tokens = torch.from_numpy(values)
+    pooled = pool_tokens(tokens, [n_tokens], str(selection.pooling))  # ([n,] 1, W)
     pooled = pooled[..., 0, :]
     if selection.normalize:
         pooled = functional.normalize(pooled, dim=-1)
@@ -123,13 +136,14 @@ def pool_tokens(values: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:
         return values[..., ends - counts, :]
     if pooling == "last":
         return values[..., ends - 1, :]
-    # The vectors are a table, and each sentence is a bag of its rows. On the CPU this
-    # is 2 to 100 times as fast as torch.segment_reduce. No sum depends on another
-    # sentence.
+    # The vectors of all layers are one table, and each sentence of a layer is a bag of
+    # its rows. On the CPU this is 2 to 100 times as fast as torch.segment_reduce. No
+    # sum depends on another sentence.
     table = values.reshape(-1, values.shape[-1])  # (n N, W)
-    n_tokens = sum(lengths)
-    layers = torch.arange(len(table) // n_tokens, device=values.device)
-    starts = layers[:, None] * n_tokens + ends - counts  # (n, B)
     rows = torch.arange(len(table), device=values.device)
-    pooled = functional.embedding_bag(rows, table, starts.flatten(), mode=pooling)
+    n_tokens = sum(lengths)
+    layer_starts = rows[::n_tokens, None]  # (n, 1)
+    sentence_starts = ends - counts  # (B,)
+    bag_starts = layer_starts + sentence_starts  # (n, B)
+    pooled = functional.embedding_bag(rows, table, bag_starts.flatten(), mode=pooling)
     return pooled.reshape(*values.shape[:-2], len(lengths), -1)

@@ -10,8 +10,8 @@ from elmo_cli.errors.optional_imports import load_pyarrow
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
+from elmo_cli.outputs.output_rows import INTEGERS, Array, ColumnValues
 from elmo_cli.outputs.row_writer import RowWriter
-from elmo_cli.outputs.rows import INTEGERS, Array, ColumnValues
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.outputs.token_rows import TokenRows
 from elmo_cli.records.record import Record

@@ -2,7 +2,7 @@
 
 The file has bilm-tf's form. Two of its objects are read: `lstm`, and `char_cnn`, which
 word-level models lack. Keys that matter only in training are ignored. A config.json of
-ELMoForManyLangs stands for an options.json, too: see `many_langs_options`.
+ELMoForManyLangs stands for an options.json, too: see `many_langs_config`.
 """
 
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors.exceptions import OptionsError
-from elmo_cli.model.json_objects import read_json, read_section
-from elmo_cli.model.many_langs_options import read_config
-from elmo_cli.model.option_checks import (
-    CHARACTERS,
+from elmo_cli.model.architecture import LstmOptions, ModelOptions
+from elmo_cli.model.architecture_checks import (
+    CHARACTER_CHECKS,
     DEFAULTS,
-    EMBEDDING,
-    LSTM,
+    EMBEDDING_CHECKS,
+    LSTM_CHECKS,
     character_options,
 )
-from elmo_cli.model.options import LstmOptions, ModelOptions
+from elmo_cli.model.json_objects import read_json, read_section
+from elmo_cli.model.many_langs_config import read_config
 
 
 def read_options(path: str | Path) -> ModelOptions:
@@ -44,11 +44,11 @@ def parse_options(
 ) -> ModelOptions:
     """Turn the content of an options.json into `ModelOptions`."""
     errors: list[str] = []
-    lstm = read_section(content, "lstm", LSTM, DEFAULTS, errors)
+    lstm = read_section(content, "lstm", LSTM_CHECKS, DEFAULTS, errors)
     char_cnn = None
     if content.get("char_cnn") is not None:
         char_cnn = read_section(
-            content, "char_cnn", EMBEDDING | CHARACTERS, DEFAULTS, errors
+            content, "char_cnn", EMBEDDING_CHECKS | CHARACTER_CHECKS, DEFAULTS, errors
         )
         if not errors:
             longest = char_cnn["max_characters_per_token"]

@@ -9,21 +9,21 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from elmo_cli.errors.exceptions import OptionsError
-from elmo_cli.model.characters import N_MARKS
-from elmo_cli.model.json_objects import read_json, read_section, whole
-from elmo_cli.model.option_checks import (
-    CHARACTERS,
-    DEFAULTS,
-    LSTM,
-    MAX_SIZE,
-    character_options,
-)
-from elmo_cli.model.options import (
+from elmo_cli.model.architecture import (
     PUBLISHED_FILTERS,
     CharacterOptions,
     LstmOptions,
     ModelOptions,
 )
+from elmo_cli.model.architecture_checks import (
+    CHARACTER_CHECKS,
+    DEFAULTS,
+    LSTM_CHECKS,
+    MAX_SIZE,
+    character_options,
+)
+from elmo_cli.model.characters import N_MARKS
+from elmo_cli.model.json_objects import read_json, read_section, whole
 from elmo_cli.model.token_limit import TokenLimit
 
 
@@ -81,9 +81,9 @@ def read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
         raise OptionsError(f"{path}: {problem}. Copy it there.")
     config = read_json(architecture)
     errors: list[str] = []
-    lstm_values = read_section(config, "encoder", LSTM, DEFAULTS, errors)
+    lstm_values = read_section(config, "encoder", LSTM_CHECKS, DEFAULTS, errors)
     embedder_values = read_section(
-        config, "token_embedder", _DIMS | CHARACTERS, DEFAULTS, errors
+        config, "token_embedder", _DIMS | CHARACTER_CHECKS, DEFAULTS, errors
     )
     if errors:
         raise OptionsError(f"{architecture}: {'; '.join(errors)}")
