@@ -149,8 +149,8 @@ def _say_tokenizer(tokenizer: "Tokenizer", text: TextSettings) -> None:
     if text.language and (names_language or not has_language):
         name = text.tokenizer if text.names_tokenizer else tokenizer.name
         raise click.UsageError(f"--language has no effect with --tokenizer {name}")
-    if tokenizer.reason:
-        stderr.say(f"Tokenizer: {tokenizer.short_name}, {tokenizer.reason}")
+    if tokenizer.choice:
+        stderr.say(f"Tokenizer: {tokenizer.choice}")
     if tokenizer.warning is not None:
         warning = stderr.shown_message(tokenizer.warning)
         stderr.say(f"Warning: {warning.removesuffix('.')}.")

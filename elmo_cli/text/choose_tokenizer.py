@@ -36,7 +36,7 @@ def choose_tokenizer(
     trained: str | None = None,
     model_language: str | None = None,
 ) -> Tokenizer:
-    """Return the tokenizer of a text, with the reason and perhaps a warning.
+    """Return the tokenizer of a text, with what decided, and perhaps a warning.
 
     The first rule that applies decides:
 
@@ -78,9 +78,9 @@ def choose_tokenizer(
         settings.language or model_language,
         split_sentences=settings.split_sentences,
     )
-    reason = ""
+    choice = ""
     if not settings.names_tokenizer:
-        reason = _reason(tokenizer, evidence, trained)
+        choice = _choice(tokenizer, evidence, trained)
     if evidence != "tokenized" and _differs_from_training(tokenizer, settings, trained):
         warning: Message | None = Message(
             "the model was trained with {--tokenizer} {trained}, not {name}",
@@ -89,7 +89,7 @@ def choose_tokenizer(
         )
     else:
         warning = _warning_of_language(tokenizer, settings, model_language)
-    return replace(tokenizer, reason=reason, warning=warning)
+    return replace(tokenizer, choice=choice, warning=warning)
 
 
 def log_tokenizer_warning(tokenizer: Tokenizer) -> None:
@@ -120,16 +120,16 @@ def tokenizer_of_tokens(settings: TextSettings, tokenizer: Tokenizer) -> Tokeniz
     )
 
 
-def _reason(
+def _choice(
     tokenizer: Tokenizer, evidence: Evidence | None, trained: str | None
 ) -> str:
     """Return how the text or the model's training has decided for a tokenizer."""
-    reasons = []
     if tokenizer.name == trained:
-        reasons.append("as in the model's training")
-    if evidence is not None:
-        reasons.append(f"because the text is {evidence}")
-    return ", ".join(reasons)
+        return f"{trained}, as in the model's training"
+    if evidence is None:
+        return ""
+    name = tokenizer.name.removesuffix(":en")
+    return f"{name}, because the text is {evidence}"
 
 
 def _differs_from_training(

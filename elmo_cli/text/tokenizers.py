@@ -62,15 +62,10 @@ class Tokenizer:
     """Language whose rules split a text into sentences. None does not split."""
     normalization: str | None = None
     """`moses` if `MARKS` are normalized first."""
-    reason: str = field(default="", compare=False)
-    """Why it was chosen, if the user did not: `because the text is raw`."""
+    choice: str = field(default="", compare=False)
+    """What decided, if the user did not: `moses, because the text is raw`."""
     warning: Message | None = field(default=None, compare=False)
     """Warning that it or its language does not fit the model."""
-
-    @property
-    def short_name(self) -> str:
-        """Name without the language if that is English."""
-        return "moses" if self.name == "moses:en" else self.name
 
     def to_attributes(self) -> dict[str, str]:
         """Return the attributes of an output file that name the tokenizer."""

@@ -522,6 +522,7 @@ def test_a_plot_is_drawn() -> None:
         "s.html",
     )
     assert result.stderr == (
+        "Tokenizer: moses, because the text is raw\n"
         "Model: model\n8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n"
     )
     page = Path("s.html").read_text(encoding="utf-8")
