@@ -1,21 +1,25 @@
 """ELMo: contextual word vectors, on the command line and from Python.
 
-Start with `ElmoEmbedder`, which turns sentences into activations:
+Start with `ElmoEmbedder`, which turns texts into vectors:
 
     from elmo_cli import ElmoEmbedder
 
     embedder = ElmoEmbedder()  # the bundled model
-    activations = embedder.embed_sentence(["A", "word", "."])  # float32, (3, 3, 1024)
+    embedder.encode(["We sat on the bank."])  # one vector per text, float32, (1, 1024)
+    embedder.word_vector("We sat on the bank.", "bank", layers=2)  # float32, (1024,)
 
 Main names, each with its own help:
 
-    ElmoEmbedder        activations of sentences, texts and files
+    ElmoEmbedder        vectors of texts, words, sentences and files; encode, word_vector,
+                        similarity and embed_file are its methods
     open_activations    the files that it and `elmo embed` write
-    LanguageModel       probabilities of tokens, with the functions
-                        measure_surprisal, measure_perplexity and predict_words
-    find_neighbours, find_word_neighbours, similarities    similar tokens
-    write_occurrences, measure_change            words in a corpus, and how their use changes
-    Elmo, batch_to_ids, HubElmo                  layers of a torch model
+    LanguageModel       probabilities of words, with the functions measure_surprisal,
+                        measure_perplexity, predict_words and substitute_words
+
+    find_neighbours, find_word_neighbours, plot_occurrences    similar words in files
+    write_occurrences, measure_change     words in a corpus, and how their use changes
+    write_word_vectors                    one vector per word
+    Elmo, batch_to_ids, HubElmo           layers of a torch model
 
 All names are listed in `_MODULES` below. `ElmoError` is the base class of all errors that
 the package raises on purpose.
@@ -34,8 +38,7 @@ from typing import Any
 _MODULES = {
     "__version__": "elmo_cli.version",
     "ActivationsDataset": "elmo_cli.integrations.activations_dataset",
-    "average_vectors": "elmo_cli.analysis.average_vectors",
-    "Averaging": "elmo_cli.analysis.average_vectors",
+    "average_word_vectors": "elmo_cli.analysis.average_vectors",
     "batch_to_ids": "elmo_cli.elmo",
     "BiLm": "elmo_cli.model.bilm",
     "ComputationError": "elmo_cli.errors.exceptions",
@@ -45,7 +48,7 @@ _MODULES = {
     "ElmoError": "elmo_cli.errors.exceptions",
     "ElmoVectorizer": "elmo_cli.integrations.vectorizer",
     "find_neighbours": "elmo_cli.analysis.neighbours",
-    "find_occurrence": "elmo_cli.analysis.occurrences",
+    "find_occurrence": "elmo_cli.text.occurrences",
     "find_word_neighbours": "elmo_cli.analysis.word_neighbours",
     "HubElmo": "elmo_cli.integrations.hub_elmo",
     "InputError": "elmo_cli.errors.exceptions",
@@ -69,15 +72,12 @@ _MODULES = {
     "sample_sentences": "elmo_cli.language_model.samples",
     "ScalarMix": "elmo_cli.model.scalar_mix",
     "SettingsError": "elmo_cli.errors.exceptions",
-    "similarities": "elmo_cli.analysis.similarity",
     "StoppedError": "elmo_cli.errors.exceptions",
     "substitute_words": "elmo_cli.language_model.substitutes",
-    "TextSettings": "elmo_cli.options.text",
     "tokenize": "elmo_cli.text.tokenizers",
     "WeightsError": "elmo_cli.errors.exceptions",
-    "write_average_vectors": "elmo_cli.analysis.average_vectors",
-    "write_occurrences": "elmo_cli.analysis.usages",
-    "write_token_vectors": "elmo_cli.analysis.token_vectors",
+    "write_occurrences": "elmo_cli.analysis.write_occurrences",
+    "write_word_vectors": "elmo_cli.analysis.word_vectors",
 }
 """Module of each public name. It is imported when the name is used for the first time."""
 

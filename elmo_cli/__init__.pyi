@@ -1,24 +1,20 @@
 """Public names of the package, for type checkers. __init__.py has the same names."""
 
-from elmo_cli.analysis.average_vectors import Averaging as Averaging
-from elmo_cli.analysis.average_vectors import average_vectors as average_vectors
 from elmo_cli.analysis.average_vectors import (
-    write_average_vectors as write_average_vectors,
+    average_word_vectors as average_word_vectors,
 )
 from elmo_cli.analysis.change import measure_change as measure_change
 from elmo_cli.analysis.change_picture import plot_changes as plot_changes
 from elmo_cli.analysis.neighbours import find_neighbours as find_neighbours
 from elmo_cli.analysis.occurrence_matrices import read_occurrences as read_occurrences
 from elmo_cli.analysis.occurrence_picture import plot_occurrences as plot_occurrences
-from elmo_cli.analysis.occurrences import find_occurrence as find_occurrence
-from elmo_cli.analysis.similarity import similarities as similarities
 from elmo_cli.analysis.targets import read_targets as read_targets
-from elmo_cli.analysis.token_vectors import write_token_vectors as write_token_vectors
-from elmo_cli.analysis.usages import write_occurrences as write_occurrences
 from elmo_cli.analysis.vector_files import open_occurrences as open_occurrences
 from elmo_cli.analysis.word_neighbours import (
     find_word_neighbours as find_word_neighbours,
 )
+from elmo_cli.analysis.word_vectors import write_word_vectors as write_word_vectors
+from elmo_cli.analysis.write_occurrences import write_occurrences as write_occurrences
 from elmo_cli.elmo import Elmo as Elmo
 from elmo_cli.elmo import batch_to_ids as batch_to_ids
 from elmo_cli.embedder import ElmoEmbedder as ElmoEmbedder
@@ -47,9 +43,9 @@ from elmo_cli.language_model.surprisal import iter_surprisal as iter_surprisal
 from elmo_cli.language_model.surprisal import measure_surprisal as measure_surprisal
 from elmo_cli.model.bilm import BiLm as BiLm
 from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
-from elmo_cli.options.text import TextSettings as TextSettings
 from elmo_cli.outputs.reader import open_activations as open_activations
 from elmo_cli.pretrained.files import ModelFiles as ModelFiles
+from elmo_cli.text.occurrences import find_occurrence as find_occurrence
 from elmo_cli.text.tokenizers import tokenize as tokenize
 from elmo_cli.version import __version__ as __version__
 

@@ -10,13 +10,18 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, overload
+from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_cli.encode_arguments import (
+    check_unused_arguments,
+    pooling_of,
+    take_texts,
+)
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.checks import (
     Sentence,
@@ -24,6 +29,7 @@ from elmo_cli.errors.checks import (
     check_batch,
     check_sentence,
     check_sentences,
+    check_texts,
 )
 from elmo_cli.errors.exceptions import ModelError, SettingsError
 from elmo_cli.file_plan import plan_file
@@ -39,24 +45,49 @@ from elmo_cli.options.model import (
     Precision,
     is_device,
 )
-from elmo_cli.options.output import OutputSettings
-from elmo_cli.options.selection import Layers, Selection, layers_text
-from elmo_cli.options.text import TextSettings, text_settings
+from elmo_cli.options.output import (
+    Compression,
+    Dtype,
+    FileFormat,
+    Layout,
+    OutputSettings,
+    RowKind,
+)
+from elmo_cli.options.selection import (
+    Layers,
+    Pooling,
+    Selection,
+    layers_text,
+    parse_mean_layers,
+)
+from elmo_cli.options.text import (
+    InputFormatName,
+    Quotes,
+    TextSettings,
+    text_settings,
+)
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.records.text_input import open_input
+from elmo_cli.similarity import Similarity, compare_vectors
 from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer,
     log_tokenizer_warning,
     strings_in,
 )
-from elmo_cli.text.tokenizers import tokenize_texts
+from elmo_cli.text.occurrences import (
+    OccurrencePair,
+    check_pair,
+    occurrence_of,
+    tokens_around,
+)
+from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
 if TYPE_CHECKING:
-    from elmo_cli.embed_file import Summary
+    from elmo_cli.file_sink import Summary
 
 logger = logging.getLogger(__name__)
 
@@ -342,7 +373,7 @@ class ElmoEmbedder:
         layers: Layers = "all",
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: str | None = None,
+        pooling: Pooling | None = None,
         normalize: bool = False,
     ) -> Iterator[Array]:
         """Embed a stream of sentences, in its order.
@@ -350,13 +381,14 @@ class ElmoEmbedder:
         Args:
             sentences: Lists of tokens; read one window at a time.
             batch_size: Sentences per batch; it matters with carried state only.
-            layers: `all`, `top`, `average`, `sum`, numbers such as 2, -1 or [0, 2],
-                `word_emb` (the token layer once, W / 2 wide), or `lstm1`, `lstm2`, ...
+            layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
+                "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
             mix: In place of `layers`, the scalar parameters of a trained mix of all
                 layers, before the softmax.
             gamma: Scale of the mix. None is 1.
-            pooling: One vector per sentence: the `mean` or `max` over its tokens, its
-                `first` or `last` token; zeros for a sentence without tokens.
+            pooling: One vector per sentence: the "mean" or "max" over its tokens, its
+                "first" or "last" token; zeros for a sentence without tokens. None keeps
+                one vector per token.
             normalize: Scale every vector to length 1. Zeros stay zeros.
 
         Returns:
@@ -391,7 +423,7 @@ class ElmoEmbedder:
         *,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: str | None = None,
+        pooling: Pooling | None = None,
         normalize: bool = False,
     ) -> Selection:
         """Return a selection of layers that is checked for the model."""
@@ -404,40 +436,107 @@ class ElmoEmbedder:
         )
         return selection.for_model(engine.options.n_layers)
 
+    @overload
     def encode(
         self,
-        texts: Text | Sequence[Text],
-        batch_size: int = DEFAULT_BATCH_SIZE,
+        texts: str | Iterable[Text],
         *,
         layers: Layers | None = None,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: str | None = "mean",
+        pooling: Pooling = "mean",
         tokenizer: str | None = AUTO,
         language: str | None = None,
-        normalize_embeddings: bool = False,
-        convert_to_tensor: bool = False,
+        normalize: bool = False,
+        batch_size: int = DEFAULT_BATCH_SIZE,
         show_progress_bar: bool | None = None,
         device: Device | None = None,
+        output_value: Literal["sentence_embedding"] = "sentence_embedding",
+        convert_to_numpy: Literal[True] = True,
+        convert_to_tensor: Literal[False] = False,
+        normalize_embeddings: bool = False,
+    ) -> Array: ...
+
+    @overload
+    def encode(
+        self,
+        texts: str | Iterable[Text],
+        *,
+        pooling: Pooling = "mean",
+        convert_to_tensor: Literal[True],
+        **options: Any,
+    ) -> Tensor: ...
+
+    @overload
+    def encode(self, texts: str, *, pooling: None, **options: Any) -> Array: ...
+
+    @overload
+    def encode(
+        self, texts: Iterable[Text], *, pooling: None, **options: Any
+    ) -> list[Array]: ...
+
+    @overload
+    def encode(
+        self, texts: str | Iterable[Text] | None = None, **options: Any
+    ) -> Any: ...
+
+    def encode(
+        self,
+        texts: str | Iterable[Text] | None = None,
+        *,
+        layers: Layers | None = None,
+        mix: Sequence[float] | None = None,
+        gamma: float | None = None,
+        pooling: Pooling | None = "mean",
+        tokenizer: str | None = None,
+        language: str | None = None,
+        normalize: bool = False,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        show_progress_bar: bool | None = None,
+        device: Device | None = None,
+        output_value: str | None = "sentence_embedding",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        normalize_embeddings: bool = False,
+        **others: Any,
     ) -> Array | Tensor | list[Array] | list[Tensor]:
         """Embed texts, by default into one vector each, as in sentence-transformers.
 
+            embedder.encode(["We sat on the bank.", "A cat."])  # (2, 1024)
+            embedder.encode("We sat on the bank.", pooling=None)  # (6, 1024)
+
         Args:
-            texts: Raw texts, which are tokenized, or lists of tokens; or one raw text.
-            batch_size: As in `embed_sentences`.
-            layers, mix, gamma: As in `embed_sentences`, but `average` if neither layers
-                nor a mix is given.
-            pooling: As in `embed_sentences`. None keeps one vector per token.
-            tokenizer: `auto`, `moses`, `spacy` or `whitespace`. `auto` looks at the
+            texts: One raw text, or several: strings, which are tokenized, or lists of
+                tokens.
+            layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
+                "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2". None
+                is "average", or all layers with a `mix`.
+            mix: In place of `layers`, the scalar parameters of a trained mix of all
+                layers, before the softmax.
+            gamma: Scale of the mix. None is 1.
+            pooling: One vector per text: the "mean" or "max" over its tokens, its
+                "first" or "last" token; zeros for a text without tokens. None keeps one
+                vector per token.
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the
                 first 200 texts: tokenized ones are split at white space, and others
-                are tokenized as the model's training text was, else by `moses`.
+                are tokenized like the model's training text, else by "moses".
             language: Code of the language of the texts. None is the language of the
                 model.
-            normalize_embeddings: Scale every vector to length 1.
-            convert_to_tensor: Return tensors on the device instead of arrays.
+            normalize: Scale every vector to length 1.
+            batch_size: Sentences per batch; it matters with carried state only.
             show_progress_bar: Show a bar on standard error.
             device: Device in place of the embedder's; the model is loaded there for
                 this call.
+
+        Args: Of sentence-transformers
+            output_value: "sentence_embedding"; or "token_embeddings" for one tensor of
+                token vectors per text.
+            convert_to_numpy: If False, return a list of tensors.
+            convert_to_tensor: Return tensors on the device instead of arrays.
+            normalize_embeddings: Same as `normalize`.
+            others: `inputs` and `sentences` are other names of `texts`. The arguments
+                `prompt_name`, `prompt`, `precision`, `truncate_dim`, `pool` and
+                `chunk_size` have no meaning here and may only have their defaults.
 
         Returns:
             float32, shape (n, W) for n texts, (n, L, W) for several layers, without the
@@ -447,15 +546,15 @@ class ElmoEmbedder:
             InputError: A text is neither a string nor a list of tokens, or the layer,
                 the pooling or the tokenizer is unknown.
         """
-        batch = [texts] if isinstance(texts, str) else [*check_batch(texts, "texts")]
-        chosen = choose_tokenizer(
-            TextSettings(tokenizer=tokenizer, language=language),
-            "strings",
-            strings_in(batch),
-            trained=self.files.tokenizer,
-            model_language=self.files.language,
-        )
-        log_tokenizer_warning(chosen)
+        texts = take_texts(texts, others)
+        check_unused_arguments(others)
+        if not convert_to_numpy or output_value != "sentence_embedding":
+            returns_tensors = True
+        else:
+            returns_tensors = convert_to_tensor
+        pooling = pooling_of(output_value, pooling)
+        batch = [texts] if isinstance(texts, str) else list(check_texts(texts))
+        chosen = self.tokenizer_of(batch, tokenizer, language)
         if layers is None:
             layers = "average" if mix is None else "all"
         sentences = list(tokenize_texts(batch, chosen.tokenize))
@@ -467,21 +566,156 @@ class ElmoEmbedder:
             mix=mix,
             gamma=gamma,
             pooling=pooling,
-            normalize=normalize_embeddings,
+            normalize=normalize or normalize_embeddings,
         )
         if show_progress_bar:
             from tqdm import tqdm
 
             embedded = tqdm(embedded, total=len(sentences), unit=" texts")
         vectors: Any = list(embedded)
-        if convert_to_tensor:
+        if returns_tensors:
             vectors = [
                 torch.from_numpy(values).to(embedder.device) for values in vectors
             ]
-        if pooling is not None:
-            vectors = torch.stack(vectors) if convert_to_tensor else np.stack(vectors)
-        encoded: Array | Tensor | list[Array] | list[Tensor] = vectors[: len(sentences)]
-        return encoded[0] if isinstance(texts, str) else encoded
+        if pooling is not None and returns_tensors == convert_to_tensor:
+            vectors = torch.stack(vectors) if returns_tensors else np.stack(vectors)
+        vectors = vectors[: len(sentences)]
+        encoded: Array | Tensor | list[Array] | list[Tensor]
+        encoded = vectors[0] if isinstance(texts, str) else vectors
+        return encoded
+
+    def word_vector(
+        self,
+        sentence: Text,
+        word: str,
+        *,
+        layers: Layers = "average",
+        occurrence: int | None = None,
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
+    ) -> Array:
+        """Return the vector of a word in its sentence.
+
+            embedder.word_vector("We sat on the bank.", "bank", layers=2)  # (1024,)
+
+        Args:
+            sentence: Raw sentence, which is tokenized, or a list of tokens.
+            word: Token of the sentence, as it is written.
+            layers: "average", "top", "all", "sum", numbers such as 2, -1 or [0, 2],
+                "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
+            occurrence: Number of the word's occurrence, from 1; required if it occurs
+                several times.
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
+                that is tokenized at white space, and tokenizes others like the model's
+                training text, else by "moses".
+            language: Code of the language of the sentence. None is the model's.
+
+        Returns:
+            float32, shape (W,), or (L, W) for several layers.
+
+        Raises:
+            InputError: The word does not occur, or several times without a number, or
+                the layer or the tokenizer is unknown.
+        """
+        chosen = self.tokenizer_of([sentence], tokenizer, language)
+        tokens = tokens_around(word, sentence, chosen)
+        found = occurrence_of(word, tokens, occurrence, "occurrence")
+        [activations] = self.embed_sentences([tokens], layers=layers)
+        vector: Array = activations[..., found.index, :]
+        return vector
+
+    def similarity(
+        self,
+        word: str,
+        sentence1: Text,
+        sentence2: Text,
+        *,
+        word2: str | None = None,
+        occurrence1: int | None = None,
+        occurrence2: int | None = None,
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
+    ) -> Similarity:
+        """Compare a word in two sentences, as `elmo cosine` does.
+
+            river = "We sat on the bank of the river."
+            money = "She opened an account at the bank."
+            embedder.similarity("bank", river, money).layers  # one cosine per layer
+
+        Args:
+            word: Token of both sentences, as it is written.
+            sentence1, sentence2: Raw sentences, or lists of tokens.
+            word2: Word in the second sentence, if it differs.
+            occurrence1, occurrence2: Numbers of the word's occurrences, from 1;
+                required if it occurs several times.
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
+                that is tokenized at white space, and tokenizes others like the model's
+                training text, else by "moses".
+            language: Code of the language of the sentences. None is the model's.
+
+        Returns:
+            The cosine of each layer and of their average.
+
+        Raises:
+            InputError: A word does not occur, or several times without a number, or the
+                tokenizer is unknown.
+        """
+        sentences = [sentence1, sentence2]
+        chosen = self.tokenizer_of(sentences, tokenizer, language)
+        other_word = word if word2 is None else word2
+        one = tokens_around(word, sentence1, chosen, "sentence1")
+        other = tokens_around(other_word, sentence2, chosen, "sentence2")
+        first = occurrence_of(word, one, occurrence1, "occurrence1")
+        second = occurrence_of(other_word, other, occurrence2, "occurrence2")
+        return self.similarities([(first, second)])[0]
+
+    def similarities(
+        self, pairs: Iterable[OccurrencePair], *, layers: Layers = "all"
+    ) -> list[Similarity]:
+        """Compare many pairs of words in their sentences, which are embedded together.
+
+        Args:
+            pairs: Two occurrences each, from `find_occurrence`.
+            layers: Layers whose mean is compared, next to each layer: `all`, `top`, or
+                numbers such as `1,2` or [1, 2].
+
+        Returns:
+            The cosine of each layer and of the mean of `layers` for each pair.
+
+        Raises:
+            InputError: A pair is not two results of `find_occurrence`, or the model
+                lacks a layer.
+        """
+        averaged = parse_mean_layers(layers, self.options.n_layers)
+        pairs = list(check_batch(pairs, "pairs"))
+        for index, pair in enumerate(pairs):
+            check_pair(pair, f"pairs[{index}]")
+        sentences = (occurrence.sentence for pair in pairs for occurrence in pair)
+        embedded = list(self.embed_sentences(sentences))
+        results = []
+        for number, pair in enumerate(pairs):
+            first, second = pair
+            one = embedded[2 * number][:, first.index]  # (L, W)
+            other = embedded[2 * number + 1][:, second.index]
+            results.append(compare_vectors(pair, one, other, averaged))
+        return results
+
+    def tokenizer_of(
+        self,
+        texts: Iterable[object],
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
+    ) -> Tokenizer:
+        """Return the tokenizer of the strings among texts, as `encode` chooses it."""
+        chosen = choose_tokenizer(
+            TextSettings(tokenizer=tokenizer, language=language),
+            "strings",
+            strings_in(texts),
+            trained=self.files.tokenizer,
+            model_language=self.files.language,
+        )
+        log_tokenizer_warning(chosen)
+        return chosen
 
     def embed_file(
         self,
@@ -494,25 +728,25 @@ class ElmoEmbedder:
         *,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: str | None = None,
+        pooling: Pooling | None = None,
         normalize: bool = False,
-        input_format: str | None = None,
+        input_format: InputFormatName | None = None,
         tokenizer: str | None = None,
         language: str | None = None,
         split_sentences: bool = False,
-        file_format: str | None = None,
-        layout: str | None = None,
-        compression: str | None = None,
-        dtype: str = "float32",
+        file_format: FileFormat | None = None,
+        layout: Layout | None = None,
+        compression: Compression | None = None,
+        dtype: Dtype = "float32",
         shard: str | None = None,
         skip_errors: bool = False,
         delimiter: str | None = None,
-        quotes: str | None = None,
+        quotes: Quotes | None = None,
         text_column: str | None = None,
         word_column: str | None = None,
         id_column: str | None = None,
         paragraphs: bool = False,
-        rows: str = "sentences",
+        rows: RowKind = "sentences",
         keep_columns: Sequence[str] = (),
         overwrite: bool = False,
         on_progress: "Callable[[Summary], object] | None" = None,

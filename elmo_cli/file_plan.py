@@ -72,7 +72,7 @@ def plan_file(
             column_types = text.format.column_types(text.source)
             output_settings = replace(output_settings, column_types=column_types)
     if str(output_path) != STANDARD_OUTPUT:
-        check_output(output_path, text.source.path, overwrite=True)
+        check_output(output_path, text.source.path, may_exist=True)
     return FilePlan(
         text=text,
         output_path=output_path,

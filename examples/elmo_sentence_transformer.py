@@ -6,13 +6,13 @@ model.encode(["She opened an account."])
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from sentence_transformers.base.modules.input_module import InputModule
 
-from elmo_cli import ElmoEmbedder, tokenize
+from elmo_cli import ElmoEmbedder
 
 
 class ElmoModule(InputModule):  # type: ignore[misc] # where the library is missing
@@ -26,7 +26,10 @@ class ElmoModule(InputModule):  # type: ignore[misc] # where the library is miss
     save_in_root = False
 
     def __init__(
-        self, model: str | None = None, layers: str = "average", pooling: str = "mean"
+        self,
+        model: str | None = None,
+        layers: str = "average",
+        pooling: Literal["mean", "max", "first", "last"] = "mean",
     ) -> None:
         """Load a model by its name or folder. Several layers are concatenated."""
         super().__init__()
@@ -38,8 +41,10 @@ class ElmoModule(InputModule):  # type: ignore[misc] # where the library is miss
     def preprocess(
         self, inputs: Sequence[Any], prompt: str | None = None, **_: Any
     ) -> dict[str, Any]:
-        """Split texts into tokens, by Moses' rules."""
-        return {"tokens": [tokenize((prompt or "") + text) for text in inputs]}
+        """Split texts into tokens, as `encode` does."""
+        texts = [(prompt or "") + text for text in inputs]
+        tokenizer = self.embedder.tokenizer_of(texts)
+        return {"tokens": [tokenizer.tokenize(text) for text in texts]}
 
     def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Return one vector per text, float32, shape (B, W)."""

@@ -416,7 +416,8 @@ def test_without_pooling_a_text_has_a_vector_a_token(tiny: ElmoEmbedder) -> None
 
 def test_normalized_vectors_have_length_one_or_zero(tiny: ElmoEmbedder) -> None:
     plain = tiny.encode(TEXTS)
-    normalized = tiny.encode(TEXTS, normalize_embeddings=True)
+    normalized = tiny.encode(TEXTS, normalize=True)
+    assert_array_equal(tiny.encode(TEXTS, normalize_embeddings=True), normalized)
     lengths = np.linalg.norm(plain, axis=1, keepdims=True)
     assert_allclose(normalized, plain / np.maximum(lengths, 1e-12), atol=1e-6)
     assert_array_equal(normalized[1], np.zeros(32))
@@ -433,6 +434,71 @@ def test_encode_returns_a_tensor_and_shows_a_bar_on_request(
     assert isinstance(vectors, torch.Tensor)
     assert_array_equal(vectors.numpy(), expected)
     assert "3/3" in capsys.readouterr().err
+
+
+def test_encode_takes_the_arguments_of_sentence_transformers(
+    tiny: ElmoEmbedder,
+) -> None:
+    expected = tiny.encode(TEXTS)
+    defaults: dict[str, Any] = {
+        "prompt_name": None,
+        "prompt": None,
+        "batch_size": 32,
+        "show_progress_bar": None,
+        "output_value": "sentence_embedding",
+        "precision": "float32",
+        "convert_to_numpy": True,
+        "convert_to_tensor": False,
+        "device": None,
+        "normalize_embeddings": False,
+        "truncate_dim": None,
+        "pool": None,
+        "chunk_size": None,
+    }
+    assert_array_equal(tiny.encode(inputs=TEXTS, **defaults), expected)
+    assert_array_equal(tiny.encode(sentences=TEXTS), expected)
+    tensors = tiny.encode(TEXTS, convert_to_numpy=False)
+    assert isinstance(tensors, list)
+    assert_array_equal(torch.stack(tensors).numpy(), expected)
+    tokens = tiny.encode(TEXTS, output_value="token_embeddings")
+    assert [tuple(values.shape) for values in tokens] == [(7, 32), (0, 32), (3, 32)]
+    assert_array_equal(tokens[2].numpy(), tiny.encode(TEXTS[2], pooling=None))
+
+
+def test_unknown_arguments_of_encode_are_type_errors(tiny: ElmoEmbedder) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'normalise'"):
+        tiny.encode(TEXTS, normalise=True)
+    with pytest.raises(TypeError, match="got 'sentences' and the texts before it"):
+        tiny.encode(TEXTS, sentences=TEXTS)
+
+
+# Words in sentences
+
+
+def test_the_vector_of_a_word_is_that_of_its_token(tiny: ElmoEmbedder) -> None:
+    activations = tiny.embed_sentence(TOKENS[0])
+    for sentence in (TEXTS[0], TOKENS[0]):
+        vector = tiny.word_vector(sentence, "bank", layers=2)
+        assert_allclose(vector, activations[2, 1], atol=1e-6)
+        average = tiny.word_vector(sentence, "bank")
+        assert_allclose(average, activations[:, 1].mean(axis=0), atol=1e-6)
+        all_layers = tiny.word_vector(sentence, "bank", layers="all")
+        assert_allclose(all_layers, activations[:, 1], atol=1e-6)
+    second = tiny.word_vector("a bank a", "a", layers="top", occurrence=2)
+    assert_allclose(second, tiny.embed_sentence(["a", "bank", "a"])[2, 2], atol=1e-6)
+
+
+def test_similarity_is_the_cosine_of_each_layer(tiny: ElmoEmbedder) -> None:
+    found = tiny.similarity("bank", TEXTS[0], TEXTS[2])
+    assert found.first.marked == "The [bank] , I 'd say ."
+    for number, cosine in enumerate(found.layers):
+        one = tiny.word_vector(TEXTS[0], "bank", layers=number)
+        other = tiny.word_vector(TEXTS[2], "bank", layers=number)
+        lengths = np.linalg.norm(one) * np.linalg.norm(other)
+        assert cosine == pytest.approx(float(one @ other / lengths), abs=1e-5)
+    other_word = tiny.similarity("say", TEXTS[0], TEXTS[2], word2="A")
+    assert other_word.second.token == "A"
+    assert tiny.similarities([(found.first, found.second)]) == [found]
 
 
 @pytest.mark.parametrize("batch_tokens", [7, None])

@@ -15,13 +15,13 @@ import pytest
 import torch
 
 from elmo_cli import open_activations
-from elmo_cli.embed_file import Summary
 from elmo_cli.errors.exceptions import (
     ComputationError,
     InputError,
     OutputError,
     StoppedError,
 )
+from elmo_cli.file_sink import Summary
 from elmo_cli.inference.encoder import SentenceEncoder
 from tests.support.failing_disk import kills, restore
 from tests.support.runs import (

@@ -14,22 +14,20 @@ from elmo_cli.analysis.word_vector_files import (
     Array,
     check_vectors_file,
     read_words_for,
-    write_word_vectors,
+    write_vectors_file,
 )
 from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.checks import Sentence, check_sentence, check_sentences, check_type
+from elmo_cli.errors.checks import Sentence, Text, check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.selection import Layers, Selection, layers_text
-from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings, text_settings
-from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
-from elmo_cli.records.text_input import open_input
 from elmo_cli.records.warnings.expected import expected_input
-from elmo_cli.text.choose_tokenizer import log_tokenizer_warning
+from elmo_cli.text.choose_tokenizer import peek_strings
+from elmo_cli.text.tokenizers import tokenize_texts
 
 
 @dataclass(frozen=True)
@@ -58,22 +56,11 @@ class Averaging:
 
 def write_average_vectors(
     embedder: ElmoEmbedder,
-    corpus: str | Path | TextInput,
+    corpus: TextInput,
     output: str | Path,
     words_file: str | Path | None = None,
     *,
-    settings: TextSettings | None = None,
-    input_format: str | None = None,
-    tokenizer: str | None = AUTO,
-    language: str | None = None,
-    split_sentences: bool = False,
-    delimiter: str | None = None,
-    quotes: str | None = None,
-    text_column: str | None = None,
-    word_column: str | None = None,
-    id_column: str | None = None,
-    paragraphs: bool = False,
-    averaging: Averaging | None = None,
+    averaging: Averaging,
     overwrite: bool = False,
     on_progress: OnProgress | None = None,
 ) -> int:
@@ -81,64 +68,24 @@ def write_average_vectors(
 
     Args:
         embedder: Model.
-        corpus: Path of the text, one sentence per line, or an input from `open_input`.
-        output: As in `write_token_vectors`.
+        corpus: Text, from `open_input`.
+        output: Path, whose suffix chooses the format.
         words_file: Path of the words, one per line, that get a vector, in this order.
             None is all words, the most frequent first.
-        settings: Options for reading the corpus, in place of the following ones.
-        input_format: This and the following options, up to `paragraphs`, are as in
-            `ElmoEmbedder.embed_file`.
-        tokenizer: As in `ElmoEmbedder.embed_file`. `auto` is the default.
-        averaging: Occurrences and layers. None is all occurrences, and all layers but
-            the token layer.
+        averaging: Occurrences and layers.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens of each sentence that is read.
 
     Returns:
         The number of words.
-
-    Raises:
-        InputError: The corpus or the words cannot be read, or no word is frequent
-            enough.
-        OutputError: `output` has another suffix, already exists or cannot be written.
     """
-    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     output = Path(output)
-    path = str(corpus.source.path) if isinstance(corpus, TextInput) else corpus
-    sources = [words_file, path, *embedder.files.paths]
+    sources = [words_file, str(corpus.source.path), *embedder.files.paths]
     check_vectors_file(output, *sources, overwrite=overwrite)
     words = None if words_file is None else read_words_for(output, words_file)
-    keywords = text_settings(
-        input_format=input_format,
-        tokenizer=tokenizer,
-        language=language,
-        split_sentences=split_sentences,
-        delimiter=delimiter,
-        quotes=quotes,
-        text_column=text_column,
-        word_column=word_column,
-        id_column=id_column,
-        paragraphs=paragraphs,
-    )
-    has_settings = isinstance(corpus, TextInput) or settings is not None
-    if has_settings and keywords != DEFAULT_SETTINGS:
-        raise SettingsError(
-            "settings: give them, or keywords such as tokenizer, not both"
-        )
-    if isinstance(corpus, TextInput):
-        text = corpus
-    else:
-        text = open_input(
-            corpus,
-            settings or keywords,
-            trained=embedder.files.tokenizer,
-            language=embedder.files.language,
-        )
-        log_tokenizer_warning(text.tokenizer)
-    averaging = averaging or Averaging()
-    averages = average_vectors(
+    averages = average_word_vectors(
         embedder,
-        _read_sentences(embedder, text, on_progress or ignore),
+        _read_sentences(embedder, corpus, on_progress or ignore),
         words,
         layers=averaging.layers,
         min_count=averaging.min_count,
@@ -149,11 +96,11 @@ def write_average_vectors(
             Message(
                 "{path}: no word occurs {min_count} times or more",
                 remedy="Lower {--min-count}.",
-                path=path,
+                path=corpus.source.path,
                 min_count=f"{averaging.min_count:,}",
             )
         )
-    write_word_vectors(output, averages.words, averages.vectors, averages.counts)
+    write_vectors_file(output, averages.words, averages.vectors, averages.counts)
     return len(averages.words)
 
 
@@ -178,9 +125,9 @@ class AverageVectors(NamedTuple):
     """float32, shape (V, W)."""
 
 
-def average_vectors(
+def average_word_vectors(
     embedder: ElmoEmbedder,
-    sentences: Iterable[Sentence],
+    texts: Iterable[Text],
     words: Sequence[str] | None = None,
     *,
     layers: Layers | None = None,
@@ -194,9 +141,10 @@ def average_vectors(
 
     Args:
         embedder: Model.
-        sentences: Lists of tokens.
+        texts: Strings, each a sentence, which are tokenized as the model's training
+            text, else by Moses' rules; or lists of tokens.
         words: Words that get a vector, if they are frequent enough. None is all words.
-        layers: Layers as in `ElmoEmbedder.embed_sentences`. Several layers are
+        layers: "all", "top", or numbers such as 2, -1 or [1, 2]. Several layers are
             averaged. None is all layers but the token layer.
         min_count: Minimum number of occurrences of a word.
         at_most: Average only the first `at_most` occurrences of a word. None is all.
@@ -219,7 +167,10 @@ def average_vectors(
     if words is not None:
         wanted = set(check_sentence(words, "words", "a list of words"))
     counts: Counter[str] = Counter()
-    to_average = _count_occurrences(check_sentences(sentences), wanted, counts, at_most)
+    strings, texts = peek_strings(texts)
+    tokenizer = embedder.tokenizer_of(strings)
+    sentences = tokenize_texts(texts, tokenizer.tokenize)
+    to_average = _count_occurrences(sentences, wanted, counts, at_most)
     sums = _sum_vectors(embedder, to_average, selection)
     if words is None:
         words = [word for word, _ in counts.most_common()]

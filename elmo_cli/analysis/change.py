@@ -11,10 +11,12 @@ from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.optional_imports import load_extra
-from elmo_cli.options.analysis import CORRECTIONS, MEASURES
+from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Correction, Measure
 
 MIN_OCCURRENCES: Final = 3
 """Minimum number of occurrences of a word in each corpus."""
+_CHANCE: Final = (0.05, 0.95)
+"""Quantiles of `Change.by_chance`."""
 
 
 class Change(NamedTuple):
@@ -29,6 +31,9 @@ class Change(NamedTuple):
     """Share of random divisions of all its occurrences with at least as much change."""
     adjusted_p: float | None = None
     """`p` adjusted for the number of words."""
+    by_chance: tuple[float, float] | None = None
+    """Range of the change by chance: the 5th and the 95th percentile of the random
+    divisions. None without `permutations`."""
 
 
 def change_columns(changes: Sequence[Change]) -> list[str]:
@@ -44,20 +49,22 @@ def change_columns(changes: Sequence[Change]) -> list[str]:
 def measure_change(
     old: Occurrences,
     new: Occurrences,
-    measure: str = "apd",
+    measure: Measure = "apd",
     *,
     permutations: int = 0,
-    correction: str | None = None,
+    correction: Correction | None = None,
     on_progress: Callable[[int], object] | None = None,
 ) -> list[Change]:
     """Measure the change of each word.
 
     Args:
         old, new: Vectors of the occurrences of each word, shape (n, W).
-        measure: `apd`, `prt` or `jsd`.
+        measure: "apd", the mean cosine distance of an old and a new occurrence; "prt",
+            the inverse cosine of their means; or "jsd", the Jensen-Shannon divergence
+            over clusters.
         permutations: Number of random divisions of the occurrences of a word, for
-            `Change.p`. Each call makes the same divisions.
-        correction: `bh` (Benjamini and Hochberg) or `bonferroni`, for
+            `Change.p` and `Change.by_chance`. Each call makes the same divisions.
+        correction: "bh" (Benjamini and Hochberg) or "bonferroni", for
             `Change.adjusted_p`; requires `permutations`.
         on_progress: Called with 1 after each word.
 
@@ -103,13 +110,22 @@ def _measure_word(
     if min(n_old, n_new) < MIN_OCCURRENCES:
         return Change(word, None, n_old, n_new)
     true_change, *random_changes = changes_of_divisions(old, new, measure, permutations)
-    p = None
-    if permutations:
-        # Rounding must not make the change of an equal division smaller.
-        threshold = true_change - 1e-12
-        n_as_much = sum(int((block >= threshold).sum()) for block in random_changes)
-        p = (1 + n_as_much) / (1 + permutations)
-    return Change(word, float(true_change[0]), n_old, n_new, p)
+    change = float(true_change[0])
+    if not permutations:
+        return Change(word, change, n_old, n_new)
+    by_chance = np.concatenate(random_changes)
+    # Rounding must not make the change of an equal division smaller.
+    n_as_much = int((by_chance >= change - 1e-12).sum())
+    # Some changes by prt are infinite, and nothing is between them and others.
+    low, high = np.quantile(by_chance, _CHANCE, method="nearest")
+    return Change(
+        word,
+        change,
+        n_old,
+        n_new,
+        p=(1 + n_as_much) / (1 + permutations),
+        by_chance=(float(low), float(high)),
+    )
 
 
 def _with_adjusted_p(changes: list[Change], correction: str) -> list[Change]:

@@ -1,4 +1,4 @@
-"""Picture of the changes of words, as points on lines."""
+"""Picture of the changes of words: points, and behind each the range by chance."""
 
 import math
 from collections.abc import Sequence
@@ -10,10 +10,17 @@ from elmo_cli.analysis.drawing import Drawing, check_figure, open_drawing, print
 from elmo_cli.errors.checks import check_batch, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
+from elmo_cli.options.analysis import Measure
 
 MAX_WORDS: Final = 100
 """Maximum number of words in a picture; they have the largest changes."""
 _LEVEL: Final = 0.05
+_CHANCE_LABEL: Final = "by chance (5–95 %)"
+_CHANCE_CAPTION: Final = (
+    "Its band shows what chance gives: the changes between the 5th and the 95th "
+    "percentile if the word's occurrences are divided at random. A point inside its "
+    "band is no evidence of a change."
+)
 _AXIS_LABELS: Final = {
     "apd": "mean cosine distance of old and new occurrences",
     "prt": "inverse cosine of the means of old and new occurrences",
@@ -24,21 +31,24 @@ _AXIS_LABELS: Final = {
 def plot_changes(
     changes: Sequence[Change],
     output: str | Path,
-    measure: str = "apd",
+    measure: Measure = "apd",
     *,
     overwrite: bool = False,
 ) -> int:
-    """Draw the changes of words as points on lines.
+    """Draw the changes of words as points.
 
-    Points are filled if p (or the adjusted p, if there is one) is below 0.05. In SVG
-    and HTML the tooltip of each point has the figures of its word. Equal lists give
-    equal files.
+    Behind each point is a band: the changes between the 5th and the 95th percentile of
+    random divisions of the occurrences. Changes that were measured without permutations
+    have no band. Points are filled if p (or the adjusted p, if there is one) is below
+    0.05. In SVG and HTML the tooltip of each point has the figures of its word. Equal
+    lists give equal files.
 
     Args:
         changes: Result of `measure_change`, in its order. Words without a change, or
             with an infinite one, are skipped.
         output: Path in .svg, .png, .pdf or .html.
-        measure: Measure of the changes, for the label of the axis.
+        measure: Measure of the changes, for the label of the axis: "apd", "prt" or
+            "jsd".
         overwrite: Replace an existing file.
 
     Returns:
@@ -66,8 +76,11 @@ def plot_changes(
     title = f"Change of {counted(len(measured), 'word')}"
     if len(drawn) < len(measured):
         title += f", the {len(drawn):,} with the largest changes"
-    height = 1.2 + 0.2 * len(drawn)
-    with open_drawing(output, title, 7, height) as drawing:
+    caption = "Each point is the change of a word."
+    if any(change.by_chance is not None for change in drawn):
+        caption += f" {_CHANCE_CAPTION}"
+    height = 1.3 + 0.24 * len(drawn)
+    with open_drawing(output, title, caption, width=5.6, height=height) as drawing:
         axes = drawing.figure.add_subplot()
         axes.set_title(title)
         axes.set_xlabel(_AXIS_LABELS[measure])
@@ -78,7 +91,10 @@ def plot_changes(
 def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> None:
     values = [change.change or 0 for change in changes]
     rows = range(len(changes))
-    axes.hlines(rows, min(0, *values), values, color="0.85", linewidth=1, zorder=1)
+    axes.grid(axis="y", color="black", alpha=0.12, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    _draw_bands(axes, changes)
     p_values = [_drawn_p(change) for change in changes]
     is_adjusted = any(change.adjusted_p is not None for change in changes)
     p_name = "adjusted p" if is_adjusted else "p"
@@ -108,9 +124,35 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
             )
     axes.set_yticks(rows, [printable(change.word) for change in changes])
     axes.set_ylim(len(changes) - 0.5, -0.5)
+    axes.use_sticky_edges = False  # Bands do not touch the edge either.
     axes.margins(x=0.05)
     if any(p is not None for p in p_values):
-        axes.legend(loc="lower right")
+        drawing.figure.legend(loc="outside upper right", ncols=3, frameon=False)
+
+
+def _draw_bands(axes: Any, changes: Sequence[Change]) -> None:
+    """Draw the range by chance of each word that has a finite one."""
+    rows = []
+    lows = []
+    widths = []
+    for row, change in enumerate(changes):
+        if change.by_chance is not None and math.isfinite(sum(change.by_chance)):
+            low, high = change.by_chance
+            rows.append(row)
+            lows.append(low)
+            widths.append(high - low)
+    if rows:
+        axes.barh(
+            rows,
+            widths,
+            left=lows,
+            height=0.55,
+            color="black",
+            alpha=0.18,
+            linewidth=0,
+            label=_CHANCE_LABEL,
+            zorder=1,
+        )
 
 
 def _drawn_p(change: Change) -> float | None:
@@ -126,4 +168,7 @@ def _change_tooltip(change: Change) -> str:
         text += f", p {change.p:.4f}"
     if change.adjusted_p is not None:
         text += f", adjusted p {change.adjusted_p:.4f}"
+    if change.by_chance is not None:
+        low, high = change.by_chance
+        text += f", {low:.4f} to {high:.4f} by chance"
     return text

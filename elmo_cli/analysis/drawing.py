@@ -1,6 +1,7 @@
 """Drawings by matplotlib (extra `plot`), written as SVG, PNG, PDF or HTML.
 
-In SVG and HTML, each point or bar has a tooltip. Equal data give equal files.
+In SVG, each point or bar has a tooltip, and in HTML it has a bubble that appears at
+once. Equal data give equal files.
 """
 
 import html
@@ -9,11 +10,13 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from string import Template
 from typing import Any, Final
 from xml.etree import ElementTree
 
 import numpy as np
 
+from elmo_cli.analysis.marked_labels import join_label_texts
 from elmo_cli.errors.exceptions import OutputNameError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import listed
@@ -44,7 +47,7 @@ def check_figure(path: str | Path, *, overwrite: bool) -> None:
     if suffix.lower() not in SUFFIXES:
         known = listed(SUFFIXES, "or")
         raise OutputNameError(f"{path}: unknown suffix {suffix!r}. Choose {known}.")
-    check_output(path, overwrite=overwrite)
+    check_output(path, may_exist=overwrite)
     load_extra("plot", "matplotlib", "plot")
 
 
@@ -90,6 +93,7 @@ class Drawing:
         ElementTree.register_namespace("", _SVG)
         ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
         root = ElementTree.fromstring(without_tooltips.getvalue())
+        join_label_texts(root)
         drawn: list[ElementTree.Element] = []
         for group in root.iter(f"{{{_SVG}}}g"):
             name = group.get("id", "")
@@ -106,11 +110,11 @@ class Drawing:
 
 @contextmanager
 def open_drawing(
-    path: str | Path, title: str, width: float, height: float
+    path: str | Path, title: str, caption: str, *, width: float, height: float
 ) -> Iterator[Drawing]:
     """Open a drawing of a size in inches, and write it at the end.
 
-    An HTML page has the title.
+    An HTML page has the title, and the caption below the picture.
     """
     import matplotlib
 
@@ -127,16 +131,25 @@ def open_drawing(
                 no_date = {"CreationDate": None}
                 drawing.figure.savefig(file, format="pdf", metadata=no_date)
             elif suffix == ".html":
-                file.write(_html_page(drawing.svg(), title))
+                file.write(_html_page(drawing, title, caption))
             else:
                 file.write(drawing.svg())
 
 
-def _html_page(svg: bytes, title: str) -> bytes:
+def _html_page(drawing: Drawing, title: str, caption: str) -> bytes:
     """Return a page that needs no other file."""
-    inline = svg[svg.index(b"<svg") :].decode()
+    svg = drawing.svg()
+    width = drawing.figure.get_figwidth() * 72
     page = Path(__file__).with_name("figure.html").read_text(encoding="utf-8")
-    return page.format(title=html.escape(printable(title)), svg=inline).encode()
+    filled = Template(page).substitute(
+        title=html.escape(printable(title)),
+        svg=svg[svg.index(b"<svg") :].decode(),
+        caption=html.escape(printable(caption)),
+        # The text is as large as that of a page on a desktop, and legible on a phone.
+        most=round(2 * width),
+        least=round(0.85 * width),
+    )
+    return filled.encode()
 
 
 def printable(text: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.analysis.occurrences import Occurrence
-from elmo_cli.analysis.vector_files import VectorFiles, as_files
+from elmo_cli.analysis.vector_files import VectorFiles, opened_files
 from elmo_cli.analysis.vector_sources import Location, Vectors
 from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import InputError
@@ -20,6 +20,7 @@ from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
+from elmo_cli.text.occurrences import Occurrence
 
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""
@@ -77,7 +78,7 @@ def neighbour_rows(
 
 
 def find_neighbours(
-    files: VectorFiles | Activations,
+    files: VectorFiles | Activations | str | Path,
     vectors: NDArray[np.floating],
     top: int = 10,
     *,
@@ -90,11 +91,12 @@ def find_neighbours(
     All tokens are compared. Each file is read once, some MB at a time.
 
     Args:
-        files: Files of `open_occurrences` or `open_activations`.
+        files: Path of a file or folder, or the result of `open_occurrences` or
+            `open_activations`.
         vectors: Vectors of the queries, shape (Q, W).
         top: Maximum number of neighbours per query.
-        layers: Numbers of the layers whose mean is compared, separated by commas. None
-            is all layers of the files but the token layer.
+        layers: Numbers of the layers whose mean is compared, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
         device: Device of the comparison, as in `ElmoEmbedder`.
         is_excluded: Return whether a token cannot be a neighbour of a query, given by
             its number. By default, none is excluded.
@@ -109,18 +111,19 @@ def find_neighbours(
     nearest: list[list[Neighbour]] = [[] for _ in queries]
     sum_of_units = torch.zeros(width, dtype=torch.float64, device="cpu")
     n_tokens = 0
-    for block in _blocks(as_files(files), layers, width):
-        compared = _compare(queries, block)
-        for query, cosines in enumerate(compared.cosines):
-            nearest[query] = _keep_nearest(
-                nearest[query],
-                top,
-                block=block,
-                cosines=cosines,
-                excludes=partial(excludes, query),
-            )
-        sum_of_units += compared.sum_of_units
-        n_tokens += compared.cosines.shape[1]
+    with opened_files(files) as opened:
+        for block in _blocks(opened, layers, width):
+            compared = _compare(queries, block)
+            for query, cosines in enumerate(compared.cosines):
+                nearest[query] = _keep_nearest(
+                    nearest[query],
+                    top,
+                    block=block,
+                    cosines=cosines,
+                    excludes=partial(excludes, query),
+                )
+            sum_of_units += compared.sum_of_units
+            n_tokens += compared.cosines.shape[1]
     return Neighbours(nearest, _mean_cosine(sum_of_units, n_tokens))
 
 

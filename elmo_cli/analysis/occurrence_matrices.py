@@ -15,7 +15,7 @@ from elmo_cli.analysis.word_search import find_occurrences
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.options.analysis import MATCHES
+from elmo_cli.options.analysis import MATCHES, Match
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.comparison import check_same
 
@@ -33,18 +33,19 @@ def read_occurrences(
     words: Mapping[str, str] | None = None,
     layers: Layers | None = None,
     *,
-    match: str | None = None,
+    match: Match | None = None,
     ignore_case: bool = False,
     on_progress: Callable[[int], object] | None = None,
 ) -> tuple[Occurrences, Occurrences]:
     """Read the occurrences of words in two files.
 
     Args:
-        old, new: Files of `elmo usages`, or HDF5 of `elmo embed` with all tokens.
+        old, new: Files of `elmo occurrences`, or HDF5 of `elmo embed` with all tokens.
         words: Word of each form, from `read_targets`. None is all target words of the
             files.
-        layers: As in `find_neighbours`.
-        match: `form` or `lemma`: the `match` that `elmo usages` made the files with.
+        layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
+        match: "form" or "lemma": the `match` that `elmo occurrences` made the files with.
             None is any.
         ignore_case: Compare the forms with the tokens without regard to case.
         on_progress: Called with the number of records that were read since the last
@@ -92,7 +93,7 @@ def _check_match(sources: Iterable[VectorSource], match: str) -> None:
         raise SettingsError(
             Message(
                 "{paths}: not made with {--match} {match}, or without a record of it",
-                remedy="Make each of the files with `elmo usages TEXT OUT --words FILE "
+                remedy="Make each of the files with `elmo occurrences TEXT OUT --words FILE "
                 "--match {match}`, where OUT is HDF5 or Parquet.",
                 paths=" and ".join(others),
                 match=match,

@@ -10,17 +10,24 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from elmo_cli.analysis.drawing import Drawing, check_figure, open_drawing, printable
-from elmo_cli.analysis.occurrences import EmbeddedOccurrence
-from elmo_cli.analysis.vector_files import VectorFiles, as_files
+from elmo_cli.analysis.marked_labels import (
+    SIDES,
+    MarkedText,
+    draw_label,
+    mark_token,
+    name_label,
+    shorten,
+)
+from elmo_cli.analysis.vector_files import VectorFiles, opened_files
 from elmo_cli.analysis.vector_sources import Array
-from elmo_cli.analysis.word_search import find_word
+from elmo_cli.analysis.word_search import EmbeddedOccurrence, find_word
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.analysis import PROJECTIONS
+from elmo_cli.options.analysis import PROJECTIONS, Projection
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
 
@@ -28,8 +35,8 @@ MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
 """Minimum number of occurrences. Fewer would show the method and not the word."""
 MAX_POINTS: Final = 2000
 MAX_LABELS: Final = 40
-_LABEL_TOKENS: Final = 3
-"""Number of tokens in a label on either side of the word."""
+_LABEL_CHARACTERS: Final = 18
+"""Maximum number of characters in a label on either side of the word."""
 _SEED: Final = 0
 
 
@@ -43,11 +50,11 @@ class Picture(NamedTuple):
 
 
 def plot_occurrences(
-    files: VectorFiles | Activations,
+    files: VectorFiles | Activations | str | Path,
     word: str,
     output: str | Path,
     *,
-    method: str = "pca",
+    method: Projection = "pca",
     clusters: int | None = None,
     layers: Layers | None = None,
     overwrite: bool = False,
@@ -56,15 +63,17 @@ def plot_occurrences(
     """Draw the occurrences of a word as points, with the sentences of some as labels.
 
     Args:
-        files: Files of `open_occurrences` or `open_activations`. Each has a colour.
+        files: Path of a file, or the result of `open_occurrences` or
+            `open_activations`. Each file has a colour.
         word: Target word of the files, with all its forms, or any other word as it is
             written.
         output: Path in .svg, .png, .pdf, or .html, a page that needs no other file. In
             SVG and HTML the tooltip of each point is its sentence.
-        method: `pca`, whose axes have the largest variance, or `tsne`.
+        method: "pca", whose axes have the largest variance, or "tsne".
         clusters: Number of clusters of k-means. With it, clusters have colours instead
             of files.
-        layers: As in `find_neighbours`.
+        layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
         overwrite: Replace an existing file.
         on_step: Called with the name of each step when it begins.
 
@@ -81,11 +90,11 @@ def plot_occurrences(
     check_choice("method", method, PROJECTIONS)
     load_extra("plot", "sklearn", "plot")
     check_type("word", word, str, "a string")
-    files = as_files(files)
     begin_step = on_step or ignore
     begin_step("reading")
-    found = find_word(files, word, layers)
-    paths = [str(path) for path in files.paths]
+    with opened_files(files) as opened:
+        found = find_word(opened, word, layers)
+        paths = [str(path) for path in opened.paths]
     _check_occurrence_count(paths, word, len(found), method, clusters)
     drawn = _sample(found)
     vectors = _stack_vectors(drawn, word)
@@ -101,7 +110,8 @@ def plot_occurrences(
     if len(drawn) < len(found):
         title += f", {len(drawn):,} of them drawn"
     begin_step("drawing")
-    with open_drawing(output, title, 7, 5.2) as drawing:
+    caption = _caption(variance)
+    with open_drawing(output, title, caption, width=5.6, height=4.6) as drawing:
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))
         _name_axes(axes, variance)
@@ -206,13 +216,15 @@ def _cluster(vectors: Array, n_clusters: int) -> list[str]:
 
 
 def _occurrence_tooltip(occurrence: EmbeddedOccurrence, *, with_path: bool) -> str:
-    text = f"{occurrence.location.name}: {occurrence.marked}"
+    before, word, after = mark_token(occurrence.sentence, occurrence.index)
+    text = f"{occurrence.location.name}: {before}[{word}]{after}"
     return f"{occurrence.location.path}:{text}" if with_path else text
 
 
 def _name_axes(axes: Any, variance: tuple[float, ...]) -> None:
-    if not variance:  # Lengths and directions of t-SNE have no meaning.
-        axes.set(xticks=[], yticks=[])
+    axes.set(xticks=[], yticks=[])  # The numbers have no meaning for a reader.
+    if not variance:
+        axes.set_xlabel("t-SNE: only neighbours mean something, not axes or distances")
         return
     x_label, y_label = (
         f"principal component {number}: {share:.0%} of the variance"
@@ -220,6 +232,20 @@ def _name_axes(axes: Any, variance: tuple[float, ...]) -> None:
     )
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
+
+
+def _caption(variance: tuple[float, ...]) -> str:
+    text = "Each point is one occurrence, and similar occurrences are close together. "
+    if not variance:
+        return text + (
+            "The axes have no meaning. t-SNE keeps neighbours together, but the "
+            "distances between groups and the sizes of groups mean nothing."
+        )
+    first, second = (f"{share:.0%}" for share in variance)
+    return text + (
+        "The axes are the two directions in which the vectors differ most, their "
+        f"principal components. They show {first} and {second} of the variance."
+    )
 
 
 def _add_groups(
@@ -254,6 +280,8 @@ def _label_points(
     axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]
 ) -> None:
     """Label points that have space for a label, the outermost points first."""
+    from matplotlib.transforms import Bbox
+
     renderer = axes.figure.canvas.get_renderer()
     frame = axes.get_window_extent(renderer)
     pixels = axes.transData.transform(points)
@@ -276,27 +304,21 @@ def _label_points(
         occurrence = occurrences[index]
         if len(occurrence.sentence) == 1:  # The label would only be the word.
             continue
-        for offset, side in ((5, "left"), (-5, "right")):
-            text = axes.annotate(
-                _occurrence_label(occurrence),
-                points[index],
-                xytext=(offset, 0),
-                ha=side,
-                textcoords="offset points",
-                va="center_baseline",
-                fontsize=7.5,
-            )
-            text.set_in_layout(False)
-            box = text.get_window_extent(renderer).padded(6)
+        label = _occurrence_label(occurrence)
+        for side in SIDES:
+            texts = draw_label(axes, points[index], label, side)
+            extents = [text.get_window_extent(renderer) for text in texts]
+            box = Bbox.union(extents).padded(6)
             if has_space(box):
                 taken.append(box)
+                name_label(texts, n_labels)
                 n_labels += 1
                 break
-            text.remove()
+            for text in texts:
+                text.remove()
 
 
-def _occurrence_label(occurrence: EmbeddedOccurrence) -> str:
-    """Return the word with a few tokens around it."""
-    start = max(0, occurrence.index - _LABEL_TOKENS)
-    stop = occurrence.index + _LABEL_TOKENS + 1
-    return printable(" ".join(occurrence.sentence[start:stop]))
+def _occurrence_label(occurrence: EmbeddedOccurrence) -> MarkedText:
+    """Return the word with a few words around it."""
+    sentence = [printable(token) for token in occurrence.sentence]
+    return shorten(mark_token(sentence, occurrence.index), _LABEL_CHARACTERS)

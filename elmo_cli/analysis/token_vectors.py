@@ -9,7 +9,7 @@ from elmo_cli.analysis.word_vector_files import (
     Array,
     check_vectors_file,
     read_words_for,
-    write_word_vectors,
+    write_vectors_file,
 )
 from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.inference.device import Device, choose_device
@@ -68,7 +68,7 @@ def write_token_vectors(
         vectors = _encoder_vectors(
             words, files, choose_device(device), on_progress or ignore
         )
-    write_word_vectors(output, words, vectors)
+    write_vectors_file(output, words, vectors)
     return len(words)
 
 

@@ -1,7 +1,7 @@
 """Open files with the vectors of words in their sentences."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -111,7 +111,7 @@ def open_occurrences(
             for vectors in files.read(): ...
 
     Args:
-        paths: HDF5 files of `elmo embed`, HDF5 and Parquet of `elmo usages`, folders of
+        paths: HDF5 files of `elmo embed`, HDF5 and Parquet of `elmo occurrences`, folders of
             `elmo distribute`, or patterns of such names. The shards of an input are
             read as one file.
         on_progress: Called with the number of records that were read since the last
@@ -156,10 +156,17 @@ def _check_made_alike(sources: list[VectorSource]) -> None:
         check_same(described, SHARED_ATTRIBUTES)
 
 
-def as_files(files: VectorFiles | Activations) -> VectorFiles:
-    """Return open activations as `VectorFiles`."""
-    opened = "the result of open_occurrences or open_activations"
-    check_type("files", files, (VectorFiles, Activations), opened)
+@contextmanager
+def opened_files(
+    files: VectorFiles | Activations | str | Path,
+) -> Iterator[VectorFiles]:
+    """Return open files as `VectorFiles`. A path is opened, and closed at the end."""
+    if isinstance(files, (str, Path)):
+        with open_occurrences(files) as opened:
+            yield opened
+        return
+    expected = "a path, or the result of open_occurrences or open_activations"
+    check_type("files", files, (VectorFiles, Activations), expected)
     if isinstance(files, Activations):
-        return VectorFiles([activations_source(files)])
-    return files
+        files = VectorFiles([activations_source(files)])
+    yield files

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.neighbours import Neighbour, Neighbours, find_neighbours
-from elmo_cli.analysis.occurrences import Occurrence
-from elmo_cli.analysis.vector_files import VectorFiles, as_files
+from elmo_cli.analysis.vector_files import VectorFiles, opened_files
 from elmo_cli.analysis.vector_sources import VectorSource, mean_of
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import check_batch, check_type
@@ -17,11 +17,12 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.outputs.reader import Activations
+from elmo_cli.text.occurrences import Occurrence
 
 
 def find_word_neighbours(
     embedder: ElmoEmbedder,
-    files: VectorFiles | Activations,
+    files: VectorFiles | Activations | str | Path,
     queries: Sequence[Occurrence],
     top: int = 10,
     *,
@@ -34,38 +35,41 @@ def find_word_neighbours(
 
     Args:
         embedder: Model of the files, from the same initial state.
-        files: Files of `open_occurrences` or `open_activations`.
+        files: Path of a file or folder, or the result of `open_occurrences` or
+            `open_activations`.
         queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no
             neighbours. Any word of a sentence represents it where tokens are pooled.
-        top, layers: As in `find_neighbours`.
+        top: Maximum number of neighbours per query.
+        layers: Numbers of the layers whose mean is compared, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
         other_words: Exclude the same word, in lower or upper case or another form, too.
 
     Raises:
         InputError: Another model made a file, or as in `find_neighbours`.
     """
-    files = as_files(files)
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     for index, query in enumerate(check_batch(queries, "queries")):
         check_type(
             f"queries[{index}]", query, Occurrence, "the result of find_occurrence"
         )
-    for source in files.sources:
-        _check_model(source, embedder)
+    with opened_files(files) as opened:
+        for source in opened.sources:
+            _check_model(source, embedder)
 
-    def is_excluded(number: int, neighbour: Neighbour) -> bool:
-        query = queries[number]
-        if neighbour.sentence == query.sentence:
-            return True
-        return other_words and _is_same_word(files, query.token, neighbour)
+        def is_excluded(number: int, neighbour: Neighbour) -> bool:
+            query = queries[number]
+            if neighbour.sentence == query.sentence:
+                return True
+            return other_words and _is_same_word(opened, query.token, neighbour)
 
-    return find_neighbours(
-        files,
-        _embed_queries(embedder, files, queries, layers),
-        top,
-        layers=layers,
-        device=embedder.device,
-        is_excluded=is_excluded,
-    )
+        return find_neighbours(
+            opened,
+            _embed_queries(embedder, opened, queries, layers),
+            top,
+            layers=layers,
+            device=embedder.device,
+            is_excluded=is_excluded,
+        )
 
 
 def _check_model(source: VectorSource, embedder: ElmoEmbedder) -> None:
@@ -112,7 +116,7 @@ def _embed_queries(
         raise SettingsError(
             Message(
                 "{path}: unknown layer",
-                remedy="Name it with {--mean-layers}.",
+                remedy="Name it with {--layers}.",
                 path=files.paths[0],
             )
         )

@@ -2,18 +2,28 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from elmo_cli.analysis.occurrences import EmbeddedOccurrence
 from elmo_cli.analysis.targets import TargetFinder
-from elmo_cli.analysis.vector_files import VectorFiles, as_files
-from elmo_cli.analysis.vector_sources import Vectors
+from elmo_cli.analysis.vector_files import VectorFiles, opened_files
+from elmo_cli.analysis.vector_sources import Array, Location, Vectors
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.reader import Activations
+from elmo_cli.text.occurrences import Occurrence
 from elmo_cli.text.tokenizers import normalize
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EmbeddedOccurrence(Occurrence):
+    """Occurrence in a file, with its vector."""
+
+    location: Location
+    vector: Array = field(compare=False)
+    """float, shape (W,)."""
 
 
 def find_occurrences(
@@ -30,14 +40,28 @@ def find_occurrences(
         words: Target word of each form. The forms are compared with the tokens; or the
             words with the target words of a file, if it did not find these by their
             forms. None is all target words of the files.
-        layers: As in `find_neighbours`.
+        layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
         ignore_case: Compare the forms with the tokens without regard to case.
     """
-    files = as_files(files)
+    finder = TargetFinder(words or {}, ignore_case=ignore_case)
+    with opened_files(files) as opened:
+        occurrences = _find_all(opened, words, layers, finder)
+        warning = finder.warning()
+        if warning:
+            logger.warning("%s: %s", opened.paths[0], warning)
+    return occurrences
+
+
+def _find_all(
+    files: VectorFiles,
+    words: Mapping[str, str] | None,
+    layers: Layers | None,
+    finder: TargetFinder,
+) -> dict[str, list[EmbeddedOccurrence]]:
     files.check_pooling(pooled=False)
     names = files.words if words is None else words.values()
     occurrences: dict[str, list[EmbeddedOccurrence]] = {name: [] for name in names}
-    finder = TargetFinder(words or {}, ignore_case=ignore_case)
     for vectors in files.read(layers):
         found = dict(enumerate(vectors.words))
         if words is not None and "match" not in vectors.source.attributes:
@@ -47,9 +71,6 @@ def find_occurrences(
             if words is None or name in occurrences:
                 occurrence = _embedded_occurrence(vectors, index)
                 occurrences.setdefault(name, []).append(occurrence)
-    warning = finder.warning()
-    if warning:
-        logger.warning("%s: %s", files.paths[0], warning)
     return occurrences
 
 
@@ -79,7 +100,9 @@ def find_word(
     if not by_word and not by_form:
         advice = did_you_mean(word, similar_words)
         if "," in word:
-            advice = " Name one word. A target word of `elmo usages` has all its forms."
+            advice = (
+                " Name one word. A target word of `elmo occurrences` has all its forms."
+            )
         paths = ", ".join(map(str, files.paths))
         raise InputError(f"{paths}: {word!r} does not occur.{advice}")
     return by_word or by_form

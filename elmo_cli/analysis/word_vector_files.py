@@ -45,9 +45,9 @@ def check_vectors_file(
         raise OutputNameError(
             f"{path}: unknown suffix {path.suffix!r}. Choose {known}."
         )
-    check_output(path, *sources, overwrite=overwrite)
+    check_output(path, *sources, may_exist=overwrite)
     if suffix == ".tsv":
-        check_output(path.with_suffix(_METADATA), *sources, overwrite=overwrite)
+        check_output(path.with_suffix(_METADATA), *sources, may_exist=overwrite)
 
 
 def read_words_for(output: Path, path: str | Path) -> list[str]:
@@ -70,7 +70,7 @@ def read_words_for(output: Path, path: str | Path) -> list[str]:
     return words
 
 
-def write_word_vectors(
+def write_vectors_file(
     path: Path, words: Sequence[str], vectors: Array, counts: Counts = None
 ) -> None:
     """Write the vectors of words, shape (V, W), in the format of a path.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from elmo_cli.distributed.workers import RunCounts
-    from elmo_cli.embed_file import Summary
+    from elmo_cli.file_sink import Summary
 
 LINE_SECONDS = 30.0  # seconds between two lines of progress in a log file
 
@@ -56,7 +56,7 @@ def progress_bar(
         disable: bool | None = True
     elif as_lines:
         disable = False
-    elif _is_typed(source):
+    elif _is_from_terminal(source):
         disable = True
     else:
         disable = None  # unless standard error is a terminal
@@ -74,7 +74,7 @@ def progress_bar(
         yield bar
 
 
-def _is_typed(source: str | None) -> bool:
+def _is_from_terminal(source: str | None) -> bool:
     """Return whether a person types the source."""
     if source is None:
         return False

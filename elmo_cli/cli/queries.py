@@ -19,7 +19,7 @@ from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.occurrences import Occurrence, OccurrencePair
+    from elmo_cli.text.occurrences import Occurrence, OccurrencePair
 
     PairRow = tuple[Mapping[str, object], OccurrencePair | InputError]
     """Columns of a row, and its two occurrences, or why they were not found."""
@@ -95,7 +95,7 @@ def read_query_table(text: TextInput, *, pooled: bool) -> "Iterator[list[Occurre
     the column `occurrence` its number in the sentence. Where tokens are pooled, the
     sentence is the query.
     """
-    from elmo_cli.analysis.occurrences import Occurrence, occurrence_of
+    from elmo_cli.text.occurrences import Occurrence, occurrence_of
 
     def parse(record: Record) -> Occurrence:
         if not record.tokens:
@@ -173,7 +173,7 @@ def _find_side(
     tokenizer: Tokenizer,
 ) -> "Occurrence":
     """Return the occurrence in the first or the second sentence of a row."""
-    from elmo_cli.analysis.occurrences import occurrence_of
+    from elmo_cli.text.occurrences import occurrence_of
 
     word = str(columns.get(f"word{side}", columns.get("word")) or "")
     number = _number_in_column(columns, f"occurrence{side}", least=1)

@@ -37,7 +37,7 @@ from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.inference.device import Device
 from elmo_cli.options.model import InitialState, ModelSettings, Precision
 from elmo_cli.options.resources import Resources
-from elmo_cli.options.selection import Layers, Selection, layers_text
+from elmo_cli.options.selection import Layers, Pooling, Selection, layers_text
 from elmo_cli.options.text import text_settings
 from elmo_cli.outputs.arrow_arrays import nested_array
 from elmo_cli.outputs.output_formats import as_dtype
@@ -331,7 +331,7 @@ class EmbedBatch:
         layers: Layers = "all",
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: str | None = None,
+        pooling: Pooling | None = None,
         normalize: bool = False,
         input_format: str | None = None,
         tokenizer: str | None = None,
@@ -413,9 +413,14 @@ class EmbedBatch:
         name = columns.texts[0]
         column = batch[name].to_pylist() if is_table else batch[name]
         texts = ["" if text is None else text for text in column]
-        tokenizer = choose_tokenizer(settings.text, "texts")
-        sentences = tokenize_texts(texts, tokenizer.tokenize, name)
         embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
+        tokenizer = choose_tokenizer(
+            settings.text,
+            "texts",
+            trained=embedder.files.tokenizer,
+            model_language=embedder.files.language,
+        )
+        sentences = tokenize_texts(texts, tokenizer.tokenize, name)
         selection = settings.selection
         embedded = embedder.embed_sentences(
             sentences,

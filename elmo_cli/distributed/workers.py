@@ -18,10 +18,10 @@ from elmo_cli.distributed.part import (
     worker_name,
 )
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
-from elmo_cli.embed_file import log_empty
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.errors.wording import SAYS_ITS_KIND, counted
+from elmo_cli.file_sink import log_empty
 from elmo_cli.files.shared_folder import WORK, Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.shard import WHOLE, Shard

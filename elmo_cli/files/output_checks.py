@@ -36,9 +36,13 @@ def check_not_read(path: str | Path, sources: Iterable[str | Path | None]) -> No
 
 
 def check_output(
-    path: str | Path, *sources: str | Path | None, overwrite: bool
+    path: str | Path, *sources: str | Path | None, may_exist: bool
 ) -> None:
-    """Raise an `OutputError` if a file cannot be written or is one of the `sources`."""
+    """Raise an `OutputError` if a file cannot be written or is one of the `sources`.
+
+    If it exists, that is an error too, unless `may_exist` is True. Such a file is
+    replaced, or continued.
+    """
     path = Path(path)
     check_not_read(path, sources)
     # The methods of Path raise an error for a name that is too long.
@@ -46,7 +50,7 @@ def check_output(
         if not os.path.isfile(path):
             kind = "a directory" if os.path.isdir(path) else "a device or a pipe"
             raise OutputError(f"{path}: expected an output file, found {kind}")
-        if not overwrite:
+        if not may_exist:
             raise exists_error(path)
     if not path.parent.is_dir():
         raise MissingFolderError(

@@ -24,6 +24,7 @@ from elmo_cli.options.model import (
     READING_DIRECTIONS,
     ReadingDirection,
 )
+from elmo_cli.text.choose_tokenizer import peek_strings
 from elmo_cli.text.tokenizers import tokenize_texts
 
 
@@ -116,7 +117,9 @@ def _predict(
     with_unknown: bool,
 ) -> list[Prediction]:
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
-    tokenize = partial(cut_around_gaps, tokenize=model.tokenize)
+    strings, texts = peek_strings(texts)
+    tokenizer = model.tokenizer_of(strings)
+    tokenize = partial(cut_around_gaps, tokenize=tokenizer.tokenize)
     checked = [check_gaps(tokens) for tokens in tokenize_texts(texts, tokenize)]
     predictions = []
     for batch in split_by_size(checked, BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):

@@ -1,13 +1,17 @@
 """Choices of the analyses, which the library checks and the command line lists."""
 
-from typing import Final
+from typing import Final, Literal, get_args
 
-MEASURES: Final = ("apd", "prt", "jsd")
+Measure = Literal["apd", "prt", "jsd"]
 """Measures of change: mean pairwise distance, inverse similarity of prototypes, and
 Jensen-Shannon divergence."""
-CORRECTIONS: Final = ("bh", "bonferroni")
+MEASURES: Final = get_args(Measure)
+Correction = Literal["bh", "bonferroni"]
 """Corrections of p for many words: Benjamini-Hochberg and Bonferroni."""
-MATCHES: Final = ("form", "lemma")
+CORRECTIONS: Final = get_args(Correction)
+Match = Literal["form", "lemma"]
 """What a target word is compared with: the tokens, or the lemmas of CoNLL-U."""
-PROJECTIONS: Final = ("pca", "tsne")
+MATCHES: Final = get_args(Match)
+Projection = Literal["pca", "tsne"]
 """Projections of vectors onto a plane."""
+PROJECTIONS: Final = get_args(Projection)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
@@ -17,14 +17,19 @@ from elmo_cli.options.output_format import (
 )
 
 STANDARD_OUTPUT: Final = "-"
+FileFormat = Literal["hdf5", "jsonl", "npz", "npy", "parquet"]
 OUTPUT_FORMATS: Final = tuple(FORMATS)
-USAGES_FORMATS: Final = (HDF5.name, PARQUET.name)
+OCCURRENCE_FORMATS: Final = (HDF5.name, PARQUET.name)
 """Formats of target words."""
-LAYOUTS: Final = ("allennlp", "packed")
+Layout = Literal["allennlp", "packed"]
+LAYOUTS: Final = get_args(Layout)
 """Layouts of HDF5: one dataset per record, or one dataset for all records."""
-OUTPUT_COMPRESSIONS: Final = ("gzip", "zstd")
-ROWS: Final = ("sentences", "tokens")
-DTYPES: Final = ("float32", "float16")
+Compression = Literal["gzip", "zstd"]
+OUTPUT_COMPRESSIONS: Final = get_args(Compression)
+RowKind = Literal["sentences", "tokens"]
+ROWS: Final = get_args(RowKind)
+Dtype = Literal["float32", "float16"]
+DTYPES: Final = get_args(Dtype)
 REFUSED_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
 """Suffixes that need --format, because HDF5 with such a name would be a mistake."""
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
@@ -11,7 +11,8 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import shown
 from elmo_cli.options.fields import option
 
-POOLINGS: Final = ("mean", "max", "first", "last")
+Pooling = Literal["mean", "max", "first", "last"]
+POOLINGS: Final = get_args(Pooling)
 Layers = str | int | Sequence[int]
 """Choice of layers: a name or numbers, such as `top`, `0,2`, 2, -1 or [0, 2]."""
 NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
@@ -37,7 +38,7 @@ class Selection:
     )
     """gamma * sum_k softmax(s)_k * layer_k, one number s per layer."""
     gamma: float | None = option(None, "Scale of {--mix}.", default_text="1", value="G")
-    pooling: str | None = option(
+    pooling: Pooling | None = option(
         None,
         "Combine the vectors of a sentence into one; zeros for a blank line.",
         default_text="one vector per token",
@@ -143,6 +144,32 @@ def parse_layers(layers: Layers, available: Sequence[int]) -> list[int] | None:
     return chosen
 
 
+def parse_mean_layers(layers: Layers, n_layers: int) -> list[int]:
+    """Return the numbers of the layers of a model whose mean is taken.
+
+    `all` and `average` are all of them, `top` is the last one, `word_emb` the token
+    layer, and `lstm1`, `lstm2`, ... are the layers above it.
+
+    Raises:
+        SettingsError: The model has no such layers.
+    """
+    name = layers_text(layers)
+    named = {
+        "all": list(range(n_layers)),
+        "average": list(range(n_layers)),
+        "top": [n_layers - 1],
+        "word_emb": [0],
+    }
+    for number in range(1, n_layers):
+        named[f"lstm{number}"] = [number]
+    if name in named:
+        return named[name]
+    numbers = parse_layers(name, range(n_layers))
+    if numbers is None:
+        raise _no_such_layers(name, names=list(named), n_layers=n_layers)
+    return numbers
+
+
 def layers_text(layers: Layers) -> str:
     """Return a choice of layers as text: `0,2` for [0, 2]."""
     check_type("layers", layers, (str, int, Iterable), "a name or numbers")
@@ -158,13 +185,17 @@ def _check_layers(name: str, n_layers: int) -> str:
         return name
     numbers = parse_layers(name, range(n_layers))
     if numbers is None:
-        raise SettingsError(
-            Message(
-                "{--layers} {name}: expected {names}, or numbers from 0 to {last}, "
-                "separated by commas",
-                name=repr(shown(name)),
-                names=", ".join(names),
-                last=n_layers - 1,
-            )
-        )
+        raise _no_such_layers(name, names=names, n_layers=n_layers)
     return ",".join(map(str, numbers))
+
+
+def _no_such_layers(name: str, *, names: Sequence[str], n_layers: int) -> SettingsError:
+    return SettingsError(
+        Message(
+            "{--layers} {name}: expected {names}, or numbers from 0 to {last}, "
+            "separated by commas",
+            name=repr(shown(name)),
+            names=", ".join(names),
+            last=n_layers - 1,
+        )
+    )

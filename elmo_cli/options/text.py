@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_batch, check_choice
 from elmo_cli.errors.exceptions import SettingsError
@@ -11,20 +11,15 @@ from elmo_cli.options.fields import option
 from elmo_cli.options.shard import Shard, parse_shard
 from elmo_cli.options.tokenizer_names import AUTO
 
-INPUT_FORMATS: Final = (
-    "text",
-    "fasta",
-    "conllu",
-    "jsonl",
-    "json",
-    "csv",
-    "tsv",
-    "parquet",
-)
+InputFormatName = Literal[
+    "text", "fasta", "conllu", "jsonl", "json", "csv", "tsv", "parquet"
+]
+INPUT_FORMATS: Final = get_args(InputFormatName)
 DISTRIBUTED_FORMATS: Final = ("text", "fasta", "jsonl", "parquet")
 """Formats that are read in parts, which `elmo distribute` needs."""
-QUOTES: Final = ("csv", "none")
+Quotes = Literal["csv", "none"]
 """Meaning of quotes in CSV and TSV: they enclose cells, or they are text."""
+QUOTES: Final = get_args(Quotes)
 ALL_COLUMNS: Final = ("all",)
 """Value of `TextSettings.keep_columns` for all columns but the text and the id."""
 DEFAULT_ID: Final = "id"  # usual name of the column with the ids

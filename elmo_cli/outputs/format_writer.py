@@ -25,7 +25,7 @@ class FormatWriter:
         self._settings = settings
         self._attributes = attributes
 
-    def skip(self, number: int, record: Record) -> None:
+    def pass_over(self, number: int, record: Record) -> None:
         """Pass over a record that the file contains already, from an earlier run."""
 
     def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:

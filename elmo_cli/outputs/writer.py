@@ -4,7 +4,6 @@ It has what all formats share: the name of the file until it is complete, checkp
 and errors.
 """
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,16 +14,16 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from elmo_cli.callbacks import never
-from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
+from elmo_cli.errors.exceptions import ElmoError, OutputError
 from elmo_cli.errors.messages import Message, joined
-from elmo_cli.files.output_checks import check_output, exists_error, output_error
+from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.resumable import resumable_file
 from elmo_cli.files.resumable.checkpoint_log import remove_log
 from elmo_cli.files.resumable.resumable_file import ResumableFile
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.output_format import HDF5, PARQUET
 from elmo_cli.options.shard import shard_of
-from elmo_cli.outputs.attributes import KEYS, Attributes
+from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.comparison import differences
 from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.hdf5_allennlp import AllenNlpWriter
@@ -34,13 +33,19 @@ from elmo_cli.outputs.npy import NpyWriter, ids_path
 from elmo_cli.outputs.npz import NpzWriter
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet_writer import ParquetWriter
-from elmo_cli.outputs.reader import open_activations
+from elmo_cli.outputs.saved_output import (
+    ResumePoint,
+    SavedOutput,
+    saved_at_checkpoint,
+    saved_at_end,
+)
 from elmo_cli.outputs.sentence_rows import SentenceRows
-from elmo_cli.records.progress import Progress
 from elmo_cli.records.record import Record
 
-_END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
-"""Attributes that are known only at the end."""
+_COMPLETE: Final = (
+    "{path} already exists, and was written with other options: {differing}"
+)
+_UNFINISHED: Final = "{path} is an unfinished run with other options: {differing}"
 
 
 class ActivationsWriter:
@@ -67,37 +72,42 @@ class ActivationsWriter:
         has other attributes. Resuming reads the unfinished file, until `should_stop`
         returns True.
         """
+        self.path = Path(os.path.realpath(path) if os.path.islink(path) else path)
         self.settings = settings
-        self._attributes: dict[str, str] = {**attributes, **settings.to_attributes()}
-        """Attributes of the file. A run resumes only if they are equal."""
         self.is_complete = False
         """True if the file is finished already. It is not changed then."""
         self.n_records = 0
         """Number of records written, by an earlier run too."""
-        self.run_state: Mapping[str, Any] = {}
-        """State of the run at the last checkpoint."""
+        self.resume_point: ResumePoint | None = None
+        """Point from which a run resumes: the last checkpoint, or a complete file's end.
+
+        None without a checkpoint."""
+        self._attributes: dict[str, str] = {**attributes, **settings.to_attributes()}
+        """Attributes of the file. A run resumes only if they are equal."""
         self._rows_type = rows_type
         self._shard = shard_of(attributes)
         self._writer: FormatWriter | None = None
-        self._file: ResumableFile | None = None  # Standard output has no file.
-        self.path = Path(os.path.realpath(path) if os.path.islink(path) else path)
+        """Writer of the format, from the first record on."""
+        self._file: ResumableFile | None = None
+        """File that is written. Standard output is no file, and a complete file is not
+        written."""
         if str(path) == STANDARD_OUTPUT:
             return
-        check_output(self.path, overwrite=True)
+        check_output(self.path, may_exist=True)
         if settings.format.has_ids_beside:
-            replaces_ids = overwrite or self.path.exists()
-            check_output(ids_path(self.path), overwrite=replaces_ids)
-        if overwrite or not os.path.exists(self.path):
-            self._file = self._begin_file(should_stop, overwrite=overwrite)
-        if self._file is None:
-            self.is_complete = True
-            remove_log(self.path)
-            what = f"{self.path} already exists, and was written with"
-            self._resume(finished_state(self.path), what)
+            ids_may_exist = overwrite or self.path.exists()
+            check_output(ids_path(self.path), may_exist=ids_may_exist)
+        if os.path.exists(self.path) and not overwrite:
+            self._leave_complete()
+            return
+        file = self._begin_file(should_stop, overwrite=overwrite)
+        if file is None:  # An earlier run was killed when it renamed the file.
+            self._leave_complete()
+        self._file = file
 
     @property
     def partial(self) -> Path:
-        """Path of the file until it is complete."""
+        """Path of the file that is written or read, which has its name at the end."""
         return self.path if self._file is None else self._file.path
 
     def clear(self) -> None:
@@ -109,12 +119,13 @@ class ActivationsWriter:
                 self._file.start_over()
         self._writer = None
         self.n_records = 0
-        self.run_state = {}
+        self.resume_point = None
 
-    def skip(self, number: int, record: Record) -> None:
+    def pass_over(self, number: int, record: Record) -> None:
         """Pass over a record that an earlier run has written, by its number from 0."""
+        number_in_input = self._shard.number_in_input(number)
         with self._as_output_errors():
-            self._format_writer().skip(self._shard.number_in_input(number), record)
+            self._format_writer().pass_over(number_in_input, record)
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
         """Add the activations of the next record: float, (L, T, W) or (T, W).
@@ -133,20 +144,20 @@ class ActivationsWriter:
         with self._as_output_errors():
             self._format_writer().describe(example, values)
 
-    def checkpoint(self, run_state: Mapping[str, Any]) -> None:
-        """Make a checkpoint with JSON values, if the format can resume."""
+    def checkpoint(self, resume_point: ResumePoint) -> None:
+        """Make a checkpoint, from which a run resumes, if the format can resume."""
         if self._file is None or not self.settings.can_resume:
             return
-        state = {
-            "settings": self._attributes,
-            "n_records": self.n_records,
-            "run": run_state,
-        }
+        saved = SavedOutput(
+            attributes=self._attributes,
+            n_records=self.n_records,
+            resume_point=resume_point,
+        )
         with self._as_output_errors():
             self._format_writer().flush()
             self._format_writer().close()  # The next record reopens it.
-            self._file.commit(state)
-        self.run_state = run_state
+            self._file.commit(saved.to_json())
+        self.resume_point = resume_point
 
     def finish(self, attributes: Attributes) -> None:
         """Complete the file with attributes that are known only now, and rename it."""
@@ -175,7 +186,7 @@ class ActivationsWriter:
                 self.path, overwrite=overwrite, should_stop=should_stop
             )
             if file is not None and file.state is not None:
-                self._resume_file(file, file.state, overwrite=overwrite)
+                self._continue_file(file, file.state, overwrite=overwrite)
         except BlockingIOError:
             message = f"{self.path}: another process is writing it. Wait, or stop it."
             raise OutputError(message) from None
@@ -183,35 +194,40 @@ class ActivationsWriter:
             raise output_error(self.path, error) from error
         return file
 
-    def _resume_file(
-        self, file: ResumableFile, state: dict[str, Any], *, overwrite: bool
+    def _continue_file(
+        self, file: ResumableFile, stored: Mapping[str, Any], *, overwrite: bool
     ) -> None:
-        """Resume an unfinished file, or start over if it has other attributes."""
-        try:
-            self._resume(state, f"{file.path} is an unfinished run with")
-        except OutputError:
-            if not overwrite:
-                file.close()
-                raise
+        """Continue an unfinished file, or start over if it has other attributes."""
+        saved = saved_at_checkpoint(stored)
+        differing = self._differences(saved)
+        if not differing:
+            self._continue(saved)
+        elif overwrite:
             file.start_over()
+        else:
+            file.close()
+            raise _other_options(_UNFINISHED, file.path, differing)
 
-    def _resume(self, state: dict[str, Any], what: str) -> None:
-        """Resume from a state; raise an error that begins with `what` if it differs."""
-        # Only HDF5 stores a state.
-        there = {**state["settings"], "output format": "hdf5"}
-        here = {**self._attributes, "output format": self.settings.name}
-        differing = differences(there, here)
+    def _leave_complete(self) -> None:
+        """Leave a complete file as it is, if this run would write its like."""
+        self.is_complete = True
+        remove_log(self.path)
+        saved = saved_at_end(self.path)
+        differing = self._differences(saved)
         if differing:
-            raise OutputError(
-                Message(
-                    "{what} other options: {differing}",
-                    remedy="Use {--overwrite} to start over.",
-                    what=what,
-                    differing=joined(differing),
-                )
-            )
-        self.n_records = state["n_records"]
-        self.run_state = state["run"]
+            raise _other_options(_COMPLETE, self.path, differing)
+        self._continue(saved)
+
+    def _differences(self, saved: SavedOutput) -> list[Message]:
+        """Describe the attributes that differ in a saved output and in this one."""
+        # Only HDF5 is saved.
+        there = {**saved.attributes, "output format": HDF5.name}
+        here = {**self._attributes, "output format": self.settings.name}
+        return differences(there, here)
+
+    def _continue(self, saved: SavedOutput) -> None:
+        self.n_records = saved.n_records
+        self.resume_point = saved.resume_point
 
     def _format_writer(self) -> FormatWriter:
         """Return the writer of the format, which is made for the first record."""
@@ -254,42 +270,9 @@ _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
 """Writers of formats that take nothing more than a file."""
 
 
-def end_attributes(
-    n_records: int,
-    progress: Progress,
-    skipped: Mapping[str, str],
-    *,
-    has_keys: bool = False,
-) -> dict[str, str]:
-    """Return the attributes that are known only at the end.
-
-    `skipped` has the reason for each skipped record, by its name.
-    """
-    attributes = {
-        "records": str(n_records),
-        "input_records": str(progress.n_records),
-        "input_sha256": progress.sha256,
-    }
-    if skipped:
-        attributes["skipped"] = json.dumps(skipped, sort_keys=True)
-    if has_keys:
-        attributes[KEYS] = "True"
-    return attributes
-
-
-def finished_state(path: Path) -> dict[str, Any]:
-    """Return the state of the writer that finished a file."""
-    with suppress(InputError, KeyError), open_activations(path) as activations:
-        stored = activations.attributes
-        settings = {
-            name: str(value)
-            for name, value in stored.items()
-            if name not in _END_ATTRIBUTES
-        }
-        progress = Progress(int(stored["input_records"]), str(stored["input_sha256"]))
-        return {
-            "settings": settings,
-            "n_records": int(stored["records"]),
-            "run": {"place": progress},
-        }
-    raise exists_error(path)
+def _other_options(problem: str, path: Path, differing: list[Message]) -> OutputError:
+    """Return the error for an output that was written with other options."""
+    remedy = "Use {--overwrite} to start over."
+    return OutputError(
+        Message(problem, remedy=remedy, path=path, differing=joined(differing))
+    )

@@ -46,7 +46,7 @@ def convert_weights(
         known = listed(WEIGHTS_SUFFIXES, "or")
         problem = f"unknown suffix {target.suffix!r}"
         raise OutputNameError(f"{target}: {problem}. Choose {known}.")
-    check_output(target, source, overwrite=overwrite)
+    check_output(target, source, may_exist=overwrite)
     refuse_other_program(source)
     with open_tensors(source) as file:
         file.check_kind(BILM, SOFTMAX)

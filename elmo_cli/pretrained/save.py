@@ -25,7 +25,7 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("config.json", _README):
-            check_output(folder / name, overwrite=False)
+            check_output(folder / name, may_exist=False)
         convert_weights(files.weights, folder / "model.safetensors")
         if files.softmax is not None:
             convert_weights(files.softmax, folder / "softmax.safetensors")

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
-from typing import Final, Literal
+from itertools import chain, islice
+from typing import Final, Literal, TypeVar
 
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
@@ -15,6 +15,7 @@ from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
 
 logger = logging.getLogger(__name__)
 
+_Text = TypeVar("_Text")
 Content = Literal["tokens", "lines", "texts", "strings"]
 """What is tokenized:
 
@@ -103,6 +104,17 @@ def strings_in(texts: Iterable[object]) -> Iterator[str]:
     for text in islice(texts, EVIDENCE_LINES):
         if isinstance(text, str):
             yield text
+
+
+def peek_strings(texts: Iterable[_Text]) -> tuple[list[str], Iterable[_Text]]:
+    """Return the strings among the first texts, and all texts again.
+
+    Of a stream, only the first text is read.
+    """
+    if not isinstance(texts, Iterator):
+        return list(strings_in(texts)), texts
+    first = list(islice(texts, 1))
+    return list(strings_in(first)), chain(first, texts)
 
 
 def tokenizer_of_tokens(settings: TextSettings, tokenizer: Tokenizer) -> Tokenizer:

@@ -17,7 +17,7 @@ from elmo_cli import ElmoError
 from elmo_cli.analysis.change import Change, adjust_p, measure_change
 from elmo_cli.analysis.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.targets import read_targets
-from elmo_cli.options.analysis import MEASURES
+from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Measure
 from tests.support.commands import elmo
 from tests.support.layouts import Corpus, layouts, line_record, write
 from tests.support.table_files import NAMES, csv_rows, write_matrices, write_table
@@ -61,7 +61,8 @@ def matrix(n: int, seed: int = 0, *, centre: int = 0, width: int = 5) -> Any:
 def test_distances_follow_the_formulas(n_old: int, n_new: int, seed: int) -> None:
     old = matrix(n_old, seed)
     new = matrix(n_new, seed + 1, centre=seed % 2).astype(np.float32)
-    for measure, formula in (("apd", apd), ("prt", prt)):
+    formulas: dict[Measure, Any] = {"apd": apd, "prt": prt}
+    for measure, formula in formulas.items():
         expected: Any = pytest.approx(formula(old, new.astype(np.float64)), rel=1e-5)
         changes = measure_change({"w": old}, {"w": new}, measure)
         assert changes == [Change("w", expected, n_old, n_new)]
@@ -94,7 +95,7 @@ def test_divergence_is_zero_without_a_change() -> None:
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_a_changed_word_comes_first_with_a_small_p(measure: str) -> None:
+def test_a_changed_word_comes_first_with_a_small_p(measure: Measure) -> None:
     old = {
         "mouse": matrix(20, 1),
         "house": matrix(20, 2),
@@ -117,7 +118,7 @@ def test_a_changed_word_comes_first_with_a_small_p(measure: str) -> None:
     assert unseen == Change("new", None, n_old=0, n_new=9)
     assert measure_change(old, new, measure, permutations=199) == changes
 
-    for correction in ("bh", "bonferroni"):
+    for correction in CORRECTIONS:
         adjusted = measure_change(
             old, new, measure, permutations=199, correction=correction
         )
@@ -128,7 +129,7 @@ def test_a_changed_word_comes_first_with_a_small_p(measure: str) -> None:
     with pytest.raises(ElmoError, match="correction 'bh': requires permutations"):
         measure_change(old, new, correction="bh")
     with pytest.raises(ElmoError, match="correction 'holm': expected bh or bonferroni"):
-        measure_change(old, new, permutations=9, correction="holm")
+        measure_change(old, new, permutations=9, correction="holm")  # type: ignore[arg-type]
 
 
 def test_only_jsd_needs_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +137,28 @@ def test_only_jsd_needs_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert measure_change({}, {}, "apd") == []
     with pytest.raises(ElmoError, match=r"^measure jsd needs "):
         measure_change({}, {}, "jsd")
+
+
+def test_the_range_by_chance_is_that_of_random_divisions() -> None:
+    old = matrix(12, seed=1)
+    new = matrix(9, seed=2)
+    together = np.concatenate([old, new])
+    random = np.random.default_rng(5)
+    changes = []
+    for _ in range(1500):
+        mixed = random.permutation(together)
+        changes.append(apd(mixed[:12], mixed[12:]))
+    (change,) = measure_change({"w": old}, {"w": new}, permutations=3000)
+    expected = np.quantile(changes, [0.05, 0.95])
+    spread = float(np.std(changes))
+    assert change.by_chance == pytest.approx(tuple(expected), abs=0.15 * spread)
+    moved = matrix(9, seed=2, centre=1)
+    (change,) = measure_change({"w": old}, {"w": moved}, permutations=99)
+    assert change.by_chance is not None
+    assert change.change is not None
+    assert change.change > change.by_chance[1]
+    (change,) = measure_change({"w": old}, {"w": new})
+    assert change.by_chance is None
 
 
 def test_p_is_the_share_of_all_divisions() -> None:

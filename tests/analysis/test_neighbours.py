@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder, ElmoError, find_neighbours, open_activations
 from elmo_cli.analysis import neighbours as module
-from elmo_cli.analysis.occurrences import Occurrence, find_occurrence
-from elmo_cli.analysis.similarity import cosine_similarity
-from elmo_cli.analysis.vector_files import as_files
+from elmo_cli.analysis.vector_files import opened_files
 from elmo_cli.analysis.word_neighbours import find_word_neighbours
 from elmo_cli.engine import load_engine
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import LAYOUTS
 from elmo_cli.records.record import Record
+from elmo_cli.similarity import cosine_similarity
+from elmo_cli.text.occurrences import Occurrence, find_occurrence
 from tests.support.commands import TINY
 from tests.support.layouts import Corpus, layouts, line_record, write
 
@@ -204,13 +204,14 @@ def test_sentences_are_found_where_tokens_are_pooled(
     text = "the cat sat\n\na dog ran off\nthe dog sat\n"
     embed(path, text, "all", tiny, pooling="mean")
     query = Occurrence(["the", "cat", "ran"], 0)
-    with open_activations(path) as activations:
-        as_files(activations).check_pooling(pooled=True)
-        (nearest,) = find_word_neighbours(tiny, activations, [query]).nearest
+    with open_activations(path) as activations, opened_files(path) as files:
+        files.check_pooling(pooled=True)
+        (nearest,) = find_word_neighbours(tiny, path, [query]).nearest
+        assert find_word_neighbours(tiny, activations, [query]).nearest == [nearest]
         pooled = np.stack([values[1:].mean(axis=0) for values in activations])
         problem = r"v\.hdf5: the file has one vector per sentence"
         with pytest.raises(ElmoError, match=problem):
-            as_files(activations).check_pooling(pooled=False)
+            files.check_pooling(pooled=False)
     (vector,) = tiny.embed_sentences([query.sentence], layers="1,2", pooling="mean")
     records = [0, 2, 3]  # without the blank line
     expected = cosines(vector.mean(axis=0), pooled[records])
@@ -294,7 +295,7 @@ def test_a_word_is_found_in_a_sentence() -> None:
             ["bank", "after", "bank"],
             "bank",
             None,
-            "'bank' occurs 2 times in 'bank after bank'. Choose one with a number, 1 "
+            "'bank' occurs 2 times in 'bank after bank'. Choose one with occurrence, 1 "
             "to 2.",
         ),
         (

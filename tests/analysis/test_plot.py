@@ -83,7 +83,18 @@ def tooltips(path: str, kind: str = "points") -> list[list[str]]:
 
 
 def texts(path: str) -> list[str]:
-    return [text.text or "" for text in ElementTree.parse(path).iter(f"{SVG}text")]
+    found = ElementTree.parse(path).iter(f"{SVG}text")
+    return ["".join(text.itertext()) for text in found]
+
+
+def labels(path: str) -> list[list[tuple[str, str]]]:
+    """Return the parts of each label of a point, each with its style."""
+    found = []
+    for text in ElementTree.parse(path).iter(f"{SVG}text"):
+        parts = text.findall(f"{SVG}tspan")
+        if parts:
+            found.append([(part.text or "", part.get("style", "")) for part in parts])
+    return found
 
 
 def test_every_occurrence_is_a_point_with_its_sentence() -> None:
@@ -101,9 +112,59 @@ def test_every_occurrence_is_a_point_with_its_sentence() -> None:
     rivers = [x for title, x in titles.items() if "river" in title]
     others = [x for title, x in titles.items() if "river" not in title]
     assert max(rivers) < min(others) or max(others) < min(rivers)
-    labels = [text for text in texts("bank.svg") if "bank" in text and ":" not in text]
-    assert 5 < len(labels) <= MAX_LABELS
-    assert any(label.startswith("bank $") for label in labels)  # not read as a formula
+    assert 5 < len(labels("bank.svg")) <= MAX_LABELS
+    # Dollars do not make a formula.
+    assert any(text.startswith("bank $") for text in texts("bank.svg"))
+
+
+def test_labels_are_text_with_the_word_in_bold() -> None:
+    lines = []
+    for n in range(3):
+        lines.append(
+            f"I don 't know why the old bank ( number {n} ) of the river sank ."
+        )
+    records = [line_record(line) for line in lines]
+    random = np.random.default_rng(0)
+    values = [
+        random.normal(size=(len(record.tokens), 6)).astype(np.float32)
+        for record in records
+    ]
+    write(Corpus(records, values, {"layers": "top"}), "long.hdf5", "packed")
+    plot("long.svg", "long.hdf5")
+    assert tooltips("long.svg")[0][0] == (
+        "1: I don't know why the old [bank] (number 0) of the river sank."
+    )
+    bold = "font-weight: bold"
+    light = "fill-opacity: 0.7"
+    drawn = labels("long.svg")
+    assert drawn
+    for before, word, (after, after_style) in drawn:
+        assert before == ("…know why the old ", light)
+        assert word == ("bank", bold)
+        assert after.startswith(" (number ")
+        assert after.endswith(") of the…")
+        assert after_style == light
+
+
+@pytest.mark.parametrize("method", ["pca", "tsne"])
+def test_axes_have_no_numbers_and_the_page_says_what_they_are(method: str) -> None:
+    plot("bank.svg", method=method)
+    assert not [text for text in texts("bank.svg") if re.fullmatch(r".?\d+", text)]
+    plot("bank.html", method=method)
+    page = Path("bank.html").read_text(encoding="utf-8")
+    _, _, caption = page.partition("<figcaption>")
+    said = {
+        "pca": "principal components. They show 9",
+        "tsne": "The axes have no meaning. t-SNE keeps neighbours together",
+    }
+    assert said[method] in caption
+
+
+def test_a_file_is_opened_by_its_path() -> None:
+    assert plot_occurrences("v.hdf5", "bank", "path.svg") == plot("opened.svg")
+    assert Path("path.svg").read_bytes() == Path("opened.svg").read_bytes()
+    with pytest.raises(FileNotFoundError, match=r"^missing\.hdf5: no such file"):
+        plot_occurrences("missing.hdf5", "bank", "path2.svg")
 
 
 def test_the_axes_say_their_share_of_the_variance() -> None:
@@ -171,9 +232,12 @@ def test_an_html_page_needs_no_other_file() -> None:
     plot("bank.html")
     page = Path("bank.html").read_text(encoding="utf-8")
     picture = Path("bank.svg").read_text(encoding="utf-8")
-    before, _, after = page.partition(picture[picture.index("<svg") :])
+    before, inlined, after = page.partition(picture[picture.index("<svg") :])
     assert "<title>bank: 40 occurrences</title>" in before
-    assert after == "\n</html>\n"
+    assert inlined
+    assert after.startswith("\n</div>\n<figcaption>Each point is one occurrence")
+    assert after.endswith("</script>\n</html>\n")
+    assert "$" not in before + after
     assert set(re.findall(r'(?:src|href|data)="(.)', page)) == {"#"}
 
 
@@ -226,9 +290,9 @@ def test_files_of_two_widths_cannot_be_drawn() -> None:
 # Changes
 
 CHANGES = [
-    Change("mouse", 0.5, n_old=9, n_new=1200, p=0.001, adjusted_p=0.003),
-    Change("<house>", 0.3, n_old=8, n_new=9, p=0.03, adjusted_p=0.06),
-    Change("tree", 0.2, n_old=8, n_new=9, p=0.5, adjusted_p=0.5),
+    Change("mouse", 0.5, 9, 1200, p=0.001, adjusted_p=0.003, by_chance=(0.1, 0.2)),
+    Change("<house>", 0.3, 8, 9, p=0.03, adjusted_p=0.06, by_chance=(0.2, 0.29)),
+    Change("tree", 0.2, 8, 9, p=0.5, adjusted_p=0.5, by_chance=(0.15, 0.3)),
     Change("rare", None, n_old=1, n_new=9),
 ]
 
@@ -236,10 +300,15 @@ CHANGES = [
 def test_each_changed_word_is_a_point_with_its_figures() -> None:
     assert plot_changes(CHANGES, "c.svg") == 3
     [changed], others = tooltips("c.svg")
-    assert changed == "mouse: 0.5000, 9 old and 1,200 new, p 0.0010, adjusted p 0.0030"
+    assert changed == (
+        "mouse: 0.5000, 9 old and 1,200 new, p 0.0010, adjusted p 0.0030, "
+        "0.1000 to 0.2000 by chance"
+    )
     assert others == [
-        "<house>: 0.3000, 8 old and 9 new, p 0.0300, adjusted p 0.0600",
-        "tree: 0.2000, 8 old and 9 new, p 0.5000, adjusted p 0.5000",
+        "<house>: 0.3000, 8 old and 9 new, p 0.0300, adjusted p 0.0600, "
+        "0.2000 to 0.2900 by chance",
+        "tree: 0.2000, 8 old and 9 new, p 0.5000, adjusted p 0.5000, "
+        "0.1500 to 0.3000 by chance",
     ]
     shown = texts("c.svg")
     for text in ("mouse", "<house>", "tree", "Change of 3 words", "adjusted p < 0.05"):
@@ -247,12 +316,50 @@ def test_each_changed_word_is_a_point_with_its_figures() -> None:
     assert "rare" not in shown
 
 
+def bands(path: str) -> list[tuple[float, float]]:
+    """Return the left and right edges of the bands, which are the grey rectangles."""
+    found = []
+    for path_element in ElementTree.parse(path).iter(f"{SVG}path"):
+        if path_element.get("style", "").startswith("opacity: 0.18"):
+            corners = re.findall(r"[ML] (\S+) ", path_element.get("d", ""))
+            edges = [float(corner) for corner in corners]
+            if path_element.get("clip-path"):  # not in the legend
+                found.append((min(edges), max(edges)))
+    return found
+
+
+def test_each_word_has_a_band_of_changes_by_chance() -> None:
+    plot_changes(CHANGES, "c.svg")
+    drawn = bands("c.svg")
+    assert len(drawn) == 3
+    # All have one scale, which the points have too.
+    scale = (drawn[0][1] - drawn[0][0]) / 0.1
+    origin = drawn[0][0] - 0.1 * scale
+    for (left, right), change in zip(drawn, CHANGES, strict=False):
+        assert change.by_chance is not None
+        expected = [origin + scale * edge for edge in change.by_chance]
+        np.testing.assert_allclose([left, right], expected, atol=0.01)
+    mouse = next(groups("c.svg", "points")[0].iter(f"{SVG}use"))
+    assert float(mouse.get("x", "")) == pytest.approx(origin + scale * 0.5, abs=0.01)
+    assert "by chance (5–95 %)" in texts("c.svg")
+
+
+def test_an_infinite_band_is_left_out() -> None:
+    infinite = CHANGES[0]._replace(by_chance=(1.0, float("inf")))
+    plot_changes([infinite, CHANGES[1]], "c.svg", "prt")
+    assert len(bands("c.svg")) == 1
+
+
 def test_changes_may_have_no_p() -> None:
-    without_p = [change._replace(p=None, adjusted_p=None) for change in CHANGES]
+    without_p = [
+        change._replace(p=None, adjusted_p=None, by_chance=None) for change in CHANGES
+    ]
     plot_changes(without_p, "c.svg", "jsd")
     assert [len(group) for group in tooltips("c.svg")] == [3]
     shown = texts("c.svg")
     assert not any("p <" in text for text in shown)
+    assert bands("c.svg") == []
+    assert not any("by chance" in text for text in shown)
     assert "Jensen-Shannon divergence over clusters, in nats" in shown
 
 
@@ -265,12 +372,15 @@ def test_the_command_draws_its_list() -> None:
     command = ["change", "old.parquet", "new.parquet", "--plot", "c.svg"]
     result = elmo(*command)
     assert result.exit_code == 0
-    assert result.stderr == "Wrote c.svg: 2 words\n"
+    advice = "Add --permutations 1000 to see how much changes by chance"
+    assert result.stderr == f"Wrote c.svg: 2 words. {advice}\n"
     assert len(result.stdout.splitlines()) == 3
     assert_fails(
         elmo(*command), "c.svg: already exists. Use --overwrite to replace it."
     )
-    assert elmo(*command, "--overwrite").exit_code == 0
+    result = elmo(*command, "--overwrite", "--permutations", "20")
+    assert result.stderr == "Wrote c.svg: 2 words\n"
+    assert len(bands("c.svg")) == 2
 
 
 # Surprisals
@@ -294,6 +404,20 @@ GARDEN_PATH = sentence_of(
 )
 
 
+def bars(path: str) -> list[ElementTree.Element]:
+    """Return the shape of each bar."""
+    return [next(group.iter(f"{SVG}path")) for group in groups(path, "bars")]
+
+
+def styles(path: str) -> list[str]:
+    return [bar.get("style", "") for bar in bars(path)]
+
+
+BLUE = "fill: #1f77b4"
+ORANGE = "fill: #ff7f0e"
+GREY = "opacity: 0.3; stroke: #000000; stroke-linejoin: miter"
+
+
 def test_each_word_is_a_bar_with_its_figures() -> None:
     empty = sentence_of()
     assert plot_surprisals([GARDEN_PATH, empty, empty], "s.svg") == 1
@@ -303,32 +427,119 @@ def test_each_word_is_a_bar_with_its_figures() -> None:
         ["fell.: 19.00 bits forward"],
     ]
     shown = texts("s.svg")
-    for text in ("mv1", "The", "<horse>", "fell.", "surprisal (bits)"):
+    for text in ("mv1: The <horse> fell.", "The", "<horse>", "surprisal (bits)"):
         assert text in shown
-    assert "hatched: not in the vocabulary" in shown
+    # Each bar shows its value.
+    assert [text for text in shown if text in ("2.0", "8.2", "19.0")] == [
+        "2.0",
+        "8.2",
+        "19.0",
+    ]
+
+
+def test_unknown_words_are_grey() -> None:
+    plot_surprisals([GARDEN_PATH], "s.svg")
+    the, horse, fell = styles("s.svg")
+    assert the.startswith(BLUE)
+    assert fell.startswith(BLUE)
+    assert horse.startswith("opacity: 0.3")
+    assert "grey: not in the vocabulary" in texts("s.svg")
+    known = sentence_of(measured("The", 2.0), measured("end", 3.0))
+    plot_surprisals([known], "known.svg")
+    assert all(style.startswith(BLUE) for style in styles("known.svg"))
+    assert "grey: not in the vocabulary" not in texts("known.svg")
+
+
+ARE = sentence_of(
+    measured("keys", 11.0), measured("are", 3.0), measured("here.", 14.0),
+    identifier="a1",
+)  # fmt: skip
+IS = sentence_of(
+    measured("keys", 11.0), measured("is", 6.0), measured("here.", 15.0),
+    identifier="a2",
+)  # fmt: skip
+
+
+def test_sentences_that_differ_in_a_word_are_laid_over_each_other() -> None:
+    other = sentence_of(measured("Go", 1.0), measured("home", 2.0), measured("!", 3.0))
+    assert plot_surprisals([ARE, IS, other], "s.svg") == 3
+    assert tooltips("s.svg", "bars") == [
+        ["a1, keys: 11.00 bits forward"],
+        ["a1, are: 3.00 bits forward"],
+        ["a1, here.: 14.00 bits forward"],
+        ["a2, keys: 11.00 bits forward"],
+        ["a2, is: 6.00 bits forward"],
+        ["a2, here.: 15.00 bits forward"],
+        ["Go: 1.00 bits forward"],
+        ["home: 2.00 bits forward"],
+        ["!: 3.00 bits forward"],
+    ]
+    drawn = styles("s.svg")
+    assert all(style.startswith(BLUE) for style in [*drawn[:3], *drawn[6:]])
+    assert all(style.startswith(ORANGE) for style in drawn[3:6])
+    shown = texts("s.svg")
+    # Both words are below their bars, and words of both sentences are there once.
+    for text in ("a1: keys are here.", "a2: keys is here.", "are", "is", "7: Go home!"):
+        assert text in shown
+    assert shown.count("keys") == 1
+
+
+def test_sentences_of_other_lengths_or_words_have_panels_of_their_own() -> None:
+    shorter = sentence_of(measured("keys", 11.0), measured("are", 3.0))
+    different = sentence_of(
+        measured("keys", 1.0), measured("lay", 2.0), measured("there.", 3.0)
+    )
+    plot_surprisals([ARE, shorter, different], "s.svg")
+    assert all(style.startswith(BLUE) for style in styles("s.svg"))
+    plot_surprisals([ARE, IS] * 3, "six.svg")
+    # Four are together, then two.
+    assert len(set(styles("six.svg")[:12])) == 4
+    assert len(set(styles("six.svg")[12:])) == 2
 
 
 def test_both_directions_are_bars_next_to_each_other() -> None:
     sentence = sentence_of(measured("a" * 20, 1.0, 2.0), measured("b", 3.0, 4.0))
-    assert plot_surprisals([sentence, sentence], "s.html", "both") == 2
+    other = sentence_of(measured("c", 5.0, 6.0))
+    assert plot_surprisals([sentence, other], "s.html", "both") == 2
     page = Path("s.html").read_text(encoding="utf-8")
     assert "<title>Surprisal of 2 sentences</title>" in page
-    svg = page[page.index("<svg") : page.index("</html>")]
+    svg = page[page.index("<svg") : page.index("</div>")]
     Path("s.svg").write_text(svg, encoding="utf-8")
-    bars = []
-    for group in tooltips("s.svg", "bars"):
-        bars += group
-    one_sentence = [
-        "aaaaaaaaaaaaaaaaaaaa: 1.00 bits forward",
-        "b: 3.00 bits forward",
-        "aaaaaaaaaaaaaaaaaaaa: 2.00 bits backward",
-        "b: 4.00 bits backward",
+    assert tooltips("s.svg", "bars") == [
+        ["aaaaaaaaaaaaaaaaaaaa: 1.00 bits forward"],
+        ["b: 3.00 bits forward"],
+        ["aaaaaaaaaaaaaaaaaaaa: 2.00 bits backward"],
+        ["b: 4.00 bits backward"],
+        ["c: 5.00 bits forward"],
+        ["c: 6.00 bits backward"],
     ]
-    assert bars == [*one_sentence, *one_sentence]
     shown = texts("s.svg")
-    for text in ("sentence 7", "aaaaaaaaaaaaa…", "forward", "backward"):
+    for text in (f"7: {'a' * 20} b", "aaaaaaaaaaa…", "forward", "backward"):
         assert text in shown
-    assert "hatched: not in the vocabulary" not in shown
+
+
+def test_similar_sentences_in_both_directions_have_a_panel_per_direction() -> None:
+    first = sentence_of(
+        measured("a", 1.0, 2.0), measured("b", 3.0, 4.0), identifier="x"
+    )
+    second = sentence_of(
+        measured("a", 5.0, 6.0), measured("c", 7.0, 8.0), identifier="y"
+    )
+    plot_surprisals([first, second], "s.svg", "both")
+    shown = texts("s.svg")
+    for text in ("x: a b", "y: a c", "x, backward: a b", "y, backward: a c"):
+        assert text in shown
+    assert len(tooltips("s.svg", "bars")) == 8
+
+
+def test_a_long_passage_goes_on_in_the_next_panel() -> None:
+    words = [measured(f"w{number}", 1.0) for number in range(40)]
+    assert plot_surprisals([sentence_of(*words)], "s.svg") == 1
+    shown = texts("s.svg")
+    assert shown.count("surprisal (bits)") == 3
+    assert "w39" in shown
+    many = [measured("w", 1.0)] * 40_000
+    assert plot_surprisals([sentence_of(*many)], "s.png") == 1
 
 
 # All pictures

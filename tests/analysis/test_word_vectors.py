@@ -13,12 +13,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from elmo_cli import ElmoEmbedder, write_average_vectors, write_token_vectors
-from elmo_cli.analysis.average_vectors import average_vectors
+from elmo_cli import ElmoEmbedder, average_word_vectors, write_word_vectors
+from elmo_cli.analysis.token_vectors import write_token_vectors
 from elmo_cli.engine import Engine
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.selection import Selection
-from elmo_cli.options.text import TextSettings
 from tests.support import reference
 from tests.support.commands import elmo
 from tests.support.strategies import (
@@ -159,8 +158,8 @@ def test_every_format_has_words_and_vectors(
     tokens = ["東京", "New York", "a\tb", "c\nd", "\u00a0", "x\u3000y", "x"]
     write_table("corpus.jsonl", [{"tokens": tokens}])
     for output in ("out.hdf5", name):
-        n_words = write_average_vectors(
-            ElmoEmbedder(model="model"), "corpus.jsonl", output
+        n_words = write_word_vectors(
+            ElmoEmbedder(model="model"), output, corpus="corpus.jsonl"
         )
         assert n_words == len(tokens)
     words, values = read_words(Path(name))
@@ -232,7 +231,7 @@ def test_a_vector_is_the_mean_over_the_occurrences(
     min_count: int,
     at_most: int,
 ) -> None:
-    averages = average_vectors(
+    averages = average_word_vectors(
         ElmoEmbedder(model="model", batch_tokens=batch_tokens),
         iter(SENTENCES),
         layers=layers,
@@ -255,7 +254,7 @@ def test_a_vector_is_the_mean_over_the_occurrences(
 def test_at_most_cannot_be_less_than_min_count() -> None:
     embedder = ElmoEmbedder(model="model")
     with pytest.raises(InputError, match=r"^at_most: expected min_count \(2\)"):
-        average_vectors(embedder, SENTENCES, min_count=2, at_most=1)
+        average_word_vectors(embedder, SENTENCES, min_count=2, at_most=1)
 
 
 def test_sentences_without_the_words_are_not_computed(
@@ -270,7 +269,9 @@ def test_sentences_without_the_words_are_not_computed(
         return embed(engine, window, selection)
 
     monkeypatch.setattr(Engine, "embed_window", noted)
-    averages = average_vectors(embedder, SENTENCES, ["dog", "cat", "fish"], at_most=1)
+    averages = average_word_vectors(
+        embedder, SENTENCES, ["dog", "cat", "fish"], at_most=1
+    )
     assert averages.words == ["dog", "cat"]
     assert averages.counts == [2, 2]
     assert computed == SENTENCES[:2]
@@ -281,15 +282,50 @@ def test_a_corpus_is_tokenized_in_the_language_of_the_model() -> None:
     files = ElmoEmbedder(model="model").files
     for language, words in (("fr", ["L'", "eau"]), ("en", ["L", "'eau"])):
         embedder = ElmoEmbedder(model=replace(files, language=language))
-        settings = TextSettings(tokenizer="moses")
-        write_average_vectors(
-            embedder, "corpus.txt", f"{language}.npz", settings=settings
+        write_word_vectors(
+            embedder, f"{language}.npz", corpus="corpus.txt", tokenizer="moses"
         )
         assert read_words(Path(f"{language}.npz"))[0] == [*words, "est", "froide", "."]
     command = "word-vectors out.npz --corpus corpus.txt --min-count 1 --model model"
     result = elmo(*command.split(), "--tokenizer", "moses", "--language", "fr")
     assert result.exit_code == 0
     assert read_words(Path("out.npz"))[0] == ["L'", "eau", "est", "froide", "."]
+
+
+def test_a_corpus_is_tokenized_as_the_training_text_was() -> None:
+    options = json.loads(Path("model/options.json").read_text())
+    trained = {**options, "training": {"tokenizer": "moses:en"}}
+    Path("model/options.json").write_text(json.dumps(trained))
+    Path("corpus.txt").write_text("The cat, it sat.\n")
+    embedder = ElmoEmbedder("model")
+    write_word_vectors(embedder, "out.npz", corpus="corpus.txt")
+    words = ["The", "cat", ",", "it", "sat", "."]
+    assert read_words(Path("out.npz"))[0] == words
+    averages = average_word_vectors(embedder, ["The cat, it sat."])
+    assert averages.words == words
+
+
+def test_vectors_without_a_corpus_are_those_of_the_token_encoder() -> None:
+    embedder = ElmoEmbedder("model")
+    words = words_file("cat", "dog")
+    write_word_vectors(embedder, "new.hdf5", words)
+    write_token_vectors(words, "old.hdf5", model="model")
+    assert_array_equal(read("new.hdf5"), read("old.hdf5"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "words_file: expected the path of words, or a corpus"),
+        ({"words_file": "w", "min_count": 5}, "corpus: missing, and layers, min_count"),
+        ({"corpus": "c", "softmax": True}, "softmax: cannot be used with corpus"),
+    ],
+)
+def test_options_of_vectors_that_contradict_each_other_are_an_error(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=f"^{message}"):
+        write_word_vectors(ElmoEmbedder("model"), "out.vec", **options)
 
 
 def test_the_command_averages_over_a_corpus() -> None:

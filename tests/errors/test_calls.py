@@ -16,13 +16,13 @@ from elmo_cli import (
     ElmoEmbedder,
     HubElmo,
     LanguageModel,
-    TextSettings,
     batch_to_ids,
     open_activations,
     write_occurrences,
 )
 from elmo_cli.analysis.token_vectors import write_token_vectors
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError
+from elmo_cli.options.text import TextSettings
 from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.training.find_text_files import find_text_files
 from tests.errors.small_models import SmallModels
@@ -271,6 +271,47 @@ WRONG_OPTIONS = [
         "pooling 'sum': unknown. Use mean, max, first, last.",
     ),
     error_of(
+        lambda m: m.embedder.encode(["a"], prompt_name="query"),
+        ValueError,
+        "prompt_name 'query': has no meaning here: ELMo has no prompts.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(["a"], precision="int8"),
+        ValueError,
+        "precision 'int8': has no meaning here: vectors are float32. Convert the array "
+        "instead.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(["a"], output_value=None),
+        ValueError,
+        "output_value None: has no meaning here: encode returns vectors alone. Choose "
+        "sentence_embedding or token_embeddings.",
+    ),
+    error_of(
+        lambda m: m.embedder.word_vector("cat", "The cat sat."),
+        ValueError,
+        "word: expected a word of sentence, found 'The cat sat.', a text with the word "
+        "'cat'. Swap the two arguments.",
+    ),
+    error_of(
+        lambda m: m.embedder.similarity("The cat sat.", "cat", "A cat."),
+        ValueError,
+        "word: expected a word of sentence1, found 'The cat sat.', a text with the "
+        "word 'cat'. Swap the two arguments.",
+    ),
+    error_of(
+        lambda m: m.embedder.similarity("cat", "A cat, a cat.", "A cat."),
+        ValueError,
+        "'cat' occurs 2 times in 'A cat , a cat .'. Choose one with occurrence1, 1 to "
+        "2.",
+    ),
+    error_of(
+        lambda m: m.embedder.similarities([("A cat.", "A cat.")]),  # type: ignore[list-item]
+        ValueError,
+        "pairs[0]: expected two results of find_occurrence, found a value of type tuple. To "
+        "compare a word in two sentences, use similarity(word, sentence1, sentence2).",
+    ),
+    error_of(
         lambda m: m.embedder.encode(["a"], layers="middle"),
         ValueError,
         "layers 'middle': expected all, top, average, sum, word_emb, lstm1, "
@@ -329,7 +370,7 @@ WRONG_OPTIONS = [
         "batch_size 0: expected 1 or more",
     ),
     error_of(
-        lambda m: m.embedder.embed_file(StringIO("a"), "x", dtype="float64"),
+        lambda m: m.embedder.embed_file(StringIO("a"), "x", dtype="float64"),  # type: ignore[arg-type]
         ValueError,
         "dtype 'float64': expected float32 or float16.",
     ),
@@ -424,18 +465,18 @@ WRONG_INPUTS = [
         "texts[0]: expected a string or a list of tokens, found a value of type dict.",
     ),
     error_of(
-        lambda m: m.embedder.encode({"tokens": ["a"]}),  # type: ignore[arg-type]
+        lambda m: m.embedder.encode({"tokens": ["a"]}),
         ValueError,
         "texts: expected a list, found a value of type dict. Give one of its "
         "values. Only HubElmo takes the mapping of TF-Hub.",
     ),
     error_of(
-        lambda m: m.embedder.encode({"a", "b"}),  # type: ignore[arg-type]
+        lambda m: m.embedder.encode({"a", "b"}),
         ValueError,
         "texts: expected a list, found a value of type set. Make a list.",
     ),
     error_of(
-        lambda m: m.embedder.encode(None),  # type: ignore[arg-type]
+        lambda m: m.embedder.encode(None),
         ValueError,
         "texts: expected a list, found None. Make a list.",
     ),

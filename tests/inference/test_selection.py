@@ -15,7 +15,7 @@ from elmo_cli.embedder import Array
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference import select_activations as functions
 from elmo_cli.inference.select_activations import pool_tokens, selected_arrays
-from elmo_cli.options.selection import POOLINGS, Selection
+from elmo_cli.options.selection import POOLINGS, Pooling, Selection
 from tests.support.golden import GOLDEN
 from tests.support.strategies import seeds
 
@@ -85,7 +85,7 @@ def test_a_selection_equals_a_choice_from_all_layers(
     tiny: ElmoEmbedder,
     choice: dict[str, Any],
     expected: Callable[[Array], Array],
-    pooling: str | None,
+    pooling: Pooling | None,
 ) -> None:
     sentences = [*SENTENCES, []]
     *vectors, without_tokens = tiny.embed_sentences(
@@ -152,7 +152,7 @@ def test_an_invalid_selection_is_an_error_before_the_first_sentence(
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])
 @pytest.mark.parametrize("layers", ["all", "top", "average", "0,2"])
 def test_chunks_of_a_batch_have_the_values_of_the_whole(
-    layers: str, pooling: str | None, monkeypatch: pytest.MonkeyPatch
+    layers: str, pooling: Pooling | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     selection = Selection(layers, pooling=pooling, normalize=True)
     lengths = [5, 1, 3, 3, 7]

@@ -3,17 +3,16 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from elmo_cli import ElmoEmbedder, InputError, SettingsError
-from elmo_cli.analysis.average_vectors import write_average_vectors
-from elmo_cli.analysis.usages import write_occurrences
+from elmo_cli import ElmoEmbedder, InputError, write_word_vectors
+from elmo_cli.analysis.write_occurrences import write_occurrences
 from elmo_cli.distributed.ray_engine import EmbedBatch
 from elmo_cli.options.fields import option_fields
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.output import OUTPUT_FORMATS, OutputSettings
+from elmo_cli.options.output import OUTPUT_FORMATS, FileFormat, OutputSettings
 from elmo_cli.options.output_format import format_of_suffix
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import (
@@ -23,7 +22,6 @@ from elmo_cli.options.text import (
     text_settings,
 )
 from elmo_cli.records.formats import FORMATS
-from tests.support.commands import TINY
 
 
 def keywords_of(function: Callable[..., Any], options: Any) -> dict[str, Any]:
@@ -51,7 +49,7 @@ NOT_OF_AVERAGES = {"shard", "skip_errors", "keep_columns"}
     ("function", "missing"),
     [
         pytest.param(write_occurrences, set(), id="write_occurrences"),
-        pytest.param(write_average_vectors, NOT_OF_AVERAGES, id="average_vectors"),
+        pytest.param(write_word_vectors, NOT_OF_AVERAGES, id="word vectors"),
         pytest.param(EmbedBatch, set(), id="EmbedBatch"),
     ],
 )
@@ -101,19 +99,9 @@ def test_kept_columns_are_a_list() -> None:
         text_settings(keep_columns="all")
 
 
-def test_settings_and_keywords_exclude_each_other() -> None:
-    with pytest.raises(SettingsError, match="not both"):
-        write_average_vectors(
-            ElmoEmbedder(model=TINY),
-            "corpus.txt",
-            "out.vec",
-            settings=TextSettings(),
-            tokenizer="moses",
-        )
-
-
 def test_names_of_formats_are_those_of_the_formats() -> None:
     assert tuple(FORMATS) == INPUT_FORMATS
+    assert get_args(FileFormat) == OUTPUT_FORMATS
     in_parts = [name for name, each in FORMATS.items() if each.has_parts]
     assert sorted(in_parts) == sorted(DISTRIBUTED_FORMATS)
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from elmo_cli import ElmoEmbedder, write_occurrences
-from elmo_cli.embed_file import Summary
 from elmo_cli.errors.exceptions import OutputError
+from elmo_cli.file_sink import Summary
+from elmo_cli.outputs.saved_output import ResumePoint
 from elmo_cli.outputs.writer import ActivationsWriter
 from tests.support.commands import TINY
 from tests.support.failing_disk import Disk, kills, restore
@@ -28,7 +29,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     "pooled.npy": {"pooling": "mean"},
     "rows.parquet": {},
     "tokens.parquet": {"rows": "tokens"},
-    **{f"usages.{suffix}": {} for suffix in ("hdf5", "parquet")},
+    **{f"occurrences.{suffix}": {} for suffix in ("hdf5", "parquet")},
 }
 
 
@@ -40,7 +41,7 @@ def embedder() -> ElmoEmbedder:
 def run(text: Path, output: Path, *, overwrite: bool = False) -> Summary:
     """Embed, or write the occurrences of a word, with a checkpoint after every line or two."""
     with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=3):
-        if output.name.startswith("usages"):
+        if output.name.startswith("occurrences"):
             words = {"bank": "bank"}
             return write_occurrences(
                 embedder(), text, output, words, overwrite=overwrite
@@ -55,9 +56,9 @@ def used(disk: Disk) -> Iterator[list[int]]:
     kept = [0]
     checkpoint = ActivationsWriter.checkpoint
 
-    def note(writer: ActivationsWriter, state: dict[str, Any]) -> None:
-        checkpoint(writer, state)
-        kept.append(state["place"][0] if writer.settings.can_resume else 0)
+    def note(writer: ActivationsWriter, point: ResumePoint) -> None:
+        checkpoint(writer, point)
+        kept.append(point.progress.n_records if writer.settings.can_resume else 0)
 
     with pytest.MonkeyPatch.context() as monkeypatch, disk.used():
         monkeypatch.setattr(ActivationsWriter, "checkpoint", note)

@@ -16,6 +16,8 @@ from pyarrow import parquet
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
 from elmo_cli.options.output import LAYOUTS, OUTPUT_COMPRESSIONS
+from elmo_cli.outputs.saved_output import ResumePoint
+from elmo_cli.records.progress import Progress
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo, start_elmo
 from tests.support.layouts import (
@@ -73,7 +75,7 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(
     corpus = lines("a b", "c")
     with open_writer(tmp_path / "out", corpus.attributes) as writer:
         writer.write(corpus.records[0], corpus.values[0])
-        writer.checkpoint({"place": [1, ""]})
+        writer.checkpoint(ResumePoint(Progress(1, "")))
     message = r"is an unfinished run with other options: file_format \(hdf5, not npz"
     with pytest.raises(OutputError, match=message):
         open_writer(tmp_path / "out", corpus.attributes, file_format="npz")

@@ -17,6 +17,8 @@ from elmo_cli.errors.messages import spelled_as_options
 from elmo_cli.files.resumable.checkpoint_log import remove_log
 from elmo_cli.files.resumable.pages import PAGE_BYTES
 from elmo_cli.files.resumable.resumable_file import ResumableFile, begin
+from elmo_cli.outputs.saved_output import ResumePoint
+from elmo_cli.records.progress import Progress
 from tests.support.failing_disk import restore, state_of
 from tests.support.layouts import lines, open_writer, write
 
@@ -157,7 +159,7 @@ def test_changed_bytes_are_an_error_until_overwritten(tmp_path: Path) -> None:
     with open_writer(tmp_path / "a", layout="packed") as writer:
         for record, values in zip(*corpus[:2], strict=True):
             writer.write(record, values)
-        writer.checkpoint({"place": [300, ""]})
+        writer.checkpoint(ResumePoint(Progress(300, "")))
     files = {path: path.read_bytes() for path in sorted(tmp_path.glob("a.partial*"))}
     messages = []
     for number, (path, kind) in enumerate(itertools.product(files, [*KINDS] * 5)):

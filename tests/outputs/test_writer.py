@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.files.resumable.paged_file import PagedFile
+from elmo_cli.outputs.saved_output import ResumePoint
+from elmo_cli.records.progress import Progress
 from tests.support.layouts import Corpus, corpora, layouts, lines, open_writer, write
 
 
@@ -95,7 +97,7 @@ def test_a_checkpoint_with_too_few_records_is_an_error(
         writer.write(corpus.records[0], corpus.values[0])
         # as after a fault in the program, or in a log without checksum
         writer.n_records = 2
-        writer.checkpoint({"place": [2, ""]})
+        writer.checkpoint(ResumePoint(Progress(2, "")))
     with pytest.raises(OutputError, match=r"expected 2 records, found 1$"):
         write(corpus, tmp_path / "out", layout)
 

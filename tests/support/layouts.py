@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from elmo_cli import open_activations
 from elmo_cli.options.output import LAYOUTS, OutputSettings
 from elmo_cli.outputs.output_formats import load_packages
-from elmo_cli.outputs.writer import ActivationsWriter, end_attributes
+from elmo_cli.outputs.saved_output import ResumePoint, end_attributes
+from elmo_cli.outputs.writer import ActivationsWriter
 from elmo_cli.records.progress import Progress
 from elmo_cli.records.record import Record
 
@@ -118,13 +119,13 @@ def write(
             n_written = writer.n_records
             for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
                 if number < n_written:
-                    writer.skip(number, record)
+                    writer.pass_over(number, record)
                     continue
                 if number == stop:
                     break
                 writer.write(record, values)
                 if number + 1 in checkpoints:
-                    writer.checkpoint({"place": Progress(number + 1, "")})
+                    writer.checkpoint(ResumePoint(Progress(number + 1, "")))
             if stop is None:
                 finish(writer)
 

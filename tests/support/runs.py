@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.compiled.kernels import has_kernel
-from elmo_cli.embed_file import Summary
+from elmo_cli.file_sink import Summary
 from elmo_cli.inference.encoder import SentenceEncoder
 from tests.support.commands import TINY
 

@@ -10,7 +10,14 @@ from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.analysis import CORRECTIONS, MATCHES, MEASURES
+from elmo_cli.options.analysis import (
+    CORRECTIONS,
+    MATCHES,
+    MEASURES,
+    Correction,
+    Match,
+    Measure,
+)
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import Change
@@ -47,7 +54,7 @@ _LEVEL = 0.05  # of significance
 @shared_options.choice(
     "--match",
     MATCHES,
-    help="Require files of `elmo usages` with this --match. [default: any]",
+    help="Require files of `elmo occurrences` with this --match. [default: any]",
 )
 @shared_options.ignore_case_option(requires=["--words"])
 @shared_options.mean_layers_option()
@@ -56,13 +63,13 @@ _LEVEL = 0.05  # of significance
 def change(
     old: str,
     new: str,
-    measure: str,
+    measure: Measure,
     permutations: int | None,
-    correction: str | None,
+    correction: Correction | None,
     words: str | None,
     input_format: str | None,
     text_column: str | None,
-    match: str | None,
+    match: Match | None,
     ignore_case: bool,
     layers: str | None,
     plot: str | None,
@@ -71,7 +78,7 @@ def change(
 ) -> None:
     """Measure how much words changed from OLD to NEW, the most changed word first.
 
-    OLD and NEW are `elmo usages` files for two corpora, or patterns of such names. With
+    OLD and NEW are `elmo occurrences` files for two corpora, or patterns of such names. With
     --words, they can also be HDF5 files with all tokens. The output is a table with one row
     per word: the word, its change, and how often it occurs in OLD and in NEW.
     --permutations adds p: the occurrences are divided at random into two groups of the same
@@ -80,8 +87,8 @@ def change(
     than 3 occurrences in OLD or NEW are skipped.
 
     \b
-    $ elmo usages old.txt old.parquet --words targets.txt
-    $ elmo usages new.txt new.parquet --words targets.txt
+    $ elmo occurrences old.txt old.parquet --words targets.txt
+    $ elmo occurrences new.txt new.parquet --words targets.txt
     $ elmo change old.parquet new.parquet --permutations 10000 --correction bh
     $ elmo change old.parquet new.parquet --measure prt --plot change.svg
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
@@ -125,7 +132,10 @@ def change(
         from elmo_cli.analysis.change_picture import plot_changes
 
         n_drawn = plot_changes(changes, plot, measure, overwrite=overwrite)
-        stderr.say(f"Wrote {plot}: {counted(n_drawn, 'word')}")
+        advice = ""
+        if permutations is None:
+            advice = ". Add --permutations 1000 to see how much changes by chance"
+        stderr.say(f"Wrote {plot}: {counted(n_drawn, 'word')}{advice}")
 
 
 def _print(changes: "list[Change]", measure: str, row_format: str | None) -> None:

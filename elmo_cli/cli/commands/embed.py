@@ -10,7 +10,7 @@ import click
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.loading import load_model, open_text, resolve
-from elmo_cli.cli.option_conditions import typed_options
+from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
@@ -29,8 +29,8 @@ from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.embed_file import Summary
     from elmo_cli.engine import Engine
+    from elmo_cli.file_sink import Summary
 
 _LAYERS = ["--layers", "--mix", "--all", "--top", "--average"]
 """Options that choose layers. Only one of them may be given."""
@@ -121,7 +121,7 @@ def embed(
     )
     if old_name is not None:
         selection = replace(selection, layers=old_name)
-        if not typed_options("--tokenizer"):  # AllenNLP split at white space.
+        if not options_on_command_line("--tokenizer"):  # AllenNLP split at white space.
             text_settings = replace(text_settings, tokenizer=None)
         if not has_format:  # AllenNLP wrote HDF5 whatever the name was.
             output_settings = replace(output_settings, file_format=HDF5.name)
@@ -156,7 +156,7 @@ def embed(
 
 
 def _warn_about_options_without_effect() -> None:
-    for name in typed_options("--vocab-path", "--include-package"):
+    for name in options_on_command_line("--vocab-path", "--include-package"):
         stderr.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
 
 
@@ -183,7 +183,7 @@ def _warn_about_format(plan: FilePlan) -> None:
 
 
 def _warn_about_batch_size(engine: "Engine") -> None:
-    if engine.state != "carry" and typed_options("--batch-size"):
+    if engine.state != "carry" and options_on_command_line("--batch-size"):
         stderr.say("Warning: --batch-size requires --state carry. See --batch-tokens.")
 
 

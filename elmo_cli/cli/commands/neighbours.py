@@ -9,7 +9,7 @@ import click
 
 from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.option_conditions import typed_options
+from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.queries import (
     first_line,
@@ -26,10 +26,10 @@ from elmo_cli.text.sources import STANDARD_INPUT, Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.neighbours import Neighbour
-    from elmo_cli.analysis.occurrences import Occurrence
     from elmo_cli.analysis.vector_files import VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.pretrained.find import ResolvedModel
+    from elmo_cli.text.occurrences import Occurrence
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -81,10 +81,10 @@ def neighbours(
 ) -> None:
     """Find the occurrences in FILE nearest to WORD in SENTENCE.
 
-    FILE may be HDF5 from `elmo embed`, any file from `elmo usages`, a folder from `elmo
+    FILE may be HDF5 from `elmo embed`, any file from `elmo occurrences`, a folder from `elmo
     distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE
     is tokenized like FILE and embedded with the same model. For a table of another program,
-    give --model and --mean-layers. The command prints the cosine of each occurrence, its line
+    give --model and --layers. The command prints the cosine of each occurrence, its line
     number or id, and its sentence with the word marked. SENTENCE itself is excluded. To judge
     a cosine, compare it with the average for two random tokens on standard error.
 
@@ -180,7 +180,7 @@ def _check_paths(typed: tuple[str, ...], paths: tuple[str, ...]) -> None:
 def _find_in_text(
     word: str, text: str, occurrence: int | None, tokenizer: "Tokenizer"
 ) -> "Occurrence":
-    from elmo_cli.analysis.occurrences import occurrence_of
+    from elmo_cli.text.occurrences import occurrence_of
 
     tokens = tokenizer.tokenize(text)
     return occurrence_of(word, tokens, occurrence, "--occurrence")
@@ -199,7 +199,7 @@ def _find_in_line(
 
 def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
     """Return a query for a sentence, which any of its words represents."""
-    from elmo_cli.analysis.occurrences import Occurrence
+    from elmo_cli.text.occurrences import Occurrence
 
     tokens = tokenizer.tokenize(sentence)
     if not tokens:
@@ -272,7 +272,7 @@ def _with_tokenizer_of(files: "VectorFiles", settings: TextSettings) -> TextSett
     from elmo_cli.options.tokenizer_names import recorded_tokenizer
 
     recorded = recorded_tokenizer(files.attributes)
-    if recorded is None or typed_options("--tokenizer", "--language"):
+    if recorded is None or options_on_command_line("--tokenizer", "--language"):
         return settings
     return replace(settings, tokenizer=recorded)
 
@@ -282,7 +282,7 @@ def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedde
     try:
         return loading.load_embedder(model)
     except ModelError as error:
-        if typed_options("--model", "--options-file"):
+        if options_on_command_line("--model", "--options-file"):
             raise
         # --model is the only remedy.
         message = stderr.shown_message(error)

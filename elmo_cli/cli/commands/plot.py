@@ -6,7 +6,7 @@ from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.analysis import PROJECTIONS
+from elmo_cli.options.analysis import PROJECTIONS, Projection
 
 
 @command()
@@ -29,15 +29,15 @@ from elmo_cli.options.analysis import PROJECTIONS
 @shared_options.overwrite_option()
 def plot(
     arguments: tuple[str, ...],
-    method: str,
+    method: Projection,
     clusters: int | None,
     layers: str | None,
     overwrite: bool,
 ) -> None:
     """Draw the occurrences of WORD in FILE as points, to OUTPUT: .svg, .png, .pdf or .html.
 
-    FILE may be any file from `elmo usages`, HDF5 from `elmo embed`, a folder from `elmo
-    distribute`, or a pattern such as '*.hdf5'. In `elmo usages` files, WORD includes all its
+    FILE may be any file from `elmo occurrences`, HDF5 from `elmo embed`, a folder from `elmo
+    distribute`, or a pattern such as '*.hdf5'. In `elmo occurrences` files, WORD includes all its
     forms. Similar occurrences are close together, so that the senses of a word such as "bank"
     form separate groups. Some points have a label, and in SVG and HTML each point shows its
     sentence under the mouse pointer. The legend lists the files in their order. At most 2,000

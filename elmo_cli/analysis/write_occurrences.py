@@ -1,4 +1,4 @@
-"""`elmo usages`: the vectors of the occurrences of target words in a text.
+"""`elmo occurrences`: the vectors of the occurrences of target words in a text.
 
 Only sentences with a target word are computed, and only the vectors of target words are
 written: in Parquet, a table with one row per occurrence, in the order of the text; or
@@ -15,24 +15,25 @@ from typing import IO, Any, Final, NamedTuple
 from numpy.typing import NDArray
 
 from elmo_cli.analysis import targets
-from elmo_cli.embed_file import FileRun, Summary, run_over_file
+from elmo_cli.embed_file import open_run
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.file_plan import FilePlan, plan_file
-from elmo_cli.options.analysis import MATCHES
+from elmo_cli.file_sink import Summary
+from elmo_cli.options.analysis import MATCHES, Match
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import (
+    OCCURRENCE_FORMATS,
     REFUSED_SUFFIXES,
     STANDARD_OUTPUT,
-    USAGES_FORMATS,
     OutputSettings,
 )
 from elmo_cli.options.output_format import format_of_suffix
 from elmo_cli.options.selection import Layers, Selection, layers_text
-from elmo_cli.options.text import text_settings
+from elmo_cli.options.text import InputFormatName, Quotes, text_settings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_rows import ColumnValues
@@ -50,7 +51,7 @@ Array = NDArray[Any]
 DEFAULT_LAYERS: Final = "top"
 
 
-class Usages(NamedTuple):
+class WrittenOccurrences(NamedTuple):
     """Result of a run."""
 
     counts: dict[str, int]
@@ -58,7 +59,7 @@ class Usages(NamedTuple):
     summary: Summary
 
 
-def plan_usages(
+def plan_occurrences(
     text: TextInput,
     output: str | Path,
     selection: Selection,
@@ -74,7 +75,7 @@ def plan_usages(
     if str(output) == STANDARD_OUTPUT:
         problem = "target words cannot go to standard output"
         raise SettingsError(f"{problem}. Name a file with .parquet or .hdf5.")
-    if written.file_format is None and not _may_have_usages(output):
+    if written.file_format is None and not _may_have_occurrences(output):
         raise SettingsError(
             f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)."
         )
@@ -101,15 +102,15 @@ def plan_usages(
     return plan
 
 
-def _may_have_usages(path: str | Path) -> bool:
+def _may_have_occurrences(path: str | Path) -> bool:
     """Return whether the suffix of a path names no format that target words lack."""
     named = format_of_suffix(path)
     if named is None:
         return Path(path).suffix.lower() not in REFUSED_SUFFIXES
-    return named.name in USAGES_FORMATS
+    return named.name in OCCURRENCE_FORMATS
 
 
-def embed_usages(
+def embed_occurrences(
     engine: Engine,
     plan: FilePlan,
     words: Mapping[str, str],
@@ -118,51 +119,43 @@ def embed_usages(
     *,
     match: str = "form",
     ignore_case: bool = False,
-) -> Usages:
+) -> WrittenOccurrences:
     """Embed the occurrences of target words into the output of a plan.
 
     `words` gives the target word of each form.
     """
-    counts = Counter[str]()
-
-    def embed_targets(file_run: FileRun) -> None:
-        search = _Search(words, match=match, ignore_case=ignore_case)
-        progress = file_run.embed_rest_of_input(
-            keep=search.keep_targets, select=select_targets
-        )
-        counts.clear()
-        counts.update(search.counts)
-        if progress is None:
-            return
-        warning = search.finder.warning()
-        if not counts.total():
-            file_run.writer.clear()
-            raise InputError(
-                Message(
-                    "{name}: no target word occurs. {advice}",
-                    name=plan.text.source.name,
-                    advice=warning or "Check the words and the tokenizer.",
-                )
-            )
-        if warning:
-            logger.warning("%s", warning)
-        file_run.finish(progress, warns_about_empty=False)
-
     attributes = {targets.WORDS: json.dumps(dict(words), ensure_ascii=False)}
     if ignore_case:
         attributes["match"] = f"{match}, ignore case"
     elif match == "lemma":
         attributes["match"] = match
-    summary = run_over_file(
+    search = _Search(words, match=match, ignore_case=ignore_case)
+    with open_run(
         engine,
         plan,
-        embed_targets,
         attributes=attributes,
-        rows_type=UsageRows,
+        rows_type=OccurrenceRows,
         on_progress=on_progress,
         should_stop=should_stop,
-    )
-    return Usages(dict(counts), summary)
+    ) as file_run:
+        sink = file_run.embed_input(
+            keep=search.keep_targets, select=select_targets, on_restart=search.restart
+        )
+        if not sink.counts.was_complete:
+            warning = search.finder.warning()
+            if not search.counts.total():
+                file_run.writer.clear()
+                raise InputError(
+                    Message(
+                        "{name}: no target word occurs. {advice}",
+                        name=plan.text.source.name,
+                        advice=warning or "Check the words and the tokenizer.",
+                    )
+                )
+            if warning:
+                logger.warning("%s", warning)
+            sink.finish()
+        return WrittenOccurrences(dict(search.counts), sink.summary())
 
 
 class _Search:
@@ -171,11 +164,17 @@ class _Search:
     def __init__(
         self, words: Mapping[str, str], *, match: str, ignore_case: bool
     ) -> None:
-        self.finder = targets.TargetFinder(words, ignore_case=ignore_case)
-        self.counts = Counter(dict.fromkeys(words.values(), 0))
+        self._words = words
+        self._ignore_case = ignore_case
         self._by_lemma = match == "lemma"
         # Otherwise the form of a token tells its target word.
         self._stores_words = self._by_lemma or ignore_case
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the records so far, because they are read again."""
+        self.finder = targets.TargetFinder(self._words, ignore_case=self._ignore_case)
+        self.counts = Counter(dict.fromkeys(self._words.values(), 0))
 
     def keep_targets(self, record: Record) -> Record:
         """Return a record with the positions of its target words.
@@ -206,7 +205,7 @@ def select_targets(embedded: EmbeddedRecord) -> EmbeddedRecord:
     return embedded._replace(activations=embedded.activations[..., positions, :])
 
 
-class UsageRows(TokenRows):
+class OccurrenceRows(TokenRows):
     """One row per occurrence of a target word."""
 
     def __init__(self, settings: OutputSettings, attributes: Attributes) -> None:
@@ -243,23 +242,23 @@ def write_occurrences(
     words: Mapping[str, str],
     *,
     layers: Layers = DEFAULT_LAYERS,
-    input_format: str | None = None,
+    input_format: InputFormatName | None = None,
     tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
     shard: str | None = None,
     skip_errors: bool = False,
     delimiter: str | None = None,
-    quotes: str | None = None,
+    quotes: Quotes | None = None,
     text_column: str | None = None,
     word_column: str | None = None,
     id_column: str | None = None,
     paragraphs: bool = False,
     keep_columns: Sequence[str] = (),
-    match: str = "form",
+    match: Match = "form",
     ignore_case: bool = False,
     overwrite: bool = False,
-) -> Usages:
+) -> WrittenOccurrences:
     """Write the vectors of the occurrences of target words in a text.
 
     Args:
@@ -267,11 +266,11 @@ def write_occurrences(
         corpus: Path of the text, one sentence per line, or an open text file.
         output: Parquet (.parquet) or HDF5. The file appears when it is complete.
         words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
-        layers: As in `ElmoEmbedder.embed_sentences`.
+        layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
+            "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
         input_format: This and the following options, up to `keep_columns`, are as in
             `ElmoEmbedder.embed_file`.
-        tokenizer: As in `ElmoEmbedder.embed_file`. `auto` is the default.
-        match: `form` compares the words with the tokens, and `lemma` with the lemmas of
+        match: "form" compares the words with the tokens, and "lemma" with the lemmas of
             CoNLL-U.
         ignore_case: Compare them in lower case.
         overwrite: Replace an existing output.
@@ -306,7 +305,7 @@ def write_occurrences(
         language=embedder.files.language,
     )
     log_tokenizer_warning(text.tokenizer)
-    plan = plan_usages(
+    plan = plan_occurrences(
         text,
         output,
         Selection(layers_text(layers)),
@@ -314,6 +313,6 @@ def write_occurrences(
         state=embedder.state,
         match=match,
     )
-    return embed_usages(
+    return embed_occurrences(
         embedder.engine, plan, words, match=match, ignore_case=ignore_case
     )

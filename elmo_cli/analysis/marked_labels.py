@@ -1,0 +1,144 @@
+"""Labels of points, in which a word is bold and its context is lighter.
+
+In matplotlib a text has one style, so that a label is up to three texts in a row. In
+SVG they become one text again, because the font of a browser may have other widths.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple
+from xml.etree import ElementTree
+
+from elmo_cli.text.join_tokens import spaces_before
+
+Side = Literal["right", "left"]
+SIDES: Final[tuple[Side, ...]] = ("right", "left")
+_FONT_SIZE: Final = 8
+_CONTEXT_OPACITY: Final = 0.7
+"""An opacity, unlike a grey, also suits a dark page."""
+_X_OFFSET: Final = 5
+"""Distance of a label from its point, in points (1/72 inch)."""
+_Y_OFFSET: Final = -0.35 * _FONT_SIZE
+_LABEL: Final = "label-"
+"""Beginning of the SVG id of each text of a label."""
+_CUT: Final = "…"
+_SVG: Final = "{http://www.w3.org/2000/svg}"
+
+
+class MarkedText(NamedTuple):
+    """Word with the text before and after it, and the spaces between them."""
+
+    before: str
+    word: str
+    after: str
+
+
+def mark_token(tokens: Sequence[str], index: int) -> MarkedText:
+    """Return the text of a sentence, split at one of its tokens."""
+    parts = []
+    for token, has_space in zip(tokens, spaces_before(tokens), strict=True):
+        parts.append(f" {token}" if has_space else token)
+    word = tokens[index]
+    space = parts[index].removesuffix(word)
+    return MarkedText(
+        before="".join(parts[:index]) + space,
+        word=word,
+        after="".join(parts[index + 1 :]),
+    )
+
+
+def shorten(text: MarkedText, n_characters: int) -> MarkedText:
+    """Cut the context of a word to a number of characters on either side.
+
+    Words stay whole, unless one of them is longer.
+    """
+    before, word, after = text
+    if len(before) > n_characters:
+        kept = before[-n_characters:]
+        if before[-n_characters - 1] != " ":
+            _, space, whole_words = kept.partition(" ")
+            kept = whole_words if space and whole_words else kept
+        before = _CUT + kept.lstrip()
+    if len(after) > n_characters:
+        kept = after[:n_characters]
+        if after[n_characters] != " ":
+            whole_words, space, _ = kept.rpartition(" ")
+            kept = whole_words if space and whole_words else kept
+        after = kept.rstrip(" ,;:'\"") + _CUT
+    return MarkedText(before, word, after)
+
+
+def draw_label(axes: Any, point: Any, label: MarkedText, side: Side) -> list[Any]:
+    """Draw a label on one side of a point.
+
+    Returns:
+        Its texts, beginning at the point. They need `name_label` for SVG.
+    """
+    renderer = axes.figure.canvas.get_renderer()
+    texts = []
+    offset = float(_X_OFFSET)
+    is_right = side == "right"
+    parts = [(label.before, False), (label.word, True), (label.after, False)]
+    for part, is_word in parts if is_right else reversed(parts):
+        if not part:
+            continue
+        text = axes.annotate(
+            part,
+            point,
+            xytext=(offset if is_right else -offset, _Y_OFFSET),
+            textcoords="offset points",
+            ha="left" if is_right else "right",
+            va="baseline",
+            fontsize=_FONT_SIZE,
+            weight="bold" if is_word else "normal",
+            alpha=None if is_word else _CONTEXT_OPACITY,
+        )
+        text.set_in_layout(False)
+        font = text.get_fontproperties()
+        # Spaces at the ends count too, unlike in the extent of a text.
+        framed, _, _ = renderer.get_text_width_height_descent(f"|{part}|", font, False)
+        frame, _, _ = renderer.get_text_width_height_descent("||", font, False)
+        offset += (framed - frame) * 72 / axes.figure.dpi
+        texts.append(text)
+    return texts
+
+
+def name_label(texts: Sequence[Any], number: int) -> None:
+    """Give the texts of a label the ids by which `join_label_texts` finds them."""
+    for text in texts:
+        text.set_gid(f"{_LABEL}{number}")
+
+
+def join_label_texts(root: ElementTree.Element) -> None:
+    """Make one text of the texts of each label in SVG, in which they are in order."""
+    for parent in root.iter(f"{_SVG}g"):
+        labels: dict[str, list[ElementTree.Element]] = {}
+        for group in parent:
+            name = group.get("id", "")
+            if name.startswith(_LABEL):
+                labels.setdefault(name, []).append(group)
+        for first, *others in labels.values():
+            first[:] = [_joined([group[0] for group in (first, *others)])]
+            for group in others:
+                parent.remove(group)
+
+
+def _joined(texts: Sequence[ElementTree.Element]) -> ElementTree.Element:
+    at_point = texts[0]
+    is_right = "text-anchor: end" not in at_point.get("style", "")
+    joined = ElementTree.Element(
+        f"{_SVG}text",
+        {
+            "x": at_point.get("x", ""),
+            "y": at_point.get("y", ""),
+            "style": f"font-size: {_FONT_SIZE}px; font-family: 'DejaVu Sans', "
+            f"sans-serif; text-anchor: {'start' if is_right else 'end'}",
+        },
+    )
+    for text in texts if is_right else reversed(texts):
+        part = ElementTree.SubElement(joined, f"{_SVG}tspan")
+        if "font-weight" in text.get("style", ""):
+            part.set("style", "font-weight: bold")
+        else:
+            part.set("style", f"fill-opacity: {_CONTEXT_OPACITY}")
+        part.text = text.text
+    return joined

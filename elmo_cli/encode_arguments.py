@@ -1,0 +1,65 @@
+"""Arguments of sentence-transformers' `encode` that mean something else here, or nothing.
+
+They are those of its version 6.2.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from elmo_cli.errors.checks import Text, check_choice
+from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.options.selection import Pooling
+
+_TEXTS: Final = ("inputs", "sentences")
+"""Names of the texts in the present version, and in older ones."""
+_OUTPUTS: Final = ("sentence_embedding", "token_embeddings")
+
+
+class _Unused(NamedTuple):
+    default: object
+    reason: str
+
+
+_UNUSED: Final = {
+    "prompt_name": _Unused(None, "ELMo has no prompts"),
+    "prompt": _Unused(None, "ELMo has no prompts. Add the words to the texts"),
+    "precision": _Unused("float32", "vectors are float32. Convert the array instead"),
+    "truncate_dim": _Unused(
+        None, "the first numbers of ELMo's vectors are no more important than the rest"
+    ),
+    "pool": _Unused(None, "encode uses all cores of the CPU without a pool"),
+    "chunk_size": _Unused(None, "encode uses all cores of the CPU without chunks"),
+}
+
+
+def take_texts(texts: Any, others: dict[str, Any]) -> str | Iterable[Text]:
+    """Return the texts, which may have another name among the other arguments."""
+    for name in _TEXTS:
+        if name not in others:
+            continue
+        if texts is not None:
+            raise TypeError(f"encode() got {name!r} and the texts before it")
+        texts = others.pop(name)
+    given: str | Iterable[Text] = texts
+    return given
+
+
+def check_unused_arguments(others: dict[str, Any]) -> None:
+    """Raise an error for an argument without a meaning, unless it has its default."""
+    for name, value in others.items():
+        if name not in _UNUSED:
+            raise TypeError(f"encode() got an unexpected keyword argument {name!r}")
+        default, reason = _UNUSED[name]
+        if value != default:
+            raise SettingsError(f"{name} {value!r}: has no meaning here: {reason}.")
+
+
+def pooling_of(output_value: str | None, pooling: Pooling | None) -> Pooling | None:
+    """Return the pooling of an output; None keeps one vector per token."""
+    if output_value is None:
+        raise SettingsError(
+            "output_value None: has no meaning here: encode returns vectors alone. "
+            f"Choose {' or '.join(_OUTPUTS)}."
+        )
+    check_choice("output_value", output_value, _OUTPUTS)
+    return None if output_value == "token_embeddings" else pooling

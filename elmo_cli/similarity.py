@@ -1,0 +1,49 @@
+"""Similarity of words in their sentences, by the cosine of their vectors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.text.occurrences import Occurrence, OccurrencePair
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """Cosine similarities of two occurrences of words, as `elmo cosine` prints them."""
+
+    first: Occurrence
+    second: Occurrence
+    layers: list[float]
+    """Cosine of each layer, from the token layer up."""
+    average: float
+    """Cosine of the mean of the chosen layers, by default of all layers."""
+
+
+def compare_vectors(
+    occurrences: OccurrencePair,
+    one: NDArray[np.float32],
+    other: NDArray[np.float32],
+    averaged: Sequence[int],
+) -> Similarity:
+    """Return the similarity of two occurrences from all their layers, (L, W) each.
+
+    `averaged` are the layers whose mean is compared.
+    """
+    first, second = occurrences
+    cosines = []
+    for one_layer, other_layer in zip(one, other, strict=True):
+        cosines.append(cosine_similarity(one_layer, other_layer))
+    average = cosine_similarity(
+        one[averaged].mean(axis=0), other[averaged].mean(axis=0)
+    )
+    return Similarity(first, second, cosines, average)
+
+
+def cosine_similarity(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """Return the cosine of two vectors, shape (W,); 0 if one of them is zero."""
+    one = one.astype(np.float64)
+    other = other.astype(np.float64)
+    norms = np.linalg.norm(one) * np.linalg.norm(other)
+    return float(one @ other / norms) if norms else 0.0

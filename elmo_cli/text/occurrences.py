@@ -1,0 +1,119 @@
+"""Occurrences of words: a token of a sentence, typed by a user or found in a file."""
+
+from dataclasses import dataclass
+
+from elmo_cli.errors.checks import Sentence, Text, check_sentence, check_type
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.wording import did_you_mean, kind_of
+from elmo_cli.options.text import TextSettings
+from elmo_cli.options.tokenizer_names import AUTO
+from elmo_cli.text.choose_tokenizer import choose_tokenizer, strings_in
+from elmo_cli.text.tokenizers import Tokenizer, normalize
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """Token of a sentence."""
+
+    sentence: Sentence
+    index: int
+    """Position of the token, from 0."""
+
+    @property
+    def token(self) -> str:
+        """Text of the token."""
+        return self.sentence[self.index]
+
+    @property
+    def marked(self) -> str:
+        """Text of the sentence, with the token in brackets."""
+        before = self.sentence[: self.index]
+        after = self.sentence[self.index + 1 :]
+        return " ".join([*before, f"[{self.token}]", *after])
+
+
+OccurrencePair = tuple[Occurrence, Occurrence]
+
+
+def find_occurrence(
+    sentence: Text,
+    word: str,
+    occurrence: int | None = None,
+    *,
+    tokenizer: str | None = AUTO,
+    language: str | None = None,
+) -> Occurrence:
+    """Return the occurrence of a word in a sentence.
+
+    Args:
+        sentence: Raw sentence, or a list of tokens.
+        word: Token of the sentence, as it is written.
+        occurrence: Number of its occurrence, from 1; required if the word occurs
+            several times.
+        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
+            that is tokenized at white space, and others by "moses".
+        language: Language code of a raw sentence. None is English.
+
+    Raises:
+        InputError: The word does not occur, or occurs several times and has no number.
+    """
+    settings = TextSettings(tokenizer=tokenizer, language=language)
+    chosen = choose_tokenizer(settings, "strings", strings_in([sentence]))
+    tokens = tokens_around(word, sentence, chosen)
+    return occurrence_of(word, tokens, occurrence, "occurrence")
+
+
+def tokens_around(
+    word: str, sentence: Text, tokenizer: Tokenizer, name: str = "sentence"
+) -> Sentence:
+    """Return the tokens of a sentence in which a word is searched for.
+
+    Raise an `InputError` for other types, or if the word and the sentence are swapped.
+    `name` names the argument with the sentence.
+    """
+    check_type("word", word, str, "a string")
+    if not isinstance(sentence, str):
+        return check_sentence(sentence, name, "a string or a list of tokens")
+    if sentence != word and sentence in tokenizer.tokenize(word):
+        raise InputError(
+            f"word: expected a word of {name}, found {word!r}, a text with the word "
+            f"{sentence!r}. Swap the two arguments."
+        )
+    return tokenizer.tokenize(sentence)
+
+
+def check_pair(pair: object, name: str) -> None:
+    """Raise an `InputError` unless a value is two occurrences."""
+    items = list(pair) if isinstance(pair, (tuple, list)) else []
+    if len(items) == 2 and all(isinstance(each, Occurrence) for each in items):
+        return
+    raise InputError(
+        f"{name}: expected two results of find_occurrence, found {kind_of(pair)}. To "
+        "compare a word in two sentences, use similarity(word, sentence1, sentence2)."
+    )
+
+
+def occurrence_of(
+    word: str, sentence: Sentence, number: int | None, number_name: str
+) -> Occurrence:
+    """Return the occurrence of a word in the tokens of a sentence.
+
+    The error for a word that occurs several times says that `number_name`, such as
+    `--occurrence`, chooses one.
+    """
+    forms = (word, normalize(word))
+    positions = [index for index, token in enumerate(sentence) if token in forms]
+    text = repr(" ".join(sentence)) if sentence else "an empty sentence"
+    if not positions:
+        problem = f"{word!r} is not a token of {text}"
+        question = did_you_mean(word, reversed(sentence))
+        raise InputError(f"{problem}.{question}" if question else problem)
+    n_positions = len(positions)
+    if number is None and n_positions > 1:
+        remedy = f"Choose one with {number_name}, 1 to {n_positions}."
+        raise InputError(f"{word!r} occurs {n_positions} times in {text}. {remedy}")
+    if number is not None and not 1 <= number <= n_positions:
+        times = "once" if n_positions == 1 else f"{n_positions} times"
+        raise SettingsError(f"{word!r} occurs {times} in {text}, not {number} times.")
+    index = 0 if number is None else number - 1
+    return Occurrence(sentence, positions[index])
