@@ -101,7 +101,8 @@ class ElmoEmbedder:
     "carry".
     """
 
-    _copied = WeightsVersion()  # version of `elmo_bilm` that the engine has
+    _copied = WeightsVersion()
+    """Version of `elmo_bilm` that the engine has."""
 
     @overload
     def __init__(

@@ -24,7 +24,8 @@ from elmo_cli.text.occurrences import Occurrence
 
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""
-_TINY: Final = 1e-30  # least norm by which a vector is divided
+_TINY: Final = 1e-30
+"""Smallest norm by which a vector is divided."""
 
 
 @dataclass(frozen=True)
