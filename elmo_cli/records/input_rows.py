@@ -34,6 +34,7 @@ class InputRow(NamedTuple):
 class RowFormat(InputFormat):
     """Format whose records are rows with named fields."""
 
+    tokens_are_stored = True
     has_columns = True
 
     def rows(
