@@ -9,12 +9,12 @@ from elmo_cli.analysis.neighbours import find_neighbours as find_neighbours
 from elmo_cli.analysis.occurrence_matrices import read_occurrences as read_occurrences
 from elmo_cli.analysis.occurrence_picture import plot_occurrences as plot_occurrences
 from elmo_cli.analysis.targets import read_targets as read_targets
-from elmo_cli.analysis.usages import write_occurrences as write_occurrences
 from elmo_cli.analysis.vector_files import open_occurrences as open_occurrences
 from elmo_cli.analysis.word_neighbours import (
     find_word_neighbours as find_word_neighbours,
 )
 from elmo_cli.analysis.word_vectors import write_word_vectors as write_word_vectors
+from elmo_cli.analysis.write_occurrences import write_occurrences as write_occurrences
 from elmo_cli.elmo import Elmo as Elmo
 from elmo_cli.elmo import batch_to_ids as batch_to_ids
 from elmo_cli.embedder import ElmoEmbedder as ElmoEmbedder

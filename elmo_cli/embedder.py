@@ -53,7 +53,13 @@ from elmo_cli.options.output import (
     OutputSettings,
     RowKind,
 )
-from elmo_cli.options.selection import Layers, Pooling, Selection, layers_text
+from elmo_cli.options.selection import (
+    Layers,
+    Pooling,
+    Selection,
+    layers_text,
+    parse_mean_layers,
+)
 from elmo_cli.options.text import (
     InputFormatName,
     Quotes,
@@ -370,13 +376,14 @@ class ElmoEmbedder:
         Args:
             sentences: Lists of tokens; read one window at a time.
             batch_size: Sentences per batch; it matters with carried state only.
-            layers: `all`, `top`, `average`, `sum`, numbers such as 2, -1 or [0, 2],
-                `word_emb` (the token layer once, W / 2 wide), or `lstm1`, `lstm2`, ...
+            layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
+                "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
             mix: In place of `layers`, the scalar parameters of a trained mix of all
                 layers, before the softmax.
             gamma: Scale of the mix. None is 1.
-            pooling: One vector per sentence: the `mean` or `max` over its tokens, its
-                `first` or `last` token; zeros for a sentence without tokens.
+            pooling: One vector per sentence: the "mean" or "max" over its tokens, its
+                "first" or "last" token; zeros for a sentence without tokens. None keeps
+                one vector per token.
             normalize: Scale every vector to length 1. Zeros stay zeros.
 
         Returns:
@@ -487,7 +494,7 @@ class ElmoEmbedder:
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
         **others: Any,
-    ) -> Any:
+    ) -> Array | Tensor | list[Array] | list[Tensor]:
         """Embed texts, by default into one vector each, as in sentence-transformers.
 
             embedder.encode(["We sat on the bank.", "A cat."])  # (2, 1024)
@@ -567,8 +574,10 @@ class ElmoEmbedder:
             ]
         if pooling is not None and returns_tensors == convert_to_tensor:
             vectors = torch.stack(vectors) if returns_tensors else np.stack(vectors)
-        encoded = vectors[: len(sentences)]
-        return encoded[0] if isinstance(texts, str) else encoded
+        vectors = vectors[: len(sentences)]
+        encoded: Array | Tensor | list[Array] | list[Tensor]
+        encoded = vectors[0] if isinstance(texts, str) else vectors
+        return encoded
 
     def word_vector(
         self,
@@ -652,18 +661,24 @@ class ElmoEmbedder:
         second = occurrence_of(other_word, other, occurrence2, "occurrence2")
         return self.similarities([(first, second)])[0]
 
-    def similarities(self, pairs: Iterable[OccurrencePair]) -> list[Similarity]:
+    def similarities(
+        self, pairs: Iterable[OccurrencePair], *, layers: Layers = "all"
+    ) -> list[Similarity]:
         """Compare many pairs of words in their sentences, which are embedded together.
 
         Args:
             pairs: Two occurrences each, from `find_occurrence`.
+            layers: Layers whose mean is compared, next to each layer: `all`, `top`, or
+                numbers such as `1,2` or [1, 2].
 
         Returns:
-            The cosine of each layer and of their average for each pair.
+            The cosine of each layer and of the mean of `layers` for each pair.
 
         Raises:
-            InputError: A pair is not two results of `find_occurrence`.
+            InputError: A pair is not two results of `find_occurrence`, or the model
+                lacks a layer.
         """
+        averaged = parse_mean_layers(layers, self.options.n_layers)
         pairs = list(check_batch(pairs, "pairs"))
         for index, pair in enumerate(pairs):
             check_pair(pair, f"pairs[{index}]")
@@ -674,7 +689,7 @@ class ElmoEmbedder:
             first, second = pair
             one = embedded[2 * number][:, first.index]  # (L, W)
             other = embedded[2 * number + 1][:, second.index]
-            results.append(compare_vectors(pair, one, other))
+            results.append(compare_vectors(pair, one, other, averaged))
         return results
 
     @property

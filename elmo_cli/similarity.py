@@ -1,5 +1,6 @@
 """Similarity of words in their sentences, by the cosine of their vectors."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,20 +18,26 @@ class Similarity:
     layers: list[float]
     """Cosine of each layer, from the token layer up."""
     average: float
-    """Cosine of the averages of all layers."""
+    """Cosine of the mean of the chosen layers, by default of all layers."""
 
 
 def compare_vectors(
     occurrences: OccurrencePair,
     one: NDArray[np.float32],
     other: NDArray[np.float32],
+    averaged: Sequence[int],
 ) -> Similarity:
-    """Return the similarity of two occurrences from all their layers, (L, W) each."""
+    """Return the similarity of two occurrences from all their layers, (L, W) each.
+
+    `averaged` are the layers whose mean is compared.
+    """
     first, second = occurrences
     cosines = []
     for one_layer, other_layer in zip(one, other, strict=True):
         cosines.append(cosine_similarity(one_layer, other_layer))
-    average = cosine_similarity(one.mean(axis=0), other.mean(axis=0))
+    average = cosine_similarity(
+        one[averaged].mean(axis=0), other[averaged].mean(axis=0)
+    )
     return Similarity(first, second, cosines, average)
 
 

@@ -73,7 +73,7 @@ def read_pairs(paths: Iterable[Path], n_pairs: int | None = None) -> Iterator[Pa
 
 
 def measure(model: LanguageModel, pairs: Iterable[Pair]) -> Iterator[Measured]:
-    """Measure pairs in both directions, as `elmo surprisal --pairs good,bad` does."""
+    """Measure pairs in both directions, as `elmo surprisal --pair-columns good,bad` does."""
     table = PairTable(("good", "bad"), TextSettings())
     tokenizer = make_tokenizer("moses")
     records = (

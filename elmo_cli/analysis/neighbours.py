@@ -95,8 +95,8 @@ def find_neighbours(
             `open_activations`.
         vectors: Vectors of the queries, shape (Q, W).
         top: Maximum number of neighbours per query.
-        layers: Numbers of the layers whose mean is compared, separated by commas. None
-            is all layers of the files but the token layer.
+        layers: Numbers of the layers whose mean is compared, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
         device: Device of the comparison, as in `ElmoEmbedder`.
         is_excluded: Return whether a token cannot be a neighbour of a query, given by
             its number. By default, none is excluded.

@@ -40,11 +40,12 @@ def read_occurrences(
     """Read the occurrences of words in two files.
 
     Args:
-        old, new: Files of `elmo usages`, or HDF5 of `elmo embed` with all tokens.
+        old, new: Files of `elmo occurrences`, or HDF5 of `elmo embed` with all tokens.
         words: Word of each form, from `read_targets`. None is all target words of the
             files.
-        layers: As in `find_neighbours`.
-        match: "form" or "lemma": the `match` that `elmo usages` made the files with.
+        layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
+        match: "form" or "lemma": the `match` that `elmo occurrences` made the files with.
             None is any.
         ignore_case: Compare the forms with the tokens without regard to case.
         on_progress: Called with the number of records that were read since the last
@@ -92,7 +93,7 @@ def _check_match(sources: Iterable[VectorSource], match: str) -> None:
         raise SettingsError(
             Message(
                 "{paths}: not made with {--match} {match}, or without a record of it",
-                remedy="Make each of the files with `elmo usages TEXT OUT --words FILE "
+                remedy="Make each of the files with `elmo occurrences TEXT OUT --words FILE "
                 "--match {match}`, where OUT is HDF5 or Parquet.",
                 paths=" and ".join(others),
                 match=match,

@@ -29,7 +29,7 @@ word at each position, if the forms do not tell it.
 POSITIONS: Final = "positions"
 """Attribute of a record with the positions of its target words, separated by commas."""
 
-# Columns of a table of target words, as `elmo usages` writes them.
+# Columns of a table of target words, as `elmo occurrences` writes them.
 _WORD: Final = "word"
 _FORM: Final = "form"
 

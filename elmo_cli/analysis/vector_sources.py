@@ -1,7 +1,7 @@
 """Open files with the vectors of words in their sentences.
 
 They are HDF5 files or folders of parts, with the vectors of all tokens, of target words
-or of sentences; or tables of `elmo usages` in Parquet, with one target word per row.
+or of sentences; or tables of `elmo occurrences` in Parquet, with one target word per row.
 """
 
 import json
@@ -24,7 +24,12 @@ from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, listed, shown
 from elmo_cli.files.json_form import parse_json
-from elmo_cli.options.selection import Layers, layers_text, parse_layers
+from elmo_cli.options.selection import (
+    Layers,
+    layers_text,
+    parse_layers,
+    parse_mean_layers,
+)
 from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.output_rows import LAYER_PREFIX, VECTOR
 from elmo_cli.outputs.reader import Activations
@@ -33,9 +38,9 @@ from elmo_cli.records.record import Record
 Array = NDArray[Any]
 
 COLUMNS: Final = ("word", "form", "line", "id", "position", "sentence")
-"""Columns of every table of `elmo usages`, without the vectors."""
+"""Columns of every table of `elmo occurrences`, without the vectors."""
 _BATCH_ROWS: Final = 1024
-_ADVICE: Final = "`elmo usages` writes such a file"
+_ADVICE: Final = "`elmo occurrences` writes such a file"
 _OTHER_FORMATS: Final = {
     ".npz": "npz",
     ".jsonl": "JSON lines",
@@ -165,6 +170,8 @@ class VectorSource:
             return None
         if layers is None:
             return [index for index, number in enumerate(stored) if number] or [0]
+        if name == "all":
+            return parse_mean_layers(layers, len(stored))
         chosen = parse_layers(layers, stored)
         if chosen is None:
             has = f"only layers {listed(stored, 'and')}"
@@ -183,8 +190,9 @@ class VectorSource:
         if layers is None and len(self.layer_numbers) > 1:
             # The mean excludes it.
             return False
-        if layers is not None and self.layer_numbers:
-            return 0 in (parse_layers(layers, self.layer_numbers) or ())
+        rows = self.layer_rows(layers) if self.layer_numbers else None
+        if rows is not None:
+            return 0 in [self.layer_numbers[row] for row in rows]
         chosen = layers if layers is not None else self.stored_layers or ""
         names = layers_text(chosen).split(",")
         return not {"0", "average", "sum", "mix", "word_emb"}.isdisjoint(names)
@@ -192,7 +200,7 @@ class VectorSource:
     def _layers_error(self, layers: Layers, problem: str) -> SettingsError:
         return SettingsError(
             Message(
-                "{--mean-layers} {layers}: {problem}",
+                "{--layers} {layers}: {problem}",
                 layers=repr(shown(layers)),
                 problem=problem,
             )

@@ -39,7 +39,9 @@ def find_word_neighbours(
             `open_activations`.
         queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no
             neighbours. Any word of a sentence represents it where tokens are pooled.
-        top, layers: As in `find_neighbours`.
+        top: Maximum number of neighbours per query.
+        layers: Numbers of the layers whose mean is compared, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
         other_words: Exclude the same word, in lower or upper case or another form, too.
 
     Raises:
@@ -114,7 +116,7 @@ def _embed_queries(
         raise SettingsError(
             Message(
                 "{path}: unknown layer",
-                remedy="Name it with {--mean-layers}.",
+                remedy="Name it with {--layers}.",
                 path=files.paths[0],
             )
         )

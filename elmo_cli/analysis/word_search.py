@@ -40,7 +40,8 @@ def find_occurrences(
         words: Target word of each form. The forms are compared with the tokens; or the
             words with the target words of a file, if it did not find these by their
             forms. None is all target words of the files.
-        layers: As in `find_neighbours`.
+        layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
         ignore_case: Compare the forms with the tokens without regard to case.
     """
     finder = TargetFinder(words or {}, ignore_case=ignore_case)
@@ -99,7 +100,9 @@ def find_word(
     if not by_word and not by_form:
         advice = did_you_mean(word, similar_words)
         if "," in word:
-            advice = " Name one word. A target word of `elmo usages` has all its forms."
+            advice = (
+                " Name one word. A target word of `elmo occurrences` has all its forms."
+            )
         paths = ", ".join(map(str, files.paths))
         raise InputError(f"{paths}: {word!r} does not occur.{advice}")
     return by_word or by_form

@@ -31,7 +31,7 @@ COMMAND_GROUPS: Final = {
     },
     "Analysis": {
         "cosine": "Compare the vectors of a word in two sentences.",
-        "usages": "Write the occurrences of target words in a text.",
+        "occurrences": "Write the occurrences of target words in a text.",
         "neighbours": "Find similar occurrences of words.",
         "plot": "Draw the occurrences of a word as points.",
         "word-vectors": "Write one vector per word.",
@@ -61,6 +61,8 @@ halves the time of `--help`.
 """
 COMMANDS: Final = [name for group in COMMAND_GROUPS.values() for name in group]
 """Names of the commands."""
+OTHER_NAMES: Final = {"neighbors": "neighbours", "usages": "occurrences"}
+"""Names of commands that work too. No help shows them."""
 INSTALLED: Final = Path(__file__).parents[2]
 """Folder with the metadata of installed packages."""
 _ADDRESS: Final = re.compile(
@@ -97,7 +99,7 @@ class ElmoGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command with a name, or None."""
-        name = "neighbours" if cmd_name == "neighbors" else cmd_name
+        name = OTHER_NAMES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
             return None
         return find_command(name)

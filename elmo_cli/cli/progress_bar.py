@@ -56,7 +56,7 @@ def progress_bar(
         disable: bool | None = True
     elif as_lines:
         disable = False
-    elif _is_typed(source):
+    elif _is_from_terminal(source):
         disable = True
     else:
         disable = None  # unless standard error is a terminal
@@ -74,7 +74,7 @@ def progress_bar(
         yield bar
 
 
-def _is_typed(source: str | None) -> bool:
+def _is_from_terminal(source: str | None) -> bool:
     """Return whether a person types the source."""
     if source is None:
         return False

@@ -269,9 +269,9 @@ def input_options(*, shows_cells: bool = False) -> Decorator:
 
 mean_layers_option = partial(
     command_option,
-    "--mean-layers N,...",
+    "--layers N,...",
     "layers",
-    aliases=("--layers", "--layer"),
+    aliases=("--layer", "--mean-layers"),
     shell_complete=complete_values("all", "top", "0", "1", "2", "1,2"),
     help="Use the mean of these layers. "
     "[default: all but layer 0, which reflects spelling only]",

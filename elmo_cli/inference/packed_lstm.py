@@ -7,8 +7,9 @@ is one product over the rows of all steps:
 
     d_weight = d_gates^T [x, h of the step before]        d_projection = d_h^T m
 
-`d_x` is the gradient of the loss for x. Compiled kernels, if there are any, compute the
-products that each step repeats with one weight, and the elementwise work.
+A name such as `d_gates` is the gradient of the loss for these values. Compiled kernels,
+if there are any, compute the products that each step repeats with one weight, and the
+elementwise work.
 """
 
 import math

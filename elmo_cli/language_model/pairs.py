@@ -100,7 +100,7 @@ class PairTable:
         if len(self.columns) != 2:
             raise SettingsError(
                 Message(
-                    "{--pairs} {names}: name two columns, separated by a comma, such "
+                    "{--pair-columns} {names}: name two columns, separated by a comma, such "
                     "as good,bad.",
                     names=",".join(self.columns),
                 )
@@ -108,7 +108,7 @@ class PairTable:
         if self.settings.text_column is not None:
             raise SettingsError(
                 Message(
-                    "{--text-column} has no effect with the two columns of {--pairs}"
+                    "{--text-column} has no effect with the two columns of {--pair-columns}"
                 )
             )
 

@@ -83,7 +83,7 @@ def measure_surprisal(
         texts: One raw text, or several texts: strings, in which `|` separates regions,
             or lists of tokens. By word, the items of a list are words, each of which is
             tokenized by itself.
-        by: "token", "word" (split at white space) or "region".
+        by: "token", "word" (split at white space), "region" or "sentence".
         direction: "forward" predicts each token from the tokens before it, "backward"
             from those after it, "both" does both, in this order.
         with_entropy: Measure the entropy where each unit begins.

@@ -1,4 +1,4 @@
-"""Table of the surprisal of units: tokens, words or regions.
+"""Table of the surprisal of units: tokens, words, regions or sentences.
 
 The surprisal of a unit is the sum over its tokens. Next to it stands what else predicts
 the reading time of a word: its length and its log frequency, from `frequencies`. Minus
@@ -42,7 +42,7 @@ class UnitSurprisal(NamedTuple):
     """Surprisal of a `Unit` of a sentence, and what predicts its reading time."""
 
     number: int
-    """Position of a token, from 0; or number of a word or region, from 1."""
+    """Position of a token, from 0; or number of another unit, from 1."""
     text: str
     n_tokens: int
     n_unknown: int
@@ -83,12 +83,16 @@ class SurprisalTable:
     from the ranks in the vocabulary; the name of their column says so."""
     with_regions: bool = False
     """Add the region of each word or token."""
+    with_sentence_numbers: bool = False
+    """Add the number of each sentence, because a record may have several."""
 
     @property
     def columns(self) -> list[str]:
         """Names of the columns of `row`."""
         if self.unit == "token":
             names = ["position", "token"]
+        elif self.unit == "sentence" and not self.with_sentence_numbers:
+            names = ["sentence", "tokens"]
         else:
             names = [f"{self.unit}_number", self.unit, "tokens"]
         if self.with_regions:
@@ -105,7 +109,10 @@ class SurprisalTable:
 
     def row(self, unit: UnitSurprisal) -> list[object]:
         """Return the row of a unit. The length is its number of characters."""
-        row: list[object] = [unit.number, unit.text]
+        row: list[object] = []
+        if self.unit != "sentence" or self.with_sentence_numbers:
+            row.append(unit.number)
+        row.append(unit.text)
         if self.unit != "token":
             row.append(unit.n_tokens)
         if self.with_regions:
@@ -209,6 +216,8 @@ class SurprisalTable:
     def _frequency(
         self, frequencies: Mapping[str, float], text: str, tokens: tuple[str, ...]
     ) -> float | None:
+        if self.unit == "sentence":
+            return sum_frequencies([(token, [token]) for token in tokens], frequencies)
         if self.unit != "region":
             return sum_frequencies([(text, tokens)], frequencies)
         words = find_units("word", text, list(tokens))

@@ -1,8 +1,9 @@
-"""Units of a text whose surprisal is measured: tokens, words or regions.
+"""Units of a text whose surprisal is measured: tokens, words, regions or sentences.
 
 token      one token
 word       separated by white space in the text: `didn` and `'t` are the word `didn't`
 region     separated by `|` in the text: `The horse | raced past the barn | fell.`
+sentence   computed by itself: the whole text, unless it was split into sentences
 """
 
 import unicodedata
@@ -13,19 +14,19 @@ from typing import Final, Literal, NamedTuple, get_args
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
-from elmo_cli.records.record import Record
+from elmo_cli.records.record import Record, Span
 from elmo_cli.text.tokenizers import Tokenizer, normalize
 
-UnitKind = Literal["token", "word", "region"]
+UnitKind = Literal["token", "word", "region", "sentence"]
 UNIT_KINDS: Final = get_args(UnitKind)
 _REGION_MARK: Final = "|"
 
 
 class Unit(NamedTuple):
-    """Part of a sentence."""
+    """Part of a text."""
 
     number: int
-    """Position of a token, from 0; or number of a word or region, from 1."""
+    """Position of a token, from 0; or number of another unit, from 1."""
     text: str
     tokens: slice
     """Positions of its tokens."""
@@ -49,6 +50,8 @@ def find_units(kind: UnitKind, text: str, tokens: Sentence) -> list[Unit]:
             Unit(position, token, slice(position, position + 1))
             for position, token in enumerate(tokens)
         ]
+    if kind == "sentence":
+        return [Unit(1, text, slice(0, len(tokens)))] if tokens else []
     if kind == "word":
         return _align(kind, text.split(), tokens)
     parts = [part.strip() for part in text.split(_REGION_MARK)]
@@ -63,7 +66,9 @@ def units_of(
     `with_regions` adds its region to each unit; the text has marks between them then.
     """
     if kind == "word" and record.words:
-        return _given_words(record)
+        return _units_of_spans(record.words)
+    if kind == "sentence" and record.sentences:
+        return _units_of_spans(record.sentences)
     if not with_regions:
         return find_units(kind, record.text, record.tokens)
     region_of_token = []
@@ -77,12 +82,12 @@ def units_of(
     ]
 
 
-def _given_words(record: Record) -> list[Unit]:
+def _units_of_spans(spans: Iterable[Span]) -> list[Unit]:
     units = []
     start = 0
-    for number, word in enumerate(record.words, start=1):
-        stop = start + word.n_tokens
-        units.append(Unit(number, word.text, slice(start, stop)))
+    for number, span in enumerate(spans, start=1):
+        stop = start + span.n_tokens
+        units.append(Unit(number, span.text, slice(start, stop)))
         start = stop
     return units
 

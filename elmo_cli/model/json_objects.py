@@ -18,6 +18,7 @@ class ValueCheck(NamedTuple):
 
     expected: str  # description of valid values, for error messages
     accepts: Callable[[Any], bool]
+    default: Any = None  # in place of a value that is missing or null
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -35,40 +36,32 @@ def read_json(path: str | Path) -> dict[str, Any]:
     return content
 
 
-class Section(NamedTuple):
-    """Object inside another one, as it was read."""
-
-    values: dict[str, Any]
-    problems: list[str]
-    """What is wrong with it: a message per invalid value."""
-
-
 def read_section(
     content: Mapping[str, Any],
     name: str,
+    *,
     checks: Mapping[str, ValueCheck],
-    defaults: Mapping[str, Any],
-) -> Section:
-    """Read and check an object inside another one.
+    errors: list[str],
+) -> dict[str, Any]:
+    """Return the values of an object inside another one.
 
-    Defaults replace values that are missing or null. Keys without a check are ignored.
+    Append a message per invalid value to `errors`. Keys without a check are ignored.
     """
     section = content.get(name)
     if not isinstance(section, dict):
-        problem = f"{name}: expected an object, found {shown_json(section)}"
-        return Section({}, [problem])
+        errors.append(f"{name}: expected an object, found {shown_json(section)}")
+        return {}
     values = {}
-    problems = []
     for key, check in checks.items():
         value = section.get(key)
         if value is None:
-            value = defaults.get(key)
+            value = check.default
         if not check.accepts(value):
-            problems.append(
+            errors.append(
                 f"{name}.{key}: expected {check.expected}, found {shown_json(value)}"
             )
         values[key] = value
-    return Section(values, problems)
+    return values
 
 
 def shown_json(value: Any) -> str:
@@ -78,14 +71,20 @@ def shown_json(value: Any) -> str:
     return shown(json.dumps(value, ensure_ascii=False))
 
 
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number. In Python, True and False are numbers too."""
+    return type(value) in (int, float)
+
+
 def is_whole(value: Any, least: int, most: int) -> bool:
     """Return whether a value is a whole number from `least` to `most`."""
-    return type(value) is int and least <= value <= most  # True is an int too.
+    return type(value) is int and least <= value <= most
 
 
-def whole(least: int, most: int) -> ValueCheck:
+def whole(least: int, most: int, default: int | None = None) -> ValueCheck:
     """Return the check for a whole number from `least` to `most`."""
     return ValueCheck(
         expected=f"a whole number, {least} to {most:,}",
         accepts=lambda value: is_whole(value, least, most),
+        default=default,
     )

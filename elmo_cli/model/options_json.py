@@ -13,7 +13,6 @@ from elmo_cli.errors.exceptions import OptionsError
 from elmo_cli.model.architecture import LstmOptions, ModelOptions
 from elmo_cli.model.architecture_checks import (
     CHARACTER_CHECKS,
-    DEFAULTS,
     EMBEDDING_CHECKS,
     LSTM_CHECKS,
     character_options,
@@ -43,25 +42,26 @@ def parse_options(
     content: Mapping[str, Any], path: str | Path = "the options"
 ) -> ModelOptions:
     """Turn the content of an options.json into `ModelOptions`."""
-    lstm = read_section(content, "lstm", LSTM_CHECKS, DEFAULTS)
-    problems = [*lstm.problems]
+    errors: list[str] = []
+    lstm = read_section(content, "lstm", checks=LSTM_CHECKS, errors=errors)
     char_cnn = None
     if content.get("char_cnn") is not None:
-        section = read_section(
-            content, "char_cnn", EMBEDDING_CHECKS | CHARACTER_CHECKS, DEFAULTS
+        char_cnn = read_section(
+            content,
+            "char_cnn",
+            checks=EMBEDDING_CHECKS | CHARACTER_CHECKS,
+            errors=errors,
         )
-        char_cnn = section.values
-        problems += section.problems
-        if not problems:
+        if not errors:
             longest = char_cnn["max_characters_per_token"]
             widest, _ = max(char_cnn["filters"])
             if widest > longest:
-                problems.append(
+                errors.append(
                     f"char_cnn.filters: expected widths up to {longest}, found {widest}"
                 )
-    if problems:
-        raise OptionsError(f"{path}: {'; '.join(problems)}")
+    if errors:
+        raise OptionsError(f"{path}: {'; '.join(errors)}")
     characters = None
     if char_cnn is not None:
         characters = character_options(char_cnn, char_cnn["embedding"]["dim"])
-    return ModelOptions(LstmOptions(**lstm.values), characters)
+    return ModelOptions(LstmOptions(**lstm), characters)

@@ -286,7 +286,7 @@ def write_tensors(
             for name, array in tensors:
                 file.create_dataset(name, data=array, dtype=dtype)
         content = buffer.getbuffer()
-    # In memory: HDF5 crashes on a full disk, and only the owner can read `save_file`'s
-    # file.
+    # The content was made in memory, because HDF5 crashes on a full disk, and because
+    # only its owner can read a file of safetensors' `save_file`.
     with replaced(path) as partial:
         partial.write_bytes(content)

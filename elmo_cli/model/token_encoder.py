@@ -75,18 +75,18 @@ class CharacterFeatures(nn.Module):
         the padding have one value, so one of them is enough: a group ends one widest
         window after its longest token.
         """
-        columns = torch.arange(1, ids.shape[1] + 1, device=ids.device)
-        lengths = ((ids != ids[:, -1:]) * columns).amax(dim=1)  # (N,)
-        order = lengths.argsort()
         widest = max(width for width, _ in self.options.filters)
-        size = CONVOLVED_TOKENS if ids.device.type == "cpu" else CHUNK_TOKENS
+        lengths = _count_characters(ids)
+        order = lengths.argsort()
+        group_size = CONVOLVED_TOKENS if ids.device.type == "cpu" else CHUNK_TOKENS
+        row_groups = torch.split(order, group_size)
         # One transfer for all groups, because it waits for a GPU. Sums are 0 without
         # tokens.
-        ends = [group[-1:].sum() for group in torch.split(lengths[order], size)]
-        longest_tokens = torch.stack(ends).tolist()
+        longest = [lengths[rows[-1:]].sum() for rows in row_groups]
+        n_characters = torch.stack(longest).tolist()
         groups = []
-        for rows, longest in zip(torch.split(order, size), longest_tokens, strict=True):
-            embedded = self.char_embedding(ids[rows, : longest + widest])
+        for rows, n in zip(row_groups, n_characters, strict=True):
+            embedded = self.char_embedding(ids[rows, : n + widest])
             groups.append(self.convolve(embedded))
         features = torch.cat(groups).index_select(0, order.argsort())  # (N, F)
         for highway in self.highways:
@@ -102,6 +102,16 @@ class CharacterFeatures(nn.Module):
             features = [conv(embedded).amax(dim=1) for conv in self.convolutions]
         activated: Tensor = self.activation(torch.cat(features, dim=1))  # (N, F)
         return activated.to(autocast_dtype(activated))
+
+
+def _count_characters(ids: Tensor) -> Tensor:
+    """Return the number of ids in each row before the padding at its end: (N,).
+
+    The last id of a row counts as padding.
+    """
+    columns = torch.arange(1, ids.shape[1] + 1, device=ids.device)
+    is_character = ids != ids[:, -1:]
+    return (is_character * columns).amax(dim=1)
 
 
 class CharacterEncoder(CharacterFeatures, TokenEncoder):

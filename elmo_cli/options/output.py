@@ -19,7 +19,7 @@ from elmo_cli.options.output_format import (
 STANDARD_OUTPUT: Final = "-"
 FileFormat = Literal["hdf5", "jsonl", "npz", "npy", "parquet"]
 OUTPUT_FORMATS: Final = tuple(FORMATS)
-USAGES_FORMATS: Final = (HDF5.name, PARQUET.name)
+OCCURRENCE_FORMATS: Final = (HDF5.name, PARQUET.name)
 """Formats of target words."""
 Layout = Literal["allennlp", "packed"]
 LAYOUTS: Final = get_args(Layout)

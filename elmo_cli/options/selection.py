@@ -144,6 +144,32 @@ def parse_layers(layers: Layers, available: Sequence[int]) -> list[int] | None:
     return chosen
 
 
+def parse_mean_layers(layers: Layers, n_layers: int) -> list[int]:
+    """Return the numbers of the layers of a model whose mean is taken.
+
+    `all` and `average` are all of them, `top` is the last one, `word_emb` the token
+    layer, and `lstm1`, `lstm2`, ... are the layers above it.
+
+    Raises:
+        SettingsError: The model has no such layers.
+    """
+    name = layers_text(layers)
+    named = {
+        "all": list(range(n_layers)),
+        "average": list(range(n_layers)),
+        "top": [n_layers - 1],
+        "word_emb": [0],
+    }
+    for number in range(1, n_layers):
+        named[f"lstm{number}"] = [number]
+    if name in named:
+        return named[name]
+    numbers = parse_layers(name, range(n_layers))
+    if numbers is None:
+        raise _no_such_layers(name, names=list(named), n_layers=n_layers)
+    return numbers
+
+
 def layers_text(layers: Layers) -> str:
     """Return a choice of layers as text: `0,2` for [0, 2]."""
     check_type("layers", layers, (str, int, Iterable), "a name or numbers")
@@ -159,13 +185,17 @@ def _check_layers(name: str, n_layers: int) -> str:
         return name
     numbers = parse_layers(name, range(n_layers))
     if numbers is None:
-        raise SettingsError(
-            Message(
-                "{--layers} {name}: expected {names}, or numbers from 0 to {last}, "
-                "separated by commas",
-                name=repr(shown(name)),
-                names=", ".join(names),
-                last=n_layers - 1,
-            )
-        )
+        raise _no_such_layers(name, names=names, n_layers=n_layers)
     return ",".join(map(str, numbers))
+
+
+def _no_such_layers(name: str, *, names: Sequence[str], n_layers: int) -> SettingsError:
+    return SettingsError(
+        Message(
+            "{--layers} {name}: expected {names}, or numbers from 0 to {last}, "
+            "separated by commas",
+            name=repr(shown(name)),
+            names=", ".join(names),
+            last=n_layers - 1,
+        )
+    )

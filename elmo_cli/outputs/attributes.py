@@ -21,7 +21,7 @@ _FLAGS: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")
 _INTEGERS: Final = (
     "batch_size",
     "input_records",
-    "line",
+    "line_index",
     "n_skipped",
     "records",
     "tokens",

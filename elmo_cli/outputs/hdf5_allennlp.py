@@ -20,7 +20,6 @@ from elmo_cli.outputs.attributes import (
     Attributes,
     as_texts,
     has_own_tokens,
-    with_types,
 )
 from elmo_cli.outputs.hdf5_layouts import (
     CHUNK_BYTES,
@@ -34,7 +33,7 @@ from elmo_cli.outputs.hdf5_layouts import (
     make_space,
     make_type,
 )
-from elmo_cli.outputs.record_attributes import stored_attributes
+from elmo_cli.outputs.record_attributes import read_attributes, stored_attributes
 from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
@@ -187,7 +186,7 @@ class AllenNlpFile:
     def _record(self, number: int) -> Record:
         attributes = {}
         if self._has_attributes:  # Reading attributes takes time.
-            attributes = with_types(self._dataset(number).attrs)
+            attributes = read_attributes(self._dataset(number).attrs)
         text = self._texts.get(number, "")
         stored = attributes.pop(TOKENS, None)
         if stored is None:

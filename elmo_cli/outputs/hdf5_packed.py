@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.files.json_form import parse_json
-from elmo_cli.outputs.attributes import Attributes, as_texts, with_types
+from elmo_cli.outputs.attributes import Attributes, as_texts
 from elmo_cli.outputs.hdf5_layouts import (
     CHUNK_BYTES,
     DamagedError,
@@ -22,7 +22,7 @@ from elmo_cli.outputs.hdf5_layouts import (
     check_count,
     checked_dataset,
 )
-from elmo_cli.outputs.record_attributes import stored_attributes
+from elmo_cli.outputs.record_attributes import read_attributes, stored_attributes
 from elmo_cli.records.record import Record
 
 PREFIXES: Final = {
@@ -238,7 +238,7 @@ class PackedFile:
         if not stored:
             return {}
         name = f"{self._place(number)}, attributes"
-        return with_types(parse_json(stored, dict[str, str], name))
+        return read_attributes(parse_json(stored, dict[str, str], name))
 
     def _place(self, number: int) -> str:
         """Return the place of a record for a message."""

@@ -8,14 +8,18 @@ from elmo_cli.outputs.arrow_arrays import chunked_nested_array
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_formats import keeps_tokens
 from elmo_cli.outputs.output_rows import ACTIVATIONS, Array, ColumnValues, Rows
-from elmo_cli.outputs.record_attributes import LINE, ORIGINAL_ID, stored_attributes
+from elmo_cli.outputs.record_attributes import (
+    LINE_INDEX,
+    ORIGINAL_ID,
+    stored_attributes,
+)
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.record import Record
 
 # Bytes in memory, about.
 _RECORD_BYTES: Final = 1000
 _TOKEN_BYTES: Final = 60
-_PARQUET_COLUMNS: Final = ("index", "id", "sentence", LINE, "tokens")
+_PARQUET_COLUMNS: Final = ("index", "id", "sentence", "line", "tokens")
 """Columns of Parquet, in their order, apart from kept columns and activations."""
 _OWN_COLUMNS: Final = (*_PARQUET_COLUMNS, ORIGINAL_ID, ACTIVATIONS)
 
@@ -32,9 +36,11 @@ class SentenceRows:
         fields: dict[str, Any] = {"index": number}
         if record.id is not None:
             fields = {"id": record.id_value}
-        fields.update(stored_attributes(record))
-        if record.line is not None:
-            fields[LINE] = record.line  # It counts from 1 here.
+        for name, value in stored_attributes(record).items():
+            if name == LINE_INDEX:
+                fields["line"] = record.line  # It counts from 1 here.
+            else:
+                fields[name] = value
         if not self._settings.forget_sentences:
             fields["sentence"] = record.text
         if self.keeps_tokens:

@@ -91,8 +91,8 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for command in (
             "embed text.txt all.hdf5",
             "embed text.txt packed.hdf5 --layout packed --tokenizer moses",
-            "usages text.txt words.hdf5 --words words.txt --layers 1,2",
-            "usages text.txt words.parquet --words words.txt",
+            "occurrences text.txt words.hdf5 --words words.txt --layers 1,2",
+            "occurrences text.txt words.parquet --words words.txt",
         ):
             assert elmo(*command.split(), "--model", TINY).exit_code == 0
     return folder

@@ -74,7 +74,7 @@ COMMANDS = [
     "embed text.txt pooled.h5 --layers top --pooling mean",
     "embed text.txt old.h5 --tokenizer moses:verbatim",
     "embed text.txt new.h5 --tokenizer moses",
-    "usages text.txt u.parquet --words words.txt",
+    "occurrences text.txt u.parquet --words words.txt",
     "surprisal text.txt --plot v.h5.svg",
     "train text.txt --init-from model --output finished --steps 1",
     "train text.txt --init-from model --output done --steps 1 --keep-checkpoint",

@@ -153,12 +153,12 @@ def cosine(*options: str) -> Result:
 def test_an_option_can_be_set_in_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    layer_1 = cosine("-q", "--layer", "1").stdout
-    layer_2 = cosine("-q", "--layer", "2").stdout
+    layer_1 = cosine("-q", "--layers", "1").stdout
+    layer_2 = cosine("-q", "--layers", "2").stdout
     assert layer_1 != layer_2
-    monkeypatch.setenv("ELMO_COSINE_LAYER", "1")
+    monkeypatch.setenv("ELMO_COSINE_LAYERS", "1")
     assert cosine("-q").stdout == layer_1
-    assert cosine("-q", "--layer", "2").stdout == layer_2
+    assert cosine("-q", "--layers", "2").stdout == layer_2
 
 
 # Messages

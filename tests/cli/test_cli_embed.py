@@ -384,8 +384,8 @@ def records_of(path: str) -> list[dict[str, Any]]:
                 "tokens": record.tokens,
                 "activations": values,
             }
-            for name, value in record.attributes.items():
-                row[name] = int(str(value)) + 1
+            if "line_index" in record.attributes:
+                row["line"] = record.attributes["line_index"] + 1
             records.append(row)
     return records
 
@@ -535,7 +535,7 @@ def test_a_line_that_is_skipped_is_counted_among_the_sentences() -> None:
     result = embed("raw.txt", "out.hdf5", "--split-sentences", "--skip-errors")
     assert "Skipped: raw.txt, line 2, column 1: not valid UTF-8" in result.stderr
     with open_activations("out.hdf5") as activations:
-        lines = [record.attributes["line"] for record, _ in activations.records()]
+        lines = [record.attributes["line_index"] for record, _ in activations.records()]
         assert lines == [0, 0, 1, 2]
         assert json.loads(activations.attributes["skipped"]).keys() == {"2"}
         assert activations[2].shape == (3, 0, 32)

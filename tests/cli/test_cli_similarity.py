@@ -39,8 +39,8 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "embed text.txt packed.hdf5 --layout packed --layers 1,2",
             "embed text.txt average.hdf5 --layers average",
             "embed text.txt pooled.hdf5 --pooling mean",
-            "usages text.txt u.hdf5 --words targets.txt",
-            "usages text.txt u.parquet --words targets.txt",
+            "occurrences text.txt u.hdf5 --words targets.txt",
+            "occurrences text.txt u.parquet --words targets.txt",
         ):
             assert elmo(*command.split(), "--model", TINY, "-q").exit_code == 0
     return folder
@@ -98,13 +98,22 @@ def test_the_words_and_the_cosine_of_each_layer_are_shown() -> None:
 
 @pytest.mark.parametrize(
     ("layer", "expected"),
-    [("0", EXPECTED[0]), ("2", EXPECTED[2]), ("average", EXPECTED[3])],
+    [
+        ("0", EXPECTED[0]),
+        ("2", EXPECTED[2]),
+        ("top", EXPECTED[2]),
+        ("lstm1", EXPECTED[1]),
+        ("average", EXPECTED[3]),
+        ("0,1,2", EXPECTED[3]),
+    ],
 )
-def test_the_cosine_of_one_layer_is_a_number(layer: str, expected: float) -> None:
-    result = cosine("-q", "bank", RIVER, MONEY, "--layer", layer)
+def test_the_cosine_of_chosen_layers_is_a_number(layer: str, expected: float) -> None:
+    result = cosine("-q", "bank", RIVER, MONEY, "--layers", layer)
     assert result.stderr == ""
     assert len(result.stdout.splitlines()) == 1
     assert float(result.stdout) == pytest.approx(expected, abs=2e-6)
+    for name in ("--layer", "--mean-layers"):
+        assert cosine("-q", "bank", RIVER, MONEY, name, layer).stdout == result.stdout
 
 
 def test_a_sentence_that_is_tokenized_already_logs_a_warning() -> None:
@@ -203,7 +212,7 @@ def test_a_table_of_pairs_keeps_all_columns(name: str) -> None:
     assert (first["line"], first["sentence2"], first["label"]) == ("1", MONEY, "F")
     assert {second[each] for each in COLUMNS} == {""}
     assert (second["line"], second["word"]) == ("2", "lend")
-    assert [row["label"] for row in rows_of("--layer", "2", table=name)] == ["F", "T"]
+    assert [row["label"] for row in rows_of("--layers", "2", table=name)] == ["F", "T"]
 
 
 def test_words_occurrences_and_characters_choose_tokens() -> None:
@@ -224,7 +233,7 @@ def test_words_occurrences_and_characters_choose_tokens() -> None:
         pair | {"word2": "sat", "start1": "0", "end1": "1"},
     ]
     write_table("wic.csv", chosen)
-    found = [float(row["cosine"]) for row in rows_of("--layer", "2")]
+    found = [float(row["cosine"]) for row in rows_of("--layers", "2")]
     one = tokenize(sentence)
     other = tokenize(RIVER)
     layer = 2
@@ -239,7 +248,7 @@ def test_words_occurrences_and_characters_choose_tokens() -> None:
 
 def test_more_pairs_than_fit_together_keep_their_numbers() -> None:
     write_table("wic.csv", [WIC[0]] * 150)
-    rows = rows_of("--layer", "average")
+    rows = rows_of("--layers", "average")
     assert [row["line"] for row in rows] == [str(number) for number in range(1, 151)]
     assert {row["cosine"] for row in rows} == {f"{EXPECTED[3]:.6f}"}
 
@@ -313,11 +322,9 @@ def test_vectors_of_another_program_need_a_model_and_a_layer() -> None:
     result = elmo("neighbours", "bank", NEW, name)
     assert f"Error: {name}: unknown model. Name it with --model." in result.stderr
     result = elmo("neighbours", "bank", NEW, name, "--model", TINY)
-    message = f"Error: {name}: unknown layer. Name it with --mean-layers."
+    message = f"Error: {name}: unknown layer. Name it with --layers."
     assert message in result.stderr
-    result = elmo(
-        "neighbours", "bank", NEW, name, "--model", TINY, "--mean-layers", "top"
-    )
+    result = elmo("neighbours", "bank", NEW, name, "--model", TINY, "--layers", "top")
     sentences = {sentence for _, _, sentence in neighbours_in(result)}
     assert sentences == {"[bank]", "[cat]"}
 
@@ -431,24 +438,28 @@ def test_layer_0_logs_a_warning() -> None:
 
     warning = "Warning: these vectors contain layer 0, which finds similar spelling.\n"
     assert warning in errors("average.hdf5")
-    assert warning in errors("v.hdf5", "--mean-layers", "0")
+    assert warning in errors("v.hdf5", "--layers", "0")
     assert warning not in errors("packed.hdf5")
 
 
 def test_a_layer_that_the_file_lacks_is_an_error() -> None:
     result = elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0")
-    message = "--mean-layers '0': packed.hdf5 has only layers 1 and 2."
+    message = "--layers '0': packed.hdf5 has only layers 1 and 2."
     assert_misused(result, message)
 
 
-def test_mean_layers_may_have_its_old_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_may_have_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(*options: str) -> str:
         return elmo("neighbours", "bank", NEW, "v.hdf5", *options).stdout
 
-    layer_1 = answer("--mean-layers", "1")
+    layer_1 = answer("--layers", "1")
     assert layer_1 not in ("", answer())
-    assert answer("--layers", "1") == layer_1
-    monkeypatch.setenv("ELMO_NEIGHBOURS_MEAN_LAYERS", "1")
+    for name in ("--layer", "--mean-layers"):
+        assert answer(name, "1") == layer_1
+    assert answer("--layers", "lstm1") == layer_1
+    assert answer("--layers", "top") == answer("--layers", "2")
+    assert answer("--layers", "all") == answer("--layers", "0,1,2")
+    monkeypatch.setenv("ELMO_NEIGHBOURS_LAYERS", "1")
     assert answer() == layer_1
 
 

@@ -53,7 +53,7 @@ def completed(line: str, shell: str = "bash") -> list[str]:
         ("elmo train text --init-from mi", ["mini"]),
         ("elmo completion ", ["bash", "zsh", "fish"]),
         ("elmo help em", ["embed"]),
-        ("elmo plot a b c --mean-layers ", ["all", "top", "1"]),
+        ("elmo plot a b c --layers ", ["all", "top", "1"]),
         *((f"elmo {command} --", ["--help"]) for command in COMMANDS),
     ],
 )
@@ -132,7 +132,7 @@ def test_names_mean_one_thing_in_all_commands(name: str) -> None:
     if "--format" in options:
         choices = options["--format"].type.choices  # type: ignore[attr-defined]
         assert "json" not in choices
-        assert ("jsonl" in choices) == (name != "usages")
+        assert ("jsonl" in choices) == (name != "occurrences")
 
 
 def test_jsonl_may_have_its_old_name_json() -> None:

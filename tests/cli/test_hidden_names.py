@@ -54,7 +54,9 @@ def test_a_rare_option_is_shown_where_it_is_needed(option: str) -> None:
 
 
 def test_the_page_lists_every_hidden_option() -> None:
-    _, _, listed = PAGE.read_text(encoding="utf-8").partition("\n## Options that the")
+    _, _, listed = PAGE.read_text(encoding="utf-8").partition(
+        "<!-- made: hidden options -->"
+    )
     for command in COMMANDS:
         for name in options_of(command, hidden=True):
             row = re.search(rf"^\| `{name}[ `].*$", listed, re.MULTILINE)
@@ -79,3 +81,36 @@ def test_gamma_scales_a_mix() -> None:
     double = elmo(*arguments, "--mix", "0,0,0", "--gamma", "2").stdout
     first = float(re.findall(r"-?\d\.\d+", one)[0])
     assert float(re.findall(r"-?\d\.\d+", double)[0]) == pytest.approx(2 * first)
+
+
+# Older names of commands and options
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_older_names_of_commands_work() -> None:
+    Path("text.txt").write_text("The cat sat .\nA cat ran .\n")
+    Path("words.txt").write_text("cat\n")
+    options = ["--words", "words.txt", "-m", str(TINY)]
+    assert elmo("usages", "text.txt", "old.hdf5", *options).exit_code == 0
+    assert elmo("occurrences", "text.txt", "new.hdf5", *options).exit_code == 0
+    assert Path("old.hdf5").read_bytes() == Path("new.hdf5").read_bytes()
+    query = ["cat", "The cat slept .", "new.hdf5"]
+    assert elmo("neighbors", *query).stdout == elmo("neighbours", *query).stdout != ""
+    assert elmo("usages", "--help").stdout.startswith("Usage: elmo usages ")
+    assert elmo("help", "usages").exit_code == 0
+    assert " usages " not in elmo("--help").stdout
+
+
+@pytest.mark.usefixtures("word_model")
+def test_the_older_names_of_surprisal_work() -> None:
+    Path("pairs.csv").write_text("good,bad\nthe cat,cat the\n")
+
+    def rows(*options: str) -> str:
+        result = elmo("surprisal", "pairs.csv", "-m", "model", *options)
+        assert result.exit_code == 0
+        return result.stdout
+
+    assert rows("--pairs", "good,bad") == rows("--pair-columns", "good,bad")
+    by_word = rows("--text-column", "good", "--by", "word")
+    assert rows("--text-column", "good", "--words-by", "space") == by_word
+    assert rows("--text-column", "good", "--words-by", "word") == by_word

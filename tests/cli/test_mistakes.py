@@ -13,7 +13,7 @@ from tests.support.commands import elmo
 
 BASES = {
     "embed": ["text.txt", "out.h5", "--model", "model"],
-    "usages": ["text.txt", "out.h5", "--words", "words.txt", "--model", "model"],
+    "occurrences": ["text.txt", "out.h5", "--words", "words.txt", "--model", "model"],
     "perplexity": ["text.txt", "--model", "model"],
     "surprisal": ["text.txt", "--model", "model"],
     "predict": ["--file", "text.txt", "--model", "model"],
@@ -178,7 +178,15 @@ def test_failure_of_a_run_has_status_1(options: str, message: str) -> None:
 @pytest.mark.parametrize("name", ["none.txt", "utf16.txt", "latin.txt", "items.csv"])
 @pytest.mark.parametrize(
     "command",
-    ["embed", "usages", "perplexity", "surprisal", "predict", "train", "distribute"],
+    [
+        "embed",
+        "occurrences",
+        "perplexity",
+        "surprisal",
+        "predict",
+        "train",
+        "distribute",
+    ],
 )
 def test_unreadable_input_has_status_1(command: str, name: str) -> None:
     arguments = [name if each == "text.txt" else each for each in BASES[command]]

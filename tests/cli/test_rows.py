@@ -266,10 +266,10 @@ def test_vectors_of_repeated_ids_have_an_index_or_line(
     assert places == {("a", 0), ("b", 1), ("a", 2)}
 
 
-def test_usages_of_repeated_ids_have_the_line() -> None:
+def test_occurrences_of_repeated_ids_have_the_line() -> None:
     Path("words.txt").write_text("the\n")
     path = write_texts("in.csv", ids=["a", "b", "a"])
-    elmo("usages", path, "out.parquet", "--words", "words.txt", "--model", TINY)
+    elmo("occurrences", path, "out.parquet", "--words", "words.txt", "--model", TINY)
     places = {(row["id"], row["line"]) for row in read_rows("out.parquet")}
     assert places == {("a", 1), ("b", 2), ("a", 3)}
 

@@ -110,7 +110,10 @@ def test_wrong_calls_are_errors_before_the_first_result(model_folder: Path) -> N
     model: Any = LanguageModel(model_folder)
     cases: list[tuple[Any, str]] = [
         (("the", model), "model: expected a LanguageModel, found the string 'the'."),
-        ((model, ["the"], "words"), "by 'words': expected token, word or region."),
+        (
+            (model, ["the"], "words"),
+            "by 'words': expected token, word, region or sentence.",
+        ),
         ((model, 3), "texts: expected a list, found 3. Make a list."),
     ]
     for wrong, message in cases:

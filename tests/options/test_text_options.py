@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from elmo_cli import ElmoEmbedder, InputError, write_word_vectors
-from elmo_cli.analysis.usages import write_occurrences
+from elmo_cli.analysis.write_occurrences import write_occurrences
 from elmo_cli.distributed.ray_engine import EmbedBatch
 from elmo_cli.options.fields import option_fields
 from elmo_cli.options.model import ModelSettings

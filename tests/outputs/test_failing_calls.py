@@ -29,7 +29,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     "pooled.npy": {"pooling": "mean"},
     "rows.parquet": {},
     "tokens.parquet": {"rows": "tokens"},
-    **{f"usages.{suffix}": {} for suffix in ("hdf5", "parquet")},
+    **{f"occurrences.{suffix}": {} for suffix in ("hdf5", "parquet")},
 }
 
 
@@ -41,7 +41,7 @@ def embedder() -> ElmoEmbedder:
 def run(text: Path, output: Path, *, overwrite: bool = False) -> Summary:
     """Embed, or write the occurrences of a word, with a checkpoint after every line or two."""
     with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=3):
-        if output.name.startswith("usages"):
+        if output.name.startswith("occurrences"):
             words = {"bank": "bank"}
             return write_occurrences(
                 embedder(), text, output, words, overwrite=overwrite

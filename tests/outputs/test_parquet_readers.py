@@ -1,4 +1,4 @@
-"""Parquet of `elmo embed`, `elmo usages` and `elmo distribute`, as other programs read it."""
+"""Parquet of `elmo embed`, `elmo occurrences` and `elmo distribute`, as other programs read it."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ FORMS = {
     "pooled": "embed items.csv OUT --layers top --pooling mean --keep-columns all",
     "pooled layers": "embed items.csv OUT --layers 1,2 --pooling mean --keep-columns all",
     "tokens": "embed items.csv OUT --layers 1,2 --rows tokens --keep-columns all",
-    "usages": "usages items.csv OUT --words words.txt --layers all --keep-columns all",
+    "occurrences": "occurrences items.csv OUT --words words.txt --layers all --keep-columns all",
     "parts": "distribute in.txt OUT --engine none --part-size 0.001 --layers top",
     "pooled parts": "distribute in.txt OUT --engine none --part-size 0.0001 --pooling mean",
 }

@@ -240,7 +240,7 @@ def test_a_file_that_was_closed_is_reported(layout: str, tmp_path: Path) -> None
 
 
 def test_attributes_have_their_types(tmp_path: Path) -> None:
-    record = Record("", ["a", "b"], "8", {"line": 3, "original_id": "8"})
+    record = Record("", ["a", "b"], "8", {"line_index": 3, "original_id": "8"})
     attributes = {"gamma": "0.5", "normalize": "True", "model": "8", "format": "fasta"}
     zeros = np.zeros((3, 2, 4), np.float32)
     write(Corpus([record], [zeros], attributes), tmp_path / "out")
@@ -250,7 +250,20 @@ def test_attributes_have_their_types(tmp_path: Path) -> None:
         assert activations.attributes["normalize"] is True
         assert activations.attributes["model"] == "8"
         [(read, _)] = activations.records()
-    assert read.attributes == {"line": 3, "original_id": "8"}
+    assert read.attributes == {"line_index": 3, "original_id": "8"}
+
+
+@layouts
+def test_the_line_of_older_files_is_read_as_its_index(
+    tmp_path: Path, layout: str
+) -> None:
+    record = Record("a b", ["a", "b"], attributes={"line": 3})
+    attributes = {"split_sentences": "True"}
+    corpus = Corpus([record], [np.zeros((3, 2, 4), np.float32)], attributes)
+    write(corpus, tmp_path / "out", layout=layout)
+    with open_activations(tmp_path / "out") as activations:
+        [(read, _)] = activations.records()
+    assert read.attributes == {"line_index": 3}
 
 
 def test_attributes_of_other_programs_have_types_of_python(tmp_path: Path) -> None:

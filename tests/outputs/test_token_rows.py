@@ -183,12 +183,12 @@ def test_rows_of_sentences_keep_columns(name: str) -> None:
     assert [row["group"] for row in rows] == ["x", "y", ""]
 
 
-def test_rows_of_usages_keep_columns() -> None:
+def test_rows_of_occurrences_keep_columns() -> None:
     Path("words.txt").write_text("dog\ncat\n")
-    command = "usages items.csv usages.parquet --words words.txt --keep-columns group"
+    command = "occurrences items.csv occurrences.parquet --words words.txt --keep-columns group"
     result = elmo(*command.split(), "--model", TINY)
     assert result.exit_code == 0
-    rows = read_rows("usages.parquet")
+    rows = read_rows("occurrences.parquet")
     assert [row["id"] for row in rows] == ["a/1", "c, 3"]
     assert [row["word"] for row in rows] == ["cat", "dog"]
     assert [row["group"] for row in rows] == ["x", ""]

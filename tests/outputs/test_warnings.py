@@ -67,7 +67,7 @@ LINE_2 = "activations are not finite (NaN or infinity), the first in line 2"
 NOT_FINITE = {
     "embed text.txt out.hdf5": f"out.hdf5: {LINE_2}",
     "embed text.txt out.hdf5 --layers top --pooling mean": f"out.hdf5: {LINE_2}",
-    "usages text.txt out.hdf5 --words words.txt": f"out.hdf5: {LINE_2}",
+    "occurrences text.txt out.hdf5 --words words.txt": f"out.hdf5: {LINE_2}",
     "word-vectors words.txt out.txt": "out.txt: the vectors of 2 words are not finite (NaN or "
     "infinity), the first of 'cat'",
     "distribute text.txt out --engine none --part-size 0.001": "text.txt: activations are not "

@@ -20,6 +20,7 @@ import torch
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError, StoppedError
 from elmo_cli.training.checkpoint import own_folder
 from elmo_cli.training.fingerprint import fingerprint
+from elmo_cli.training.optimizer import LearningRate
 from tests.support.commands import ROOT, elmo, run_python, start_elmo
 from tests.support.failing_disk import Disk, kills, restore, state_of
 from tests.support.runs import stop_after
@@ -262,7 +263,7 @@ def test_infinite_loss_keeps_the_last_checkpoint(checkpoint: Path) -> None:
     message = r"^step 5: the loss is not finite, so training has failed"
     target = "elmo_cli.training.training_run.learning_rate_at"
     with (
-        patch(target, return_value=(math.nan, False)),
+        patch(target, return_value=LearningRate(math.nan, is_rising=False)),
         pytest.raises(ElmoError, match=message),
     ):
         resume(steps=5)

@@ -238,5 +238,5 @@ def test_learning_rate_rises_stays_and_falls() -> None:
     assert learning_rate_at(99, 0.99, constant) == (2.0, False)
     # A short run warms up over a tenth of its steps.
     short = replace(constant, steps=None, learning_rate=1.0, warmup_steps=200)
-    assert learning_rate_at(5, 0.05, short)[0] == 0.5
-    assert learning_rate_at(10, 0.1, short)[0] == 1.0
+    assert learning_rate_at(5, 0.05, short).value == 0.5
+    assert learning_rate_at(10, 0.1, short).value == 1.0

@@ -54,7 +54,7 @@ _LEVEL = 0.05  # of significance
 @shared_options.choice(
     "--match",
     MATCHES,
-    help="Require files of `elmo usages` with this --match. [default: any]",
+    help="Require files of `elmo occurrences` with this --match. [default: any]",
 )
 @shared_options.ignore_case_option(requires=["--words"])
 @shared_options.mean_layers_option()
@@ -78,7 +78,7 @@ def change(
 ) -> None:
     """Measure how much words changed from OLD to NEW, the most changed word first.
 
-    OLD and NEW are `elmo usages` files for two corpora, or patterns of such names. With
+    OLD and NEW are `elmo occurrences` files for two corpora, or patterns of such names. With
     --words, they can also be HDF5 files with all tokens. The output is a table with one row
     per word: the word, its change, and how often it occurs in OLD and in NEW.
     --permutations adds p: the occurrences are divided at random into two groups of the same
@@ -87,8 +87,8 @@ def change(
     than 3 occurrences in OLD or NEW are skipped.
 
     \b
-    $ elmo usages old.txt old.parquet --words targets.txt
-    $ elmo usages new.txt new.parquet --words targets.txt
+    $ elmo occurrences old.txt old.parquet --words targets.txt
+    $ elmo occurrences new.txt new.parquet --words targets.txt
     $ elmo change old.parquet new.parquet --permutations 10000 --correction bh
     $ elmo change old.parquet new.parquet --measure prt --plot change.svg
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv

@@ -9,7 +9,6 @@ from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command
 from elmo_cli.cli.queries import read_pair_table, read_queries
 from elmo_cli.cli.row_printer import RowPrinter, cell, print_rows
-from elmo_cli.cli.value_completion import complete_values
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import options_from
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from elmo_cli.cli.queries import PairRow
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.similarity import Similarity
-    from elmo_cli.text.occurrences import Occurrence, OccurrencePair
+    from elmo_cli.text.occurrences import Occurrence
     from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -51,11 +50,9 @@ if TYPE_CHECKING:
 )
 @shared_options.cell_options(requires=["--pairs"], hidden=True)
 @shared_options.tokenizer_options("moses")
-@shared_options.command_option(
-    "--layer N|average",
-    aliases=("--layers",),
-    shell_complete=complete_values("average", "0", "1", "2"),
-    help="Print only the cosine of this layer, or of the average of all layers.",
+@shared_options.mean_layers_option(
+    help="Print only the cosine of this layer, or of the mean of these layers. "
+    "[default: each layer, and the mean of all]",
 )
 @shared_options.row_options()
 @shared_options.model_options()
@@ -66,7 +63,7 @@ def cosine(
     occurrence1: int | None,
     occurrence2: int | None,
     pairs: str | None,
-    layer: str | None,
+    layers: str | None,
     row_format: str | None,
     **values: Any,
 ) -> None:
@@ -80,8 +77,8 @@ def cosine(
 
     \b
     $ elmo cosine bank "I sat by the bank." "The bank lent us money."
-    $ elmo cosine bank - --layer 2 < pairs.tsv
-    $ elmo cosine --pairs wic.csv --layer 2 --format csv > cosines.csv
+    $ elmo cosine bank - --layers 2 < pairs.tsv
+    $ elmo cosine --pairs wic.csv --layers 2 --format csv > cosines.csv
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     if pairs is not None:
@@ -116,18 +113,16 @@ def cosine(
         # A wrong word is an error before the model is loaded.
         chunks = [[parse(arguments[1:])]]
     embedder = loading.load_embedder(resolved)
-    n_layers = embedder.options.n_layers
-    layers = [*map(str, range(n_layers)), "average"]
-    if layer is not None and layer not in layers:
-        raise click.UsageError(
-            f"--layer {layer!r}: expected a number from 0 to {n_layers - 1}, or average"
-        )
     if pairs is None and row_format is None:
-        _print_cosines(embedder, chunks, layer, for_people=not reads_lines)
+        _print_cosines(embedder, chunks, layers, for_people=not reads_lines)
         return
-    names = [f"cosine_{name}" for name in layers] if layer is None else ["cosine"]
+    if layers is None:
+        numbers = range(embedder.options.n_layers)
+        names = [f"cosine_{name}" for name in [*numbers, "average"]]
+    else:
+        names = ["cosine"]
     with print_rows(row_format, ["line", *names]) as rows:
-        _write_pairs(embedder, chunks, layer, rows)
+        _write_pairs(embedder, chunks, layers, rows)
 
 
 def _find_pair(
@@ -164,24 +159,24 @@ def _find_on_side(
 def _write_pairs(
     embedder: "ElmoEmbedder",
     chunks: "Iterable[list[PairRow]]",
-    layer: str | None,
+    layers: str | None,
     rows: RowPrinter,
 ) -> None:
     """Write a row per pair of a table. The cosines are empty where a word was not found."""
     errors = []
     n_rows = 0
     for chunk in chunks:
-        found = iter(embedder.similarities(_found_pairs(chunk)))
+        found = iter(_similarities(embedder, chunk, layers))
         for columns, pair in chunk:
             n_rows += 1
             cosines: Sequence[float | None]
             if isinstance(pair, InputError):
                 errors.append(f"row {n_rows}: {stderr.shown_message(pair)}")
                 cosines = [None] * (
-                    embedder.options.n_layers + 1 if layer is None else 1
+                    embedder.options.n_layers + 1 if layers is None else 1
                 )
             else:
-                cosines = _cosines(next(found), layer)
+                cosines = _cosines(next(found), layers)
             rows.write([[n_rows, *cosines]], columns)
     if errors:
         stderr.say(
@@ -190,31 +185,33 @@ def _write_pairs(
         )
 
 
-def _found_pairs(chunk: "list[PairRow]") -> "list[OccurrencePair]":
-    return [pair for _, pair in chunk if not isinstance(pair, InputError)]
+def _similarities(
+    embedder: "ElmoEmbedder", chunk: "list[PairRow]", layers: str | None
+) -> "list[Similarity]":
+    """Return the similarity of each pair that was found."""
+    pairs = [pair for _, pair in chunk if not isinstance(pair, InputError)]
+    return embedder.similarities(pairs, layers="all" if layers is None else layers)
 
 
-def _cosines(similarity: "Similarity", layer: str | None) -> list[float]:
-    """Return the cosine of a layer, or of all layers and their average."""
-    if layer is None:
+def _cosines(similarity: "Similarity", layers: str | None) -> list[float]:
+    """Return the cosine of the mean of layers; by default of each layer, and of all."""
+    if layers is None:
         return [*similarity.layers, similarity.average]
-    if layer == "average":
-        return [similarity.average]
-    return [similarity.layers[int(layer)]]
+    return [similarity.average]
 
 
 def _print_cosines(
     embedder: "ElmoEmbedder",
     chunks: "Iterable[list[PairRow]]",
-    layer: str | None,
+    layers: str | None,
     *,
     for_people: bool,
 ) -> None:
     """Print a line with the cosines of each pair, or `for_people` a table of all layers."""
     for chunk in chunks:
-        for similarity in embedder.similarities(_found_pairs(chunk)):
-            if layer is not None or not for_people:
-                click.echo("\t".join(map(cell, _cosines(similarity, layer))))
+        for similarity in _similarities(embedder, chunk, layers):
+            if layers is not None or not for_people:
+                click.echo("\t".join(map(cell, _cosines(similarity, layers))))
                 continue
             click.echo(similarity.first.marked)
             click.echo(similarity.second.marked)

@@ -9,7 +9,7 @@ import click
 
 from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.option_conditions import typed_options
+from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.queries import read_queries, read_query_table
 from elmo_cli.cli.row_printer import print_rows
@@ -76,10 +76,10 @@ def neighbours(
 ) -> None:
     """Find the occurrences in FILE nearest to WORD in SENTENCE.
 
-    FILE may be HDF5 from `elmo embed`, any file from `elmo usages`, a folder from `elmo
+    FILE may be HDF5 from `elmo embed`, any file from `elmo occurrences`, a folder from `elmo
     distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE
     is tokenized like FILE and embedded with the same model. For a table of another program,
-    give --model and --mean-layers. The command prints the cosine of each occurrence, its line
+    give --model and --layers. The command prints the cosine of each occurrence, its line
     number or id, and its sentence with the word marked. SENTENCE itself is excluded. To judge
     a cosine, compare it with the average for two random tokens on standard error.
 
@@ -280,7 +280,7 @@ def _make_tokenizer(
     from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
     recorded = recorded_tokenizer(files.attributes)
-    if recorded is None or typed_options("--tokenizer", "--language"):
+    if recorded is None or options_on_command_line("--tokenizer", "--language"):
         return loading.load_tokenizer(text_settings, model)
     return choose_tokenizer(replace(text_settings, tokenizer=recorded), "raw")
 
@@ -290,7 +290,7 @@ def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedde
     try:
         return loading.load_embedder(model)
     except ModelError as error:
-        if typed_options("--model", "--options-file"):
+        if options_on_command_line("--model", "--options-file"):
             raise
         # --model is the only remedy.
         message = stderr.shown_message(error)

@@ -60,48 +60,50 @@ class _SurprisalChoices:
     ),
     flag(
         "--entropy",
-        excludes=["--pairs"],
+        excludes=["--pair-columns"],
         help="Also print the entropy of each prediction.",
     ),
     choice(
         "--by",
-        ["token", "word", "region"],
-        excludes=["--pairs", "--words-by"],
-        help="Unit of a row: token, word (between spaces) or region (of --regions), with "
-        "the sum of its tokens. [default: token, or region with --regions, or word with "
+        ["token", "word", "region", "sentence"],
+        excludes=["--pair-columns", "--words-by"],
+        help="Unit of a row: token, word (between spaces), region (of --regions) or "
+        "sentence. [default: token, or region with --regions, or word with "
         "--word-column]",
     ),
     choice(
         "--words-by",
         ["space", "word"],
-        excludes=["--pairs"],
+        excludes=["--pair-columns"],
         hidden=True,
         help="Same as --by word.",
     ),
     command_option(
         "--regions COLUMN",
-        excludes=["--pairs", "--text-column", "--word-column"],
+        excludes=["--pair-columns", "--text-column", "--word-column"],
         shell_complete=complete_columns,
         help="Print one row per region. In COLUMN, `|` separates the regions of each "
         "text. With --by word, print one row per word, with its region.",
     ),
     path_option(
         "--frequencies FILE",
-        excludes=["--pairs"],
+        excludes=["--pair-columns"],
         help="Word counts for the log frequencies: one word and its count per line. [default: "
         "estimated from the ranks in the vocabulary]",
     ),
     command_option(
-        "--pairs GOOD,BAD",
+        "--pair-columns GOOD,BAD",
+        "pairs",
+        aliases=("--pairs",),
         type=names_with_commas,
         shell_complete=complete_columns,
         help="Compare the two sentences in the columns GOOD and BAD of each row.",
     ),
     command_option(
         "--group-by COLUMN",
-        requires=["--pairs"],
+        requires=["--pair-columns"],
         shell_complete=complete_columns,
-        help="Also print the accuracy of --pairs for each value of COLUMN.",
+        help="Also print the accuracy of --pair-columns for each value of COLUMN.",
     ),
 )
 @option_group(
@@ -109,7 +111,7 @@ class _SurprisalChoices:
     shared_options.row_options(),
     shared_options.keep_columns_option,
     shared_options.figure_options(
-        "the surprisals of the first 50 sentences as bars", excludes=["--pairs"]
+        "the surprisals of the first 50 sentences as bars", excludes=["--pair-columns"]
     ),
 )
 @score_options(shows_cells=True, shows_softmax=True)
@@ -128,15 +130,15 @@ def surprisal(
 
     With --by word or --regions, each row is a word or region, numbered from 1, with the sums
     of its tokens. Use --word-column for a table with one word per row. --entropy adds the
-    expected surprisal at each position, in bits. With --pairs, each row is a pair of sentences
-    with their surprisals, and 1 if the good one is more probable. The default tokenizer of
-    words, regions and pairs is moses.
+    expected surprisal at each position, in bits. With --pair-columns, each row is a pair of
+    sentences with their surprisals, and 1 if the good one is more probable. The default
+    tokenizer of words, regions and pairs is moses.
 
     \b
     $ elmo surprisal stimuli.csv --format csv > surprisal.csv
     $ elmo surprisal stimuli.csv --by word --keep-columns all --plot words.html
     $ elmo surprisal story.csv --word-column word --id-column story --split-sentences
-    $ elmo surprisal pairs.csv --pairs good,bad --group-by phenomenon
+    $ elmo surprisal pairs.csv --pair-columns good,bad --group-by phenomenon
     $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
     """
     choices = options_from(_SurprisalChoices, values)
@@ -151,7 +153,7 @@ def surprisal(
     unit = _unit(choices, text_settings)
     input_format = find_format(source, text_settings.input_format)
     if not input_format.has_columns and (choices.pairs or choices.regions):
-        name = "--pairs" if choices.pairs else "--regions"
+        name = "--pair-columns" if choices.pairs else "--regions"
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
     text_settings = replace(text_settings, splits_words=unit == "word")
     if choices.regions:
@@ -176,6 +178,8 @@ def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind"
         return "word"
     if choices.by == "region" and choices.regions is None:
         raise click.UsageError("--by region requires --regions")
+    if choices.by == "sentence" and choices.regions is not None:
+        raise click.UsageError("choose one of --by sentence and --regions")
     if choices.by is not None:
         return choices.by
     if choices.words_by is not None:
@@ -209,6 +213,7 @@ def _print_units(
         with_entropy=choices.entropy,
         frequencies=frequencies,
         with_regions=choices.regions is not None and unit != "region",
+        with_sentence_numbers=text.splits_records,
     )
     model = loading.load_language_model(resolved)
     drawn: list[Measured] = []
@@ -289,7 +294,7 @@ def _print_pairs(
     table = PairTable(choices.pairs or (), text.settings, choices.group_by)
     model = loading.load_language_model(resolved)
     accuracy = Accuracy(choices.direction, choices.group_by)
-    pairs = replace(text, settings=table.reading, column_option="--pairs")
+    pairs = replace(text, settings=table.reading, column_option="--pair-columns")
     with open_scored_text(pairs, model, may_have_regions=True) as opened:
         columns = [*opened.columns, *pair_columns(choices.direction)]
         kept = {

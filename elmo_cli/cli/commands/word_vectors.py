@@ -73,7 +73,7 @@ def word_vectors(
 
     \b
     $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
-    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --mean-layers 2 --model original
+    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --layers 2 --model original
     $ elmo word-vectors vocab.txt spelling.hdf5
     $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
     """

@@ -1,4 +1,4 @@
-"""`elmo usages`: the occurrences of target words, in every form that holds them."""
+"""`elmo occurrences`: the occurrences of target words, in every form that holds them."""
 
 import json
 import re
@@ -21,8 +21,12 @@ from elmo_cli import (
     write_occurrences,
 )
 from elmo_cli.analysis.occurrence_matrices import read_occurrences
-from elmo_cli.analysis.usages import Usages, embed_usages, plan_usages
 from elmo_cli.analysis.word_search import find_occurrences
+from elmo_cli.analysis.write_occurrences import (
+    WrittenOccurrences,
+    embed_occurrences,
+    plan_occurrences,
+)
 from elmo_cli.engine import Engine
 from elmo_cli.errors.exceptions import InputError, SettingsError, StoppedError
 from elmo_cli.options.output import OutputSettings
@@ -36,7 +40,7 @@ from tests.support.runs import assert_same_file, embed, limit_memory, stop_after
 from tests.support.table_files import read_rows
 from tests.support.transcripts import Example, each_example
 
-EARLIER = Path(__file__).parent / "earlier_usages"
+EARLIER = Path(__file__).parent / "earlier_occurrences"
 """Files that an earlier version wrote, with the model TINY."""
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -65,7 +69,7 @@ def corpus(folder: Path) -> None:
     Path("targets.txt").write_text("bank,banks\nsee,saw\nfish\n")
 
 
-def usages(
+def write_targets(
     source: str,
     output: str,
     words: dict[str, str] = WORDS,
@@ -76,10 +80,10 @@ def usages(
     match: str = "form",
     ignore_case: bool = False,
     **written: Any,
-) -> Usages:
+) -> WrittenOccurrences:
     """Write the occurrences with small windows, and checkpoints between them."""
     opened = open_input(source, text or TextSettings())
-    plan = plan_usages(
+    plan = plan_occurrences(
         opened, output, Selection(layers), OutputSettings(**written), match=match
     )
     options: Any = {
@@ -88,7 +92,7 @@ def usages(
         "should_stop": should_stop,
     }
     with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=4):
-        return embed_usages(
+        return embed_occurrences(
             ElmoEmbedder(model=TINY, batch_tokens=8).engine, plan, words, **options
         )
 
@@ -96,11 +100,11 @@ def usages(
 @layouts
 def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
     embed("text.txt", "all.hdf5", layout=layout)
-    result = usages("text.txt", "usages.hdf5", layout=layout)
+    result = write_targets("text.txt", "occurrences.hdf5", layout=layout)
     assert (result.counts, result.summary.n_sentences) == (COUNTS, 7)
     with (
         open_activations("all.hdf5") as everything,
-        open_activations("usages.hdf5") as file,
+        open_activations("occurrences.hdf5") as file,
     ):
         assert len(file) == 7
         for (record, values), whole, positions, line in zip(
@@ -153,7 +157,7 @@ def test_a_table_has_one_row_per_occurrence(layers: str) -> None:
                 "sentence": line,
             }
             expected.append(row)
-    usages("text.txt", "u.parquet", layers=layers)
+    write_targets("text.txt", "u.parquet", layers=layers)
     written = []
     for row in read_rows("u.parquet"):
         written.append({name: row[name] for name in expected[0]})
@@ -170,7 +174,7 @@ def test_a_table_has_one_row_per_occurrence(layers: str) -> None:
 )
 def test_a_table_has_one_column_per_layer(layers: str, columns: dict[str, int]) -> None:
     vectors = all_vectors()
-    usages("text.txt", "u.parquet", layers=layers)
+    write_targets("text.txt", "u.parquet", layers=layers)
     rows = read_rows("u.parquet")
     for row in rows:
         assert list(row)[-len(columns) :] == list(columns)
@@ -183,7 +187,7 @@ def test_a_table_has_one_column_per_layer(layers: str, columns: dict[str, int]) 
 @pytest.mark.parametrize("layers", ["top", "all", "2,0"])
 def test_layers_of_a_table_can_be_chosen(layers: str) -> None:
     vectors = all_vectors()
-    usages("text.txt", "u.parquet", layers=layers)
+    write_targets("text.txt", "u.parquet", layers=layers)
     with open_occurrences("u.parquet") as opened:
         (found, *_) = opened.read(None if layers == "top" else "2")
         assert_allclose(found.vectors[0], vectors[0, 2], atol=2e-6)
@@ -195,9 +199,9 @@ def test_layers_of_a_table_can_be_chosen(layers: str) -> None:
 
 @FORMATS
 def test_two_runs_write_the_same_bytes(name: str) -> None:
-    usages("text.txt", name, layers="top")
+    write_targets("text.txt", name, layers="top")
     first = Path(name).read_bytes()
-    usages("text.txt", name, layers="top", overwrite=True)
+    write_targets("text.txt", name, layers="top", overwrite=True)
     assert Path(name).read_bytes() == first
 
 
@@ -212,7 +216,7 @@ def test_only_sentences_with_a_word_are_computed(
         return compute(self, window, *rest, **options)
 
     monkeypatch.setattr(Engine, "embed_arrays", noted)
-    write_occurrences(ElmoEmbedder(model=TINY), "text.txt", "usages.hdf5", WORDS)
+    write_occurrences(ElmoEmbedder(model=TINY), "text.txt", "occurrences.hdf5", WORDS)
     expected = []
     for line, positions in zip(TEXT.splitlines(), POSITIONS, strict=True):
         if positions:
@@ -229,7 +233,7 @@ def stop_three_times(layout: str) -> None:
     Path("long.txt").write_text(TEXT * 5)
     for n_windows in (3, 2, 1):
         with pytest.raises(StoppedError, match="Stopped after line "):
-            usages(
+            write_targets(
                 "long.txt",
                 "u.hdf5",
                 layout=layout,
@@ -240,26 +244,26 @@ def stop_three_times(layout: str) -> None:
 @layouts
 def test_a_stopped_run_resumes_with_all_counts(layout: str) -> None:
     stop_three_times(layout)
-    resumed = usages("long.txt", "u.hdf5", layout=layout)
+    resumed = write_targets("long.txt", "u.hdf5", layout=layout)
     assert resumed.summary.resumed_from > 0
     assert resumed.counts == LONG_COUNTS
 
-    whole = usages("long.txt", "whole.hdf5", layout=layout)
+    whole = write_targets("long.txt", "whole.hdf5", layout=layout)
     assert whole.counts == LONG_COUNTS
     assert_same_file("u.hdf5", "whole.hdf5")
-    again = usages("long.txt", "u.hdf5", layout=layout)
+    again = write_targets("long.txt", "u.hdf5", layout=layout)
     assert again.summary.was_complete
     assert again.counts == LONG_COUNTS
 
 
 @layouts
 def test_a_run_with_other_words_is_refused(layout: str) -> None:
-    usages("text.txt", "u.hdf5", layout=layout)
+    write_targets("text.txt", "u.hdf5", layout=layout)
     with pytest.raises(ElmoError, match=r"other options: words \("):
-        usages("text.txt", "u.hdf5", {"bank": "bank"}, layout=layout)
+        write_targets("text.txt", "u.hdf5", {"bank": "bank"}, layout=layout)
     problem = r"other options: match \(none, not form, ignore case\)"
     with pytest.raises(ElmoError, match=problem):
-        usages("text.txt", "u.hdf5", ignore_case=True, layout=layout)
+        write_targets("text.txt", "u.hdf5", ignore_case=True, layout=layout)
 
 
 @layouts
@@ -267,11 +271,11 @@ def test_the_counts_of_a_run_over_another_text_are_forgotten(layout: str) -> Non
     stop_three_times(layout)
     shutil.copy("u.hdf5.partial", "partial")
     shutil.copy("u.hdf5.partial.log", "log")
-    usages("long.txt", "u.hdf5", layout=layout)
+    write_targets("long.txt", "u.hdf5", layout=layout)
     shutil.move("partial", "u.hdf5.partial")
     shutil.move("log", "u.hdf5.partial.log")
     Path("long.txt").write_text("a bank\n" + TEXT)
-    other = usages("long.txt", "u.hdf5", overwrite=True, layout=layout)
+    other = write_targets("long.txt", "u.hdf5", overwrite=True, layout=layout)
     assert other.counts == COUNTS | {"bank": 6}
 
 
@@ -303,7 +307,7 @@ def assert_found(name: str, expected: dict[str, list[tuple[int, int]]]) -> None:
 @FORMATS
 def test_words_are_found_in_every_case(name: str) -> None:
     Path("cases.txt").write_text("The Bank lent\nBANKS and a bank\nhe Saw\n")
-    result = usages("cases.txt", name, layers="top", ignore_case=True)
+    result = write_targets("cases.txt", name, layers="top", ignore_case=True)
     assert result.counts == {"bank": 3, "see": 1, "fish": 0}
     assert_found(name, {"bank": [(1, 1), (2, 0), (2, 3)], "see": [(3, 1)]})
 
@@ -311,7 +315,7 @@ def test_words_are_found_in_every_case(name: str) -> None:
 @FORMATS
 def test_lemmas_are_found_in_conllu(name: str) -> None:
     Path("t.conllu").write_text(LEMMAS)
-    result = usages("t.conllu", name, ANIMALS, layers="top", match="lemma")
+    result = write_targets("t.conllu", name, ANIMALS, layers="top", match="lemma")
     assert result.counts == {"mouse": 1, "see": 1, "saw": 1}
     # One form may have two lemmas.
     assert_found(name, {"mouse": [(1, 1)], "see": [(1, 2)], "saw": [(2, 1)]})
@@ -321,7 +325,7 @@ def test_lemmas_are_found_in_conllu(name: str) -> None:
     (top,) = embedder.embed_sentences([["The", "mice", "saw"]], layers="top")
     assert_allclose(found["mouse"][0].vector, top[1], atol=2e-6)
     assert_allclose(found["see"][0].vector, top[2], atol=2e-6)
-    both = usages(
+    both = write_targets(
         "t.conllu", name, ANIMALS, match="lemma", ignore_case=True, overwrite=True
     )
     assert both.counts == {"mouse": 2, "see": 1, "saw": 1}
@@ -335,7 +339,7 @@ def test_change_requires_the_match_of_both_files() -> None:
         "b.parquet --match lemma",
         "form.hdf5 --match form",
     ):
-        command = f"usages t.conllu {output} --words animals.txt --model"
+        command = f"occurrences t.conllu {output} --words animals.txt --model"
         elmo(*command.split(), TINY)
     result = elmo("change", "a.hdf5", "b.parquet", "--match", "lemma")
     _, *lines = result.stdout.splitlines()
@@ -347,7 +351,7 @@ def test_change_requires_the_match_of_both_files() -> None:
     with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
     with pytest.raises(ElmoError, match=r"^match 'lemmas': expected form or lemma\.$"):
-        usages("t.conllu", "u.hdf5", match="lemmas")
+        write_targets("t.conllu", "u.hdf5", match="lemmas")
 
 
 @FORMATS
@@ -356,7 +360,7 @@ def test_a_sentence_beyond_memory_is_skipped(
 ) -> None:
     Path("long.txt").write_text("bank " * 30 + "\na bank\n")
     limit_memory(monkeypatch, 20)
-    usages("long.txt", name, layers="top", text=TextSettings(skip_errors=True))
+    write_targets("long.txt", name, layers="top", text=TextSettings(skip_errors=True))
     with open_occurrences(name) as file:
         assert len(find_occurrences(file)["bank"]) == 1
 
@@ -365,9 +369,9 @@ def test_a_sentence_beyond_memory_is_skipped(
 def test_change_is_the_same_from_all_formats(name: str) -> None:
     Path("new.txt").write_text(TEXT.replace("bank", "big bank"))
     for command in (
-        f"usages text.txt text.{name} --words targets.txt",
-        f"usages new.txt new.{name} --words targets.txt",
-        "usages new.txt new.hdf5 --words targets.txt --overwrite",
+        f"occurrences text.txt text.{name} --words targets.txt",
+        f"occurrences new.txt new.{name} --words targets.txt",
+        "occurrences new.txt new.hdf5 --words targets.txt --overwrite",
         "embed text.txt text.all.hdf5 --layout packed",
         "embed new.txt new.all.hdf5 --layout packed",
     ):
@@ -394,7 +398,7 @@ def test_typographic_target_words_are_found_in_either_form(
 ) -> None:
     Path("words.txt").write_text("’s\n", encoding="utf-8")
     Path("raw.txt").write_text("It’s the bank's .\nthe ’s\n", encoding="utf-8")
-    command = f"usages raw.txt u.parquet --words words.txt --tokenizer {tokenizer}"
+    command = f"occurrences raw.txt u.parquet --words words.txt --tokenizer {tokenizer}"
     result = elmo(*command.split(), "--model", TINY)
     assert f"’s: {len(forms)} occurrence" in result.stderr
     rows = read_rows("u.parquet")
@@ -403,7 +407,7 @@ def test_typographic_target_words_are_found_in_either_form(
 
 
 def test_the_command_prints_the_number_of_occurrences() -> None:
-    command = "usages text.txt u.parquet --words targets.txt --model"
+    command = "occurrences text.txt u.parquet --words targets.txt --model"
     result = elmo(*command.split(), TINY)
     assert result.exit_code == 0
     assert without_size(result.stderr) == (
@@ -417,7 +421,7 @@ def test_the_command_prints_the_number_of_occurrences() -> None:
 
 
 def test_the_command_reads_standard_input() -> None:
-    command = "usages - u.parquet --words targets.txt --model"
+    command = "occurrences - u.parquet --words targets.txt --model"
     elmo(*command.split(), TINY, stdin=TEXT)
     assert [row["line"] for row in read_rows("u.parquet")] == [1, 4, 4, 5, 6, 7]
 

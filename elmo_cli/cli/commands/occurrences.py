@@ -1,4 +1,4 @@
-"""`elmo usages`."""
+"""`elmo occurrences`."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import MATCHES
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.output import USAGES_FORMATS, OutputSettings
+from elmo_cli.options.output import OCCURRENCE_FORMATS, OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 
@@ -43,10 +43,10 @@ from elmo_cli.options.text import TextSettings
     "Output",
     shared_options.layer_options("top"),
     shared_options.dtype_option,
-    shared_options.output_options(USAGES_FORMATS),
+    shared_options.output_options(OCCURRENCE_FORMATS),
 )
 @option_group("Speed", shared_options.speed_options, shared_options.batch_tokens_option)
-def usages(
+def occurrences(
     text: str,
     output_file: str,
     words: str,
@@ -64,13 +64,17 @@ def usages(
     printed on standard error. If no word occurs, the exit status is 1.
 
     \b
-    $ elmo usages corpus.txt usages.parquet --words targets.txt
-    $ elmo usages corpus.txt usages.parquet --words targets.txt --tokenizer moses
-    $ elmo usages corpus.txt usages.hdf5 --words targets.txt --layers all --device cuda
-    $ zcat corpus.gz | elmo usages - usages.parquet --words targets.txt
+    $ elmo occurrences corpus.txt occurrences.parquet --words targets.txt
+    $ elmo occurrences corpus.txt occurrences.parquet --words targets.txt --tokenizer moses
+    $ elmo occurrences corpus.txt occurrences.hdf5 --words targets.txt --layers all --device cuda
+    $ zcat corpus.gz | elmo occurrences - occurrences.parquet --words targets.txt
     """
     from elmo_cli.analysis.targets import read_targets
-    from elmo_cli.analysis.usages import DEFAULT_LAYERS, embed_usages, plan_usages
+    from elmo_cli.analysis.write_occurrences import (
+        DEFAULT_LAYERS,
+        embed_occurrences,
+        plan_occurrences,
+    )
 
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
@@ -80,7 +84,7 @@ def usages(
     targets = read_targets(words)
     model = resolve(model_settings)
     opened = open_text(text, text_settings, model)
-    plan = plan_usages(
+    plan = plan_occurrences(
         opened,
         output_file,
         selection,
@@ -94,7 +98,7 @@ def usages(
         stop_on_signal() as should_stop,
         progress_bar.progress_bar(source=text) as bar,
     ):
-        counts, summary = embed_usages(
+        counts, summary = embed_occurrences(
             engine,
             plan,
             targets,

@@ -1,4 +1,4 @@
-"""`elmo usages`: the vectors of the occurrences of target words in a text.
+"""`elmo occurrences`: the vectors of the occurrences of target words in a text.
 
 Only sentences with a target word are computed, and only the vectors of target words are
 written: in Parquet, a table with one row per occurrence, in the order of the text; or
@@ -26,9 +26,9 @@ from elmo_cli.file_sink import Summary
 from elmo_cli.options.analysis import MATCHES, Match
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import (
+    OCCURRENCE_FORMATS,
     REFUSED_SUFFIXES,
     STANDARD_OUTPUT,
-    USAGES_FORMATS,
     OutputSettings,
 )
 from elmo_cli.options.output_format import format_of_suffix
@@ -49,7 +49,7 @@ Array = NDArray[Any]
 DEFAULT_LAYERS: Final = "top"
 
 
-class Usages(NamedTuple):
+class WrittenOccurrences(NamedTuple):
     """Result of a run."""
 
     counts: dict[str, int]
@@ -57,7 +57,7 @@ class Usages(NamedTuple):
     summary: Summary
 
 
-def plan_usages(
+def plan_occurrences(
     text: TextInput,
     output: str | Path,
     selection: Selection,
@@ -73,7 +73,7 @@ def plan_usages(
     if str(output) == STANDARD_OUTPUT:
         problem = "target words cannot go to standard output"
         raise SettingsError(f"{problem}. Name a file with .parquet or .hdf5.")
-    if written.file_format is None and not _may_have_usages(output):
+    if written.file_format is None and not _may_have_occurrences(output):
         raise SettingsError(
             f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)."
         )
@@ -100,15 +100,15 @@ def plan_usages(
     return plan
 
 
-def _may_have_usages(path: str | Path) -> bool:
+def _may_have_occurrences(path: str | Path) -> bool:
     """Return whether the suffix of a path names no format that target words lack."""
     named = format_of_suffix(path)
     if named is None:
         return Path(path).suffix.lower() not in REFUSED_SUFFIXES
-    return named.name in USAGES_FORMATS
+    return named.name in OCCURRENCE_FORMATS
 
 
-def embed_usages(
+def embed_occurrences(
     engine: Engine,
     plan: FilePlan,
     words: Mapping[str, str],
@@ -117,7 +117,7 @@ def embed_usages(
     *,
     match: str = "form",
     ignore_case: bool = False,
-) -> Usages:
+) -> WrittenOccurrences:
     """Embed the occurrences of target words into the output of a plan.
 
     `words` gives the target word of each form.
@@ -132,7 +132,7 @@ def embed_usages(
         engine,
         plan,
         attributes=attributes,
-        rows_type=UsageRows,
+        rows_type=OccurrenceRows,
         on_progress=on_progress,
         should_stop=should_stop,
     ) as file_run:
@@ -153,7 +153,7 @@ def embed_usages(
             if warning:
                 logger.warning("%s", warning)
             sink.finish()
-        return Usages(dict(search.counts), sink.summary())
+        return WrittenOccurrences(dict(search.counts), sink.summary())
 
 
 class _Search:
@@ -203,7 +203,7 @@ def select_targets(embedded: EmbeddedRecord) -> EmbeddedRecord:
     return embedded._replace(activations=embedded.activations[..., positions, :])
 
 
-class UsageRows(TokenRows):
+class OccurrenceRows(TokenRows):
     """One row per occurrence of a target word."""
 
     def __init__(self, settings: OutputSettings, attributes: Attributes) -> None:
@@ -256,7 +256,7 @@ def write_occurrences(
     match: Match = "form",
     ignore_case: bool = False,
     overwrite: bool = False,
-) -> Usages:
+) -> WrittenOccurrences:
     """Write the vectors of the occurrences of target words in a text.
 
     Args:
@@ -264,7 +264,8 @@ def write_occurrences(
         corpus: Path of the text, one sentence per line, or an open text file.
         output: Parquet (.parquet) or HDF5. The file appears when it is complete.
         words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
-        layers: As in `ElmoEmbedder.embed_sentences`.
+        layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
+            "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
         input_format: This and the following options, up to `keep_columns`, are as in
             `ElmoEmbedder.embed_file`.
         match: "form" compares the words with the tokens, and "lemma" with the lemmas of
@@ -301,7 +302,7 @@ def write_occurrences(
         trained=embedder.files.tokenizer,
         language=embedder.files.language,
     )
-    plan = plan_usages(
+    plan = plan_occurrences(
         text,
         output,
         Selection(layers_text(layers)),
@@ -309,6 +310,6 @@ def write_occurrences(
         state=embedder.state,
         match=match,
     )
-    return embed_usages(
+    return embed_occurrences(
         embedder.engine, plan, words, match=match, ignore_case=ignore_case
     )
