@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.encode_arguments import (
+    check_one_device,
     check_unused_arguments,
     pooling_of,
     take_texts,
@@ -29,7 +30,7 @@ from elmo_cli.errors.checks import (
     check_batch,
     check_sentence,
     check_sentences,
-    check_texts,
+    list_texts,
 )
 from elmo_cli.errors.exceptions import ModelError, SettingsError
 from elmo_cli.file_plan import plan_file
@@ -100,7 +101,8 @@ class ElmoEmbedder:
     "carry".
     """
 
-    _copied = WeightsVersion()  # version of `elmo_bilm` that the engine has
+    _copied = WeightsVersion()
+    """Version of `elmo_bilm` that the engine has."""
 
     @overload
     def __init__(
@@ -547,7 +549,8 @@ class ElmoEmbedder:
         else:
             returns_tensors = convert_to_tensor
         pooling = pooling_of(output_value, pooling)
-        batch = [texts] if isinstance(texts, str) else list(check_texts(texts))
+        batch = list_texts(texts)
+        check_one_device(device)
         chosen = self._choose_tokenizer(tokenizer, language)
         self._warn_about_tokenizer(chosen, self.files.tokenizer)
         if layers is None:
@@ -612,7 +615,7 @@ class ElmoEmbedder:
                 the layer or the tokenizer is unknown.
         """
         chosen = self._choose_tokenizer(tokenizer, language)
-        tokens = tokens_around(word, sentence, chosen)
+        tokens = tokens_around(word, sentence, chosen, order="sentence")
         found = occurrence_of(word, tokens, occurrence, "occurrence")
         [activations] = self.embed_sentences([tokens], layers=layers)
         vector: Array = activations[..., found.index, :]
@@ -655,8 +658,8 @@ class ElmoEmbedder:
         """
         chosen = self._choose_tokenizer(tokenizer, language)
         other_word = word if word2 is None else word2
-        one = tokens_around(word, sentence1, chosen, "sentence1")
-        other = tokens_around(other_word, sentence2, chosen, "sentence2")
+        one = tokens_around(word, sentence1, chosen, "sentence1", order="word")
+        other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")
         first = occurrence_of(word, one, occurrence1, "occurrence1")
         second = occurrence_of(other_word, other, occurrence2, "occurrence2")
         return self.similarities([(first, second)])[0]
