@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.encode_arguments import (
+    check_one_device,
     check_unused_arguments,
     pooling_of,
     take_texts,
@@ -29,7 +30,7 @@ from elmo_cli.errors.checks import (
     check_batch,
     check_sentence,
     check_sentences,
-    check_texts,
+    list_texts,
 )
 from elmo_cli.errors.exceptions import ModelError, SettingsError
 from elmo_cli.file_plan import plan_file
@@ -105,7 +106,8 @@ class ElmoEmbedder:
     "carry".
     """
 
-    _copied = WeightsVersion()  # version of `elmo_bilm` that the engine has
+    _copied = WeightsVersion()
+    """Version of `elmo_bilm` that the engine has."""
 
     @overload
     def __init__(
@@ -455,6 +457,7 @@ class ElmoEmbedder:
         convert_to_numpy: Literal[True] = True,
         convert_to_tensor: Literal[False] = False,
         normalize_embeddings: bool = False,
+        **others: Any,
     ) -> Array: ...
 
     @overload
@@ -468,6 +471,26 @@ class ElmoEmbedder:
     ) -> Tensor: ...
 
     @overload
+    def encode(
+        self,
+        texts: str,
+        *,
+        pooling: None,
+        convert_to_tensor: Literal[True],
+        **options: Any,
+    ) -> Tensor: ...
+
+    @overload
+    def encode(
+        self,
+        texts: Iterable[Text],
+        *,
+        pooling: None,
+        convert_to_tensor: Literal[True],
+        **options: Any,
+    ) -> list[Tensor]: ...
+
+    @overload
     def encode(self, texts: str, *, pooling: None, **options: Any) -> Array: ...
 
     @overload
@@ -477,8 +500,24 @@ class ElmoEmbedder:
 
     @overload
     def encode(
-        self, texts: str | Iterable[Text] | None = None, **options: Any
+        self,
+        texts: str | Iterable[Text],
+        *,
+        output_value: Literal["token_embeddings"],
+        **options: Any,
     ) -> Any: ...
+
+    @overload
+    def encode(
+        self,
+        texts: str | Iterable[Text],
+        *,
+        convert_to_numpy: Literal[False],
+        **options: Any,
+    ) -> Any: ...
+
+    @overload
+    def encode(self, texts: None = None, **options: Any) -> Any: ...
 
     def encode(
         self,
@@ -488,7 +527,7 @@ class ElmoEmbedder:
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: Pooling | None = "mean",
-        tokenizer: str | None = None,
+        tokenizer: str | None = AUTO,
         language: str | None = None,
         normalize: bool = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
@@ -553,7 +592,8 @@ class ElmoEmbedder:
         else:
             returns_tensors = convert_to_tensor
         pooling = pooling_of(output_value, pooling)
-        batch = [texts] if isinstance(texts, str) else list(check_texts(texts))
+        batch = list_texts(texts)
+        check_one_device(device)
         chosen = self.tokenizer_of(batch, tokenizer, language)
         if layers is None:
             layers = "average" if mix is None else "all"
@@ -618,7 +658,7 @@ class ElmoEmbedder:
                 the layer or the tokenizer is unknown.
         """
         chosen = self.tokenizer_of([sentence], tokenizer, language)
-        tokens = tokens_around(word, sentence, chosen)
+        tokens = tokens_around(word, sentence, chosen, order="sentence")
         found = occurrence_of(word, tokens, occurrence, "occurrence")
         [activations] = self.embed_sentences([tokens], layers=layers)
         vector: Array = activations[..., found.index, :]
@@ -663,8 +703,8 @@ class ElmoEmbedder:
         sentences = [sentence1, sentence2]
         chosen = self.tokenizer_of(sentences, tokenizer, language)
         other_word = word if word2 is None else word2
-        one = tokens_around(word, sentence1, chosen, "sentence1")
-        other = tokens_around(other_word, sentence2, chosen, "sentence2")
+        one = tokens_around(word, sentence1, chosen, "sentence1", order="word")
+        other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")
         first = occurrence_of(word, one, occurrence1, "occurrence1")
         second = occurrence_of(other_word, other, occurrence2, "occurrence2")
         return self.similarities([(first, second)])[0]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from elmo_cli.distributed.workers import RunCounts
     from elmo_cli.file_sink import Summary
 
-LINE_SECONDS = 30.0  # seconds between two lines of progress in a log file
+LINE_SECONDS = 30.0
+"""Seconds between two lines of progress in a log file."""
 
 
 class _Lines:

@@ -121,7 +121,7 @@ def _is_detached(words: Sequence[str], index: int) -> bool:
     """Return whether a word of a line is a mark or a clitic that a space detaches."""
     word = words[index].lower().replace("’", "'")
     if word in _ELISIONS:
-        return True
+        return index < len(words) - 1
     if index == 0:
         # In a list of tokens, a mark has a line of its own.
         return len(words) == 1 and word in _DETACHED_MARKS
