@@ -140,8 +140,9 @@ def read_pair_table(text: TextInput, names: PairColumns) -> "Iterator[list[PairR
     """Yield the columns and the two occurrences of each row of a table, in lists.
 
     `names` are the columns of the two sentences. The columns `word1` and `word2`, or
-    `word`, have the words, `occurrence1` and `occurrence2` their numbers in them; or `start1`, `end1` and so on have their characters.
-    A row without such words has the error in place of its occurrences.
+    `word`, have the words, `occurrence1` and `occurrence2` their numbers in them; or
+    `start1`, `end1` and so on have their characters. A row without such words has the
+    error in place of its occurrences.
     """
     tokenizer = text.tokenizer
 
