@@ -42,7 +42,7 @@ def test_help_names_every_command() -> None:
     result = elmo("--help")
     assert (result.exit_code, result.stderr) == (0, "")
     _, groups = result.stdout.split("Vectors:\n")
-    groups, _ = groups.split("  Examples:\n")
+    groups, _ = groups.split("Options:\n")
     lines = [line for line in groups.splitlines() if line.startswith("  ")]
     assert [line.split()[0] for line in lines] == COMMANDS
     assert "..." not in groups

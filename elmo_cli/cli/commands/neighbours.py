@@ -11,9 +11,9 @@ from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.option_conditions import typed_options
 from elmo_cli.cli.parameter_types import PATH
-from elmo_cli.cli.queries import read_queries, read_query_table
+from elmo_cli.cli.queries import read_query_table
 from elmo_cli.cli.row_printer import print_rows
-from elmo_cli.errors.exceptions import InputError, ModelError
+from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
@@ -76,32 +76,29 @@ def neighbours(
 ) -> None:
     """Find the occurrences in FILE nearest to WORD in SENTENCE.
 
-    FILE may be HDF5 from `elmo embed`, any file from `elmo occurrences`, a folder from `elmo
-    distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE
-    is tokenized like FILE and embedded with the same model. For a table of another program,
-    give --model and --layers. The command prints the cosine of each occurrence, its line
-    number or id, and its sentence with the word marked. SENTENCE itself is excluded. To judge
-    a cosine, compare it with the average for two random tokens on standard error.
-
-    To search for many words, use --queries, or give - instead of WORD and SENTENCE, and a
-    word, a tab and a sentence per line of standard input. The output is then a table with
-    query_number, rank, cosine, file, line, id, position (from 0), token and sentence.
-
     \b
-    $ elmo embed corpus.txt corpus.hdf5 --layout packed --layers 1,2 --dtype float16
-    $ elmo neighbours bank "We sat on the bank of the river." corpus.hdf5 --top 5
-    $ elmo neighbours - corpus.hdf5 < queries.tsv
-    $ elmo neighbours --queries queries.csv corpus.hdf5 --format jsonl
+    $ elmo embed corpus.txt v.hdf5 --layout packed --layers 1,2 --dtype float16
+    $ elmo neighbours bank "We sat on the bank of the river." v.hdf5 --top 5
+    $ elmo neighbours --queries queries.csv v.hdf5 --format jsonl
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
+
+    FILE is an HDF5 file from `elmo embed`, any file from `elmo occurrences`, a folder from `elmo
+    distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE is
+    tokenized like FILE and embedded with the same model. For a table of another program, give
+    --model and --layers. The command prints the cosine of each occurrence, its line number or
+    id, and its sentence with the word marked. SENTENCE itself is left out. To judge a cosine,
+    compare it with the average for two random tokens, which is printed on standard error.
+
+    To search for many words, use --queries. The output is then a table with query_number, rank,
+    cosine, file, line, id, position (from 0), token and sentence.
     """
-    reads_lines = False
     typed: tuple[str, ...] = ()
     paths = arguments
     if sentence is None and queries is None:
-        reads_lines = arguments[0] == STANDARD_INPUT
-        n_typed = 1 if reads_lines else 2
-        typed = arguments[:n_typed]
-        paths = arguments[n_typed:]
+        if arguments[0] == STANDARD_INPUT:
+            raise click.UsageError("to read queries from a pipe, use --queries -")
+        typed = arguments[:2]
+        paths = arguments[2:]
     _check_paths(typed, paths)
 
     from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
@@ -122,10 +119,6 @@ def neighbours(
         chunks: Iterable[list[Occurrence]]
         if queries is not None:
             chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
-        elif reads_lines:
-            chunks = read_queries(
-                lambda line: _find_in_line(line, occurrence, tokenizer)
-            )
         elif sentence is not None:
             chunks = [[_typed_sentence(sentence, tokenizer)]]
         else:
@@ -139,8 +132,7 @@ def neighbours(
             layers=layers,
             other_words=other_words,
         )
-        is_one = not reads_lines and queries is None
-        if is_one and row_format is None:
+        if queries is None and row_format is None:
             for nearest in results:
                 _print_neighbours(files, nearest)
             return
@@ -153,8 +145,8 @@ def _check_paths(typed: tuple[str, ...], paths: tuple[str, ...]) -> None:
     """Raise a `UsageError` for missing files, and for a sentence without quotes."""
     if not paths:
         raise click.UsageError(
-            "give WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... "
-            "or --queries TABLE FILE..."
+            "give WORD SENTENCE FILE..., --sentence TEXT FILE... or "
+            "--queries TABLE FILE..."
         )
     has_sentence = len(typed) == 2
     first = paths[0]
@@ -171,17 +163,6 @@ def _find_in_text(
 
     tokens = loading.typed_tokens(tokenizer, text)
     return occurrence_of(word, tokens, occurrence, "--occurrence")
-
-
-def _find_in_line(
-    line: str, occurrence: int | None, tokenizer: "Tokenizer"
-) -> "Occurrence":
-    word, tab, text = line.partition("\t")
-    if not tab:
-        raise InputError(
-            "expected a word and a sentence separated by a tab, found no tab"
-        )
-    return _find_in_text(word.strip(), text, occurrence, tokenizer)
 
 
 def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
