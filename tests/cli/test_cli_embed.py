@@ -167,11 +167,14 @@ def test_model_and_size_are_said_with_v_and_the_outcome_always() -> None:
 
 
 def test_the_size_is_said_if_little_space_is_left() -> None:
-    usage = SimpleNamespace(free=8000)
+    Path("long").write_text(3000 * "the cat sat\n")
+    usage = SimpleNamespace(free=1000)
     with patch("shutil.disk_usage", return_value=usage):
-        result = embed("text", "out.hdf5")
-    first, _ = result.stderr.splitlines()
-    assert first == "Output: about 5.4 kB to be written, 8.0 kB free"
+        result = embed("long", "out.hdf5", "--batch-tokens", "100")
+    size = r"about \S+ MB to be written, 1\.0 kB free"
+    output, warning, _ = result.stderr.splitlines()
+    assert re.fullmatch(f"Output: {size}", output)
+    assert re.match(rf"Warning: out\.hdf5: {size}\. Use --layers average", warning)
 
 
 def test_a_model_that_nobody_named_is_said_once_and_for_files_only(
@@ -236,7 +239,7 @@ def test_a_token_and_a_line_may_be_very_long(layout: str) -> None:
 def test_progress_as_lines_needs_no_terminal() -> None:
     result = embed("text", "out.hdf5", "--file-friendly-logging")
     assert "\r" not in result.stderr
-    _, first, *_, last, _ = result.stderr.splitlines()
+    first, *_, last, _ = result.stderr.splitlines()
     assert first.startswith("0%|")
     assert re.fullmatch(r"100%\|.* tokens/s\]", last)
 
@@ -312,7 +315,7 @@ def test_ctrl_c_says_what_the_same_command_does_next() -> None:
 def embed_text(*options: str) -> tuple[list[Any], dict[str, str]]:
     """Return the datasets and attributes that `elmo embed` writes with these options."""
     result = embed("text", "out.hdf5", "--overwrite", *options)
-    assert "\nWrote out.hdf5: 4 sentences, 10 tokens, " in result.stderr, result.stderr
+    assert "Wrote out.hdf5: 4 sentences, 10 tokens, " in result.stderr, result.stderr
     with h5py.File("out.hdf5") as file:
         values = [file[str(line)][()] for line in range(4)]
         return values, dict(file.attrs)
