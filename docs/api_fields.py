@@ -1,17 +1,13 @@
 """Extension of Griffe for the API page: lists of fields, and public signatures.
 
 The fields of a named tuple or dataclass become a section `Attributes` of its docstring,
-so that they are one list in place of a heading per field. Fields that are options have
-the same help as on the command line. Signatures lose names that are internal.
+so that they are one list in place of a heading per field. Signatures lose names that
+are internal.
 """
 
-from importlib import import_module
 from typing import Any, Final
 
 import griffe
-
-from elmo_cli.errors.messages import Message
-from elmo_cli.options.fields import info_of, option_fields
 
 TEXTS: Final = {
     "adjusted_p": "p adjusted for the number of words.",
@@ -50,17 +46,33 @@ TEXTS: Final = {
     "weights": "Path of the weights.",
     "word": "The word.",
 }
-"""Descriptions of fields that neither are options nor have a docstring."""
+"""Descriptions of fields without a docstring."""
 HIDDEN: Final = {"VectorFiles.on_progress", "VectorFiles.sources"}
-INTERNAL: Final = " | TextInput"
-"""Type that the command line passes to a public function, and that is not public."""
 ALIASES: Final = {
-    "Direction": "str",
+    **dict.fromkeys(
+        (
+            "Compression",
+            "Correction",
+            "Direction",
+            "Dtype",
+            "FileFormat",
+            "InputFormatName",
+            "Layout",
+            "Match",
+            "Measure",
+            "Pooling",
+            "Projection",
+            "Quotes",
+            "ReadingDirection",
+            "RowKind",
+            "UnitKind",
+        ),
+        "str",
+    ),
     "OnProgress": "Callable",
-    "Pair": "tuple[Occurrence, Occurrence]",
+    "OccurrencePair": "tuple[Occurrence, Occurrence]",
     "SupportsIndex": "int",
     "TextFile": "IO[str] | str | Path",
-    "UnitKind": "str",
     "_Path": "str | Path | None",
 }
 """Names of types in signatures that a reader cannot look up."""
@@ -78,51 +90,24 @@ class Fields(griffe.Extension):
         has_fields = is_tuple_or_dict or "dataclass" in cls.labels
         if cls.docstring is None or not has_fields:
             return
-        helps = option_helps(cls)
         rows = []
         for name, field in cls.attributes.items():
             is_hidden = name.startswith("_") or f"{cls.name}.{name}" in HIDDEN
             if is_hidden or "property" in field.labels:
                 continue
-            texts = []
-            if name in helps:
-                texts.append(helps[name])
-            if field.docstring is not None:
-                texts.append(field.docstring.value)
-            if not texts:
-                texts.append(TEXTS.get(name, ""))
-            text = " ".join(" ".join(texts).split())
+            if field.docstring is None:
+                text = TEXTS.get(name, "")
+            else:
+                text = " ".join(field.docstring.value.split())
             rows.append(f"    {name}: {text}")
         cls.docstring.value += "\n\nAttributes:\n" + "\n".join(rows)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         """Replace names in a signature that are not public."""
         for parameter in func.parameters:
-            if INTERNAL in str(parameter.annotation):
-                parameter.annotation = str(parameter.annotation).replace(INTERNAL, "")
             replace_aliases(parameter.annotation)
             parameter.default = DEFAULTS.get(str(parameter.default), parameter.default)
         replace_aliases(func.returns)
-
-
-def option_helps(cls: griffe.Class) -> dict[str, str]:
-    """Return the help of the fields of a class that are options, by their names."""
-    values = [str(field.value) for field in cls.attributes.values()]
-    # Only classes with options are imported: griffe reads the source of the others.
-    if not any(value.startswith("option(") for value in values):
-        return {}
-    options = getattr(import_module(cls.module.path), cls.name)
-    helps = {}
-    for name in option_fields(options):
-        info = info_of(options, name)
-        text = str(Message(info.help))
-        if info.choices:
-            choices = ", ".join(f"`{choice}`" for choice in info.choices)
-            text += f" Choices: {choices}."
-        if info.default_text:
-            text += f" Default: {Message(info.default_text)}."
-        helps[name] = text
-    return helps
 
 
 def replace_aliases(expression: Any) -> None:

@@ -1,21 +1,25 @@
 """ELMo: contextual word vectors, on the command line and from Python.
 
-Start with `ElmoEmbedder`, which turns sentences into activations:
+Start with `ElmoEmbedder`, which turns texts into vectors:
 
     from elmo_cli import ElmoEmbedder
 
     embedder = ElmoEmbedder()  # the bundled model
-    activations = embedder.embed_sentence(["A", "word", "."])  # float32, (3, 3, 1024)
+    embedder.encode(["We sat on the bank."])  # one vector per text, float32, (1, 1024)
+    embedder.word_vector("We sat on the bank.", "bank", layers=2)  # float32, (1024,)
 
 Main names, each with its own help:
 
-    ElmoEmbedder        activations of sentences, texts and files
+    ElmoEmbedder        vectors of texts, words, sentences and files; encode, word_vector,
+                        similarity and embed_file are its methods
     open_activations    the files that it and `elmo embed` write
-    LanguageModel       probabilities of tokens, with the functions
-                        measure_surprisal, measure_perplexity and predict_words
-    find_neighbours, find_word_neighbours        similar tokens in files
-    write_occurrences, measure_change            words in a corpus, and how their use changes
-    Elmo, batch_to_ids, HubElmo                  layers of a torch model
+    LanguageModel       probabilities of words, with the functions measure_surprisal,
+                        measure_perplexity, predict_words and substitute_words
+
+    find_neighbours, find_word_neighbours, plot_occurrences    similar words in files
+    write_occurrences, measure_change     words in a corpus, and how their use changes
+    write_word_vectors                    one vector per word
+    Elmo, batch_to_ids, HubElmo           layers of a torch model
 
 All names are listed in `_MODULES` below. `ElmoError` is the base class of all errors that
 the package raises on purpose.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, TypeAlias, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from elmo_cli.errors.checks import (
 from elmo_cli.errors.exceptions import InputError, ModelError
 from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.inference.uncompiled import uncompiled
+from elmo_cli.model.allennlp_state import rename_allennlp_state
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.characters import character_ids
 from elmo_cli.model.scalar_mix import ScalarMix
@@ -26,8 +27,8 @@ from elmo_cli.pretrained.load import load_bilm
 
 _Path: TypeAlias = str | Path | None
 
-# Added to rows of words without characters, to make ids of their own
 _FIRST_WORD: Final = 1 << 40
+"""Added to rows of words without characters, which gives them ids of their own."""
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
@@ -81,7 +82,8 @@ class Elmo(nn.Module):
                 weights.
             requires_grad: Train the biLM too. A `module` that trains already continues
                 to.
-            do_layer_norm: As in `ScalarMix`.
+            do_layer_norm: Normalize each layer before the mix, by the mean and the
+                variance of all its values under the mask.
             dropout: Share of the values of a representation that training drops.
             vocab_to_cache: Words whose token vectors are computed now, for
                 `word_inputs`.
@@ -140,6 +142,19 @@ class Elmo(nn.Module):
                 "would not change the cached vectors. Remove one of them."
             )
         return TokenTable(words, self.bilm.token_encoder)
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *more: Any
+    ) -> None:
+        """Load the state of this module, which may come from AllenNLP's `Elmo`.
+
+        torch calls this method in each module, with its own lists for errors.
+        """
+        *_, error_messages = more
+        error_messages += rename_allennlp_state(
+            state_dict, prefix, self.bilm.state_dict().keys()
+        )
+        super()._load_from_state_dict(state_dict, prefix, *more)
 
     def get_output_dim(self) -> int:
         """Return the size of a representation, W."""

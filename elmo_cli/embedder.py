@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.encode_arguments import (
+    check_one_device,
     check_unused_arguments,
     pooling_of,
     take_texts,
@@ -29,7 +30,7 @@ from elmo_cli.errors.checks import (
     check_batch,
     check_sentence,
     check_sentences,
-    check_texts,
+    list_texts,
 )
 from elmo_cli.errors.exceptions import ModelError, SettingsError
 from elmo_cli.file_plan import plan_file
@@ -100,7 +101,8 @@ class ElmoEmbedder:
     "carry".
     """
 
-    _copied = WeightsVersion()  # version of `elmo_bilm` that the engine has
+    _copied = WeightsVersion()
+    """Version of `elmo_bilm` that the engine has."""
 
     @overload
     def __init__(
@@ -376,13 +378,14 @@ class ElmoEmbedder:
         Args:
             sentences: Lists of tokens; read one window at a time.
             batch_size: Sentences per batch; it matters with carried state only.
-            layers: `all`, `top`, `average`, `sum`, numbers such as 2, -1 or [0, 2],
-                `word_emb` (the token layer once, W / 2 wide), or `lstm1`, `lstm2`, ...
+            layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
+                "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
             mix: In place of `layers`, the scalar parameters of a trained mix of all
                 layers, before the softmax.
             gamma: Scale of the mix. None is 1.
-            pooling: One vector per sentence: the `mean` or `max` over its tokens, its
-                `first` or `last` token; zeros for a sentence without tokens.
+            pooling: One vector per sentence: the "mean" or "max" over its tokens, its
+                "first" or "last" token; zeros for a sentence without tokens. None keeps
+                one vector per token.
             normalize: Scale every vector to length 1. Zeros stay zeros.
 
         Returns:
@@ -493,7 +496,7 @@ class ElmoEmbedder:
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
         **others: Any,
-    ) -> Any:
+    ) -> Array | Tensor | list[Array] | list[Tensor]:
         """Embed texts, by default into one vector each, as in sentence-transformers.
 
             embedder.encode(["We sat on the bank.", "A cat."])  # (2, 1024)
@@ -546,7 +549,8 @@ class ElmoEmbedder:
         else:
             returns_tensors = convert_to_tensor
         pooling = pooling_of(output_value, pooling)
-        batch = [texts] if isinstance(texts, str) else list(check_texts(texts))
+        batch = list_texts(texts)
+        check_one_device(device)
         chosen = self._choose_tokenizer(tokenizer, language)
         self._warn_about_tokenizer(chosen, self.files.tokenizer)
         if layers is None:
@@ -573,8 +577,10 @@ class ElmoEmbedder:
             ]
         if pooling is not None and returns_tensors == convert_to_tensor:
             vectors = torch.stack(vectors) if returns_tensors else np.stack(vectors)
-        encoded = vectors[: len(sentences)]
-        return encoded[0] if isinstance(texts, str) else encoded
+        vectors = vectors[: len(sentences)]
+        encoded: Array | Tensor | list[Array] | list[Tensor]
+        encoded = vectors[0] if isinstance(texts, str) else vectors
+        return encoded
 
     def word_vector(
         self,
@@ -609,7 +615,7 @@ class ElmoEmbedder:
                 the layer or the tokenizer is unknown.
         """
         chosen = self._choose_tokenizer(tokenizer, language)
-        tokens = tokens_around(word, sentence, chosen)
+        tokens = tokens_around(word, sentence, chosen, order="sentence")
         found = occurrence_of(word, tokens, occurrence, "occurrence")
         [activations] = self.embed_sentences([tokens], layers=layers)
         vector: Array = activations[..., found.index, :]
@@ -652,8 +658,8 @@ class ElmoEmbedder:
         """
         chosen = self._choose_tokenizer(tokenizer, language)
         other_word = word if word2 is None else word2
-        one = tokens_around(word, sentence1, chosen, "sentence1")
-        other = tokens_around(other_word, sentence2, chosen, "sentence2")
+        one = tokens_around(word, sentence1, chosen, "sentence1", order="word")
+        other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")
         first = occurrence_of(word, one, occurrence1, "occurrence1")
         second = occurrence_of(other_word, other, occurrence2, "occurrence2")
         return self.similarities([(first, second)])[0]

@@ -25,9 +25,10 @@ logger = logging.getLogger(__name__)
 
 Array = NDArray[Any]
 
-# maximum number of skipped records that are named in the log
 _MAX_SHOWN_ERRORS: Final = 20
-_RECORD_BYTES: Final = 400  # approximate bytes that HDF5 itself takes per dataset
+"""Maximum number of skipped records that are named in the log."""
+_RECORD_BYTES: Final = 400
+"""Approximate bytes that HDF5 itself takes per dataset."""
 
 
 @dataclass

@@ -57,7 +57,7 @@ def test_every_module_and_command_is_there_without_posix() -> None:
 
 @pytest.mark.long
 def test_the_core_of_the_suite_passes_without_posix() -> None:
-    core = ("outputs/test_writer", "outputs/test_resumable_file", "cli/test_cli_embed")
+    core = ("outputs/test_writer", "files/test_resumable_file", "cli/test_cli_embed")
     paths = [str(TESTS / f"{name}.py") for name in core]
     others = ("-k", "not planted_link and not ctrl_c")  # Windows lacks both
     process = run(

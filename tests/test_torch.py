@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, batch_to_ids
+from elmo_cli.errors.exceptions import ModelError
 from tests.support.commands import TINY, elmo
 from tests.support.processors import needs_int8
 
@@ -153,3 +154,36 @@ def test_commands_ignore_the_default_device(command: str, folder: Path) -> None:
     with torch.device("meta"):
         result = elmo(*shlex.split(command))
     assert result.exit_code == 0, result.output
+
+
+# What torch cannot convert
+
+CANNOT_EXPORT = "torch.export and torch.jit cannot record ELMo, "
+
+
+@compiles
+def test_an_export_says_what_works_instead() -> None:
+    tagger = Tagger().eval()
+    ids = batch_to_ids(BATCHES[1])
+    with pytest.raises(ModelError, match=CANNOT_EXPORT):
+        torch.export.export(tagger, (ids,), strict=False)
+    with pytest.raises(ModelError, match=CANNOT_EXPORT):
+        torch.jit.trace(tagger, ids)  # type: ignore[no-untyped-call]
+    (representation,) = tagger.elmo(ids)["elmo_representations"]
+    exported = torch.export.export(tagger.output, (representation,), strict=False)
+    scores = exported.module()(representation)
+    assert torch.equal(scores, tagger.output(representation))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch deprecates its quantization
+def test_quantization_says_what_works_instead() -> None:
+    tagger = Tagger().eval()
+    ids = batch_to_ids(BATCHES[1])
+    quantize = torch.ao.quantization.quantize_dynamic
+    message = r"^torch's quantization cannot be used for ELMo\. Name the modules "
+    with pytest.raises(ModelError, match=message):
+        quantize(tagger)(ids)
+    with pytest.raises(ModelError, match=message):
+        quantize(HubElmo(TINY))(["a b"])
+    scores = quantize(tagger, {"output"})(ids)
+    assert_allclose(scores.detach(), tagger(ids).detach(), atol=0.05)

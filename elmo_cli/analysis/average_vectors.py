@@ -126,7 +126,7 @@ class AverageVectors(NamedTuple):
 
 def average_word_vectors(
     embedder: ElmoEmbedder,
-    texts: Iterable[Text],
+    texts: str | Iterable[Text],
     words: Sequence[str] | None = None,
     *,
     layers: Layers | None = None,
@@ -140,8 +140,8 @@ def average_word_vectors(
 
     Args:
         embedder: Model.
-        texts: Strings, each a sentence, which are tokenized as the model's training
-            text, else by Moses' rules; or lists of tokens.
+        texts: One raw text, or several: strings, which are tokenized as the model's
+            training text, else by Moses' rules, or lists of tokens.
         words: Words that get a vector, if they are frequent enough. None is all words.
         layers: "all", "top", or numbers such as 2, -1 or [1, 2]. Several layers are
             averaged. None is all layers but the token layer.
@@ -166,6 +166,8 @@ def average_word_vectors(
     if words is not None:
         wanted = set(check_sentence(words, "words", "a list of words"))
     counts: Counter[str] = Counter()
+    if isinstance(texts, str):
+        texts = [texts]
     sentences = tokenize_texts(texts, embedder.tokenizer.tokenize)
     to_average = _count_occurrences(sentences, wanted, counts, at_most)
     sums = _sum_vectors(embedder, to_average, selection)

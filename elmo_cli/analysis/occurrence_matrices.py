@@ -43,7 +43,8 @@ def read_occurrences(
         old, new: Files of `elmo occurrences`, or HDF5 of `elmo embed` with all tokens.
         words: Word of each form, from `read_targets`. None is all target words of the
             files.
-        layers: As in `find_neighbours`.
+        layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
         match: "form" or "lemma": the `match` that `elmo occurrences` made the files with.
             None is any.
         ignore_case: Compare the forms with the tokens without regard to case.

@@ -50,7 +50,7 @@ class Picture(NamedTuple):
 
 
 def plot_occurrences(
-    files: VectorFiles | Activations | str | Path,
+    files: VectorFiles | Activations | str | Path | Sequence[str | Path],
     word: str,
     output: str | Path,
     *,
@@ -63,7 +63,7 @@ def plot_occurrences(
     """Draw the occurrences of a word as points, with the sentences of some as labels.
 
     Args:
-        files: Path of a file, or the result of `open_occurrences` or
+        files: Path or list of paths, or the result of `open_occurrences` or
             `open_activations`. Each file has a colour.
         word: Target word of the files, with all its forms, or any other word as it is
             written.
@@ -72,7 +72,8 @@ def plot_occurrences(
         method: "pca", whose axes have the largest variance, or "tsne".
         clusters: Number of clusters of k-means. With it, clusters have colours instead
             of files.
-        layers: As in `find_neighbours`.
+        layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
         overwrite: Replace an existing file.
         on_step: Called with the name of each step when it begins.
 

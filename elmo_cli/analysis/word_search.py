@@ -40,7 +40,8 @@ def find_occurrences(
         words: Target word of each form. The forms are compared with the tokens; or the
             words with the target words of a file, if it did not find these by their
             forms. None is all target words of the files.
-        layers: As in `find_neighbours`.
+        layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
+            [0, 2]. None is all layers of the files but the token layer.
         ignore_case: Compare the forms with the tokens without regard to case.
     """
     finder = TargetFinder(words or {}, ignore_case=ignore_case)

@@ -264,7 +264,8 @@ def write_occurrences(
         corpus: Path of the text, one sentence per line, or an open text file.
         output: Parquet (.parquet) or HDF5. The file appears when it is complete.
         words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
-        layers: As in `ElmoEmbedder.embed_sentences`.
+        layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
+            "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
         input_format: This and the following options, up to `keep_columns`, are as in
             `ElmoEmbedder.embed_file`.
         match: "form" compares the words with the tokens, and "lemma" with the lemmas of

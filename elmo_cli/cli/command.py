@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.option_conditions import Option, variable_of
+from elmo_cli.cli.option_conditions import ARGUMENTS, Option, variable_of
 from elmo_cli.cli.stderr import (
     OFFERED,
     report_run,
@@ -20,7 +20,8 @@ from elmo_cli.options.output import STANDARD_OUTPUT
 
 Decorator = Callable[[Any], Any]
 
-OTHER_OPTIONS = "Other options"  # heading of -q, -v and --help; it comes last
+OTHER_OPTIONS = "Other options"
+"""Heading of -q, -v and --help, which comes last."""
 
 
 class Command(click.Command):
@@ -40,6 +41,7 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, and check them together."""
+        ctx.meta[ARGUMENTS] = list(args)  # The parser empties `args`.
         try:
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -94,7 +96,12 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. A wrong option ends it with status 2."""
-        offered = {name for option in self.params for name in option.opts}
+        offered = {}
+        for option in self.params:
+            for name in option.opts:
+                offered[name] = name
+                if isinstance(option, Option):
+                    offered[name] = option.typed_name(ctx, default=name)
         ctx.meta[OFFERED] = offered
         try:
             return super().invoke(ctx)

@@ -10,6 +10,8 @@ from click.core import ParameterSource
 
 _DEFAULT: Final = re.compile(r"(?P<help>.*?) ?\[default: (?P<default>.*)\]", re.DOTALL)
 """Help that ends with a description of the default."""
+ARGUMENTS = "elmo_cli.arguments"
+"""Key in `Context.meta` of the arguments of a command, as they were typed."""
 Condition = str | tuple[str, str]
 """Option that is set, such as `--mix`, or that has a value: `("--state", "carry")`."""
 
@@ -42,7 +44,7 @@ class Option(click.Option):
             return
         fulfilled = [each for each in self.requires if self._holds(each, ctx)]
         if self.requires and not fulfilled:
-            required = " or ".join(map(_typed, self.requires))
+            required = " or ".join(map(_condition_text, self.requires))
             raise click.UsageError(f"{self.shown(ctx)} requires {required}", ctx)
         for condition in self.excludes:
             if self._holds(condition, ctx):
@@ -51,7 +53,7 @@ class Option(click.Option):
                     f"choose one of {self.shown(ctx)} and {other}", ctx
                 )
 
-    def is_typed(self, ctx: click.Context) -> bool:
+    def is_on_command_line(self, ctx: click.Context) -> bool:
         """Return whether the option is on the command line."""
         return ctx.get_parameter_source(str(self.name)) is ParameterSource.COMMANDLINE
 
@@ -63,13 +65,28 @@ class Option(click.Option):
         """Return whether the option is on the command line or in the environment."""
         if ctx.params.get(str(self.name)) is False:
             return False
-        return self.is_typed(ctx) or self.is_variable(ctx)
+        return self.is_on_command_line(ctx) or self.is_variable(ctx)
 
     def shown(self, ctx: click.Context) -> str:
-        """Return the option's name, with the variable that its value comes from."""
+        """Return the typed name of the option, or its name with its variable."""
         if self.is_variable(ctx):
             return f"{self.opts[0]} ({self.envvar})"
-        return self.opts[0]
+        return self.typed_name(ctx, default=self.opts[0])
+
+    def typed_name(self, ctx: click.Context, *, default: str) -> str:
+        """Return the last of the option's names on the command line, if one is there.
+
+        `--cuda` is another name of `--device`, for example.
+        """
+        if not self.is_on_command_line(ctx):
+            return default
+        for argument in reversed(ctx.meta[ARGUMENTS]):
+            name = argument.partition("=")[0]
+            if not argument.startswith("--"):
+                name = argument[:2]  # -mtiny
+            if name in self.opts:
+                return str(name)
+        return default
 
     def _holds(self, condition: Condition, ctx: click.Context) -> bool:
         """Return whether a condition holds. An option does not exclude itself."""
@@ -121,7 +138,7 @@ class Option(click.Option):
         return f"{text} [{shown}]".lstrip() if shown else text
 
 
-def _typed(condition: Condition) -> str:
+def _condition_text(condition: Condition) -> str:
     """Return a condition as it is typed: `--state carry`."""
     return condition if isinstance(condition, str) else " ".join(condition)
 
@@ -141,10 +158,10 @@ def find_option(ctx: click.Context, name: str) -> Option:
     raise KeyError(name)
 
 
-def typed_options(*names: str) -> list[str]:
+def options_on_command_line(*names: str) -> list[str]:
     """Return those of the names whose options are on the command line."""
     ctx = click.get_current_context()
-    return [name for name in names if find_option(ctx, name).is_typed(ctx)]
+    return [name for name in names if find_option(ctx, name).is_on_command_line(ctx)]
 
 
 def variable_of(command: str, option: Option) -> str:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from elmo_cli.distributed.workers import RunCounts
     from elmo_cli.file_sink import Summary
 
-LINE_SECONDS = 30.0  # seconds between two lines of progress in a log file
+LINE_SECONDS = 30.0
+"""Seconds between two lines of progress in a log file."""
 
 
 class _Lines:
@@ -58,7 +59,7 @@ def progress_bar(
         disable: bool | None = True
     elif as_lines:
         disable = False
-    elif _is_typed(source):
+    elif _is_from_terminal(source):
         disable = True
     else:
         disable = None  # unless standard error is a terminal
@@ -76,7 +77,7 @@ def progress_bar(
         yield bar
 
 
-def _is_typed(source: str | None) -> bool:
+def _is_from_terminal(source: str | None) -> bool:
     """Return whether a person types the source."""
     if source is None:
         return False

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _Row = TypeVar("_Row")
 _Query = TypeVar("_Query")
 
-MAX_CHUNK: Final = 64  # queries that are answered together
+MAX_CHUNK: Final = 64
+"""Maximum number of queries that are answered together."""
 
 
 def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:

@@ -15,7 +15,8 @@ from elmo_cli.cli.streams import escaped
 from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.version import __version__
 
-OFFERED = "elmo_cli.offered"  # key of the options of a command in `Context.meta`
+OFFERED = "elmo_cli.offered"
+"""Key in `Context.meta` of the options of a command, with the names that were typed."""
 
 
 class LineFormatter(logging.Formatter):

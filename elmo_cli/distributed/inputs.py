@@ -51,11 +51,12 @@ from elmo_cli.text.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
 
-# text per token, with the space, about; a residue of FASTA is 1
 _TOKEN_BYTES: Final = 6
+"""Approximate bytes of text per token, with the space. A residue of FASTA is 1."""
 _BUFFER_BYTES: Final = 1 << 20
 BATCH_ROWS: Final = 1024
-_N_THREADS: Final = 16  # number of inputs that are hashed at the same time
+_N_THREADS: Final = 16
+"""Number of inputs that are hashed at the same time."""
 
 
 class Input(NamedTuple):

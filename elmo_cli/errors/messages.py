@@ -1,7 +1,7 @@
 """Messages that name options, which Python and the command line spell differently."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 _PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
@@ -61,11 +61,12 @@ class Message:
     def __repr__(self) -> str:
         return f"Message({str(self)!r})"
 
-    def as_options(self, offered: Collection[str] | None = None) -> str:
+    def as_options(self, offered: Mapping[str, str] | None = None) -> str:
         """Return the message with options as they are typed: `--quotes none`.
 
-        `offered` are the options of the running command; None are all. A remedy with
-        another option is left out.
+        `offered` has the options of the running command; None are all. A remedy with
+        another option is left out. Its values are the names that the user typed, such
+        as `--cuda` for `--device`. The problem shows them, and the remedy does not.
         """
         return self._spell(_option, self._shell_remedy or self._remedy, offered)
 
@@ -73,28 +74,30 @@ class Message:
         self,
         spell: Callable[[str, str], str],
         remedy: str | Sequence[str] | None,
-        offered: Collection[str] | None,
+        offered: Mapping[str, str] | None,
     ) -> str:
-        problem = self._fill(self._problem, spell, offered)
+        problem = self._fill(self._problem, spell, offered, offered or {})
         if remedy is None:
             return problem
         for each in [remedy] if isinstance(remedy, str) else remedy:
             if _is_offered(each, offered):
                 end = "" if problem.endswith((".", "?", "!")) else "."
-                return f"{problem}{end} {self._fill(each, spell, offered)}"
+                return f"{problem}{end} {self._fill(each, spell, offered, {})}"
         return problem
 
     def _fill(
         self,
         template: str,
         spell: Callable[[str, str], str],
-        offered: Collection[str] | None,
+        offered: Mapping[str, str] | None,
+        typed_names: Mapping[str, str],
     ) -> str:
         """Replace the options and the names of values in a template."""
 
         def replace(match: re.Match[str]) -> str:
-            if match["option"] is not None:
-                return spell(match["option"], match["rest"].strip())
+            option = match["option"]
+            if option is not None:
+                return spell(typed_names.get(option, option), match["rest"].strip())
             value = self._values[match["rest"]]
             if spell is _option:
                 return spelled_as_options(value, offered)
@@ -103,7 +106,7 @@ class Message:
         return _PLACEHOLDER.sub(replace, template)
 
 
-def _is_offered(remedy: str, offered: Collection[str] | None) -> bool:
+def _is_offered(remedy: str, offered: Mapping[str, str] | None) -> bool:
     """Return whether a command has all options of a remedy."""
     if offered is None:
         return True
@@ -118,7 +121,7 @@ def joined(parts: Iterable[object], separator: str = ", ") -> Message:
     return Message(template, remedy=None, shell_remedy=None, **values)
 
 
-def spelled_as_options(value: object, offered: Collection[str] | None = None) -> str:
+def spelled_as_options(value: object, offered: Mapping[str, str] | None = None) -> str:
     """Return a message, an error or another value as the command line shows it."""
     if isinstance(value, BaseException) and len(value.args) == 1:
         value = value.args[0] if isinstance(value.args[0], Message) else value

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.inference.fast_bilm import FastBiLm
 from elmo_cli.inference.packed_lstm import run_packed
 from elmo_cli.inference.precision import ComputeTypes
@@ -65,6 +66,7 @@ class BiLmRunner:
         Returns:
             Layers, float, shape (L, B, T + 2, W), zero outside the mask.
         """
+        _check_not_quantized(bilm)
         if encode is None:
 
             def encode(rows: Tensor, columns: Tensor) -> Tensor:
@@ -121,6 +123,18 @@ class BiLmRunner:
                 vectors, tokens, self._fast.zero_state(1)
             )
         return layers
+
+
+def _check_not_quantized(bilm: BiLm) -> None:
+    """Raise a `ModelError` if torch has quantized the LSTMs of a biLM."""
+    for pair in bilm.layer_pairs():
+        for lstm in pair:
+            if not isinstance(lstm.gates.weight, Tensor):
+                raise ModelError(
+                    "torch's quantization cannot be used for ELMo. Name the modules to "
+                    'quantize after it, as in quantize_dynamic(model, {"output"}), or '
+                    'embed with ElmoEmbedder(precision="int8").'
+                )
 
 
 def _can_run_fast(bilm: BiLm) -> bool:

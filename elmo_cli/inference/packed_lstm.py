@@ -7,8 +7,9 @@ is one product over the rows of all steps:
 
     d_weight = d_gates^T [x, h of the step before]        d_projection = d_h^T m
 
-`d_x` is the gradient of the loss for x. Compiled kernels, if there are any, compute the
-products that each step repeats with one weight, and the elementwise work.
+A name such as `d_gates` is the gradient of the loss for these values. Compiled kernels,
+if there are any, compute the products that each step repeats with one weight, and the
+elementwise work.
 """
 
 import math
@@ -81,15 +82,24 @@ class _Saved(NamedTuple):
     There are B sequences of N tokens, and `sizes` sequences run at each step.
     """
 
-    inputs: Tensor  # (N, P)
-    hidden: Tensor  # initial hidden states, (B, P)
-    cell: Tensor  # initial cells, (B, D)
-    weight: Tensor  # (4 D, 2 P)
-    projection: Tensor | None  # (P, D)
-    gates: Tensor  # after sigmoid and tanh, (N, 4 D)
-    cells: Tensor  # (N, D)
-    memory: Tensor  # (N, D)
-    outputs: Tensor  # (N, P)
+    inputs: Tensor
+    """(N, P)."""
+    hidden: Tensor
+    """Initial hidden states, (B, P)."""
+    cell: Tensor
+    """Initial cells, (B, D)."""
+    weight: Tensor
+    """(4 D, 2 P)."""
+    projection: Tensor | None
+    """(P, D)."""
+    gates: Tensor
+    """Gates after sigmoid and tanh, (N, 4 D)."""
+    cells: Tensor
+    """(N, D)."""
+    memory: Tensor
+    """(N, D)."""
+    outputs: Tensor
+    """(N, P)."""
 
 
 class PackedLstm(Function):

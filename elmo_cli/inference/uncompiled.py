@@ -1,10 +1,15 @@
-"""Methods that torch.compile leaves out of a compiled model."""
+"""Methods that torch.compile leaves out of a compiled model.
+
+torch.export and torch.jit cannot leave out a method, so there they raise an error.
+"""
 
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import torch
+
+from elmo_cli.errors.exceptions import ModelError
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -24,6 +29,7 @@ def uncompiled(
     @wraps(method)
     def call(*args: _Parameters.args, **settings: _Parameters.kwargs) -> _Result:
         nonlocal disabled
+        _check_not_exported()
         if not torch.compiler.is_compiling():
             return method(*args, **settings)
         if disabled is None:
@@ -31,3 +37,16 @@ def uncompiled(
         return disabled(*args, **settings)
 
     return call
+
+
+def _check_not_exported() -> None:
+    """Raise a `ModelError` in a model that torch.export or torch.jit records."""
+    # `is_exporting` is new in torch 2.7.
+    is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)
+    is_traced = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    if is_exporting() or is_traced:
+        raise ModelError(
+            "torch.export and torch.jit cannot record ELMo, whose steps depend on the "
+            "lengths of sentences. Export the layers after it, which take its "
+            "representations."
+        )

@@ -1,6 +1,6 @@
 """Layer of torch with the outputs of TF-Hub's `google/elmo`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,24 @@ class HubElmo(nn.Module):
         """
         self._runner.reload_weights()
 
+    @property
+    def signatures(self) -> dict[str, Callable[..., Any]]:
+        """Calls of TensorFlow 2: `elmo.signatures["default"](texts)["elmo"]`.
+
+        `default` takes `text`, and `tokens` takes `tokens` and `sequence_len`. They
+        return all outputs.
+        """
+
+        def default(text: Sequence[str]) -> Any:
+            return self(text, signature="default")
+
+        def tokens(
+            tokens: Sequence[Sequence[str]], sequence_len: Sequence[int] | Tensor
+        ) -> Any:
+            return self(tokens, sequence_len, signature="tokens")
+
+        return {"default": default, "tokens": tokens}
+
     @uncompiled
     def forward(
         self,
@@ -92,7 +110,8 @@ class HubElmo(nn.Module):
             `lstm_outputs1`, `lstm_outputs2`, ...: the LSTM layers, float, shape (B, T,
             W). `elmo`, float, shape (B, T, W): the weighted sum of all layers, with the
             token layer twice side by side. `default`, float, shape (B, W): the mean of
-            `elmo` over the tokens of a sentence; zero if it has none.
+            `elmo` over the tokens of a sentence; zero if it has none. `sequence_len`,
+            int64, shape (B,): the number of tokens of each sentence.
 
         Raises:
             InputError: The lengths or the signature do not fit, or a token is empty.
@@ -116,4 +135,7 @@ class HubElmo(nn.Module):
             outputs[f"lstm_outputs{number}"] = inner[number]
         outputs["elmo"] = mixed
         outputs["default"] = mean
+        outputs["sequence_len"] = torch.tensor(
+            n_tokens, dtype=torch.int64, device=mixed.device
+        )
         return outputs

@@ -53,9 +53,20 @@ class ElmoVectorizer(
         """Store the parameters unchanged.
 
         Args:
-            model, batch_tokens, device: As in `ElmoEmbedder`.
-            layers, mix, gamma, pooling, tokenizer: As in `ElmoEmbedder.encode`; several
-                layers are concatenated.
+            model: Name of a model listed by `elmo models`, a folder or a zip file. None
+                is the default model.
+            layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2], or
+                "word_emb". Several layers are concatenated. None is "average", or all
+                layers with a `mix`.
+            mix: In place of `layers`, the scalar parameters of a trained mix of all
+                layers, before the softmax.
+            gamma: Scale of the mix. None is 1.
+            pooling: "mean" or "max" over the tokens of a text, or its "first" or "last"
+                token.
+            tokenizer: "moses", "spacy" or "whitespace". None is the tokenizer that the
+                model was trained with if it names one, else "moses".
+            batch_tokens: Maximum number of tokens per batch.
+            device: "cpu", "cuda", "cuda:N", "mps" or "auto".
         """
         self.model = model
         self.layers = layers

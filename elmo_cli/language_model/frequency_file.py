@@ -3,12 +3,15 @@
 import csv
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice, pairwise, zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import listed
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import normalize
 
@@ -23,53 +26,95 @@ _COUNT_NAMES: Final = (
     "freq",
     "frequency",
     "freqfilms2",
+    "counts|n|occurrences|tokens|hits|frequencies",
+    "(freq|count|frecuencia|haufigkeit)(?!lem).*",
+    ".*(per(mill?ion|mio|mln)|fpm|ipm|subtlwf).*",
+    ".*(freq|frequency|freqcount)|(raw|abs|total|token|word)counts?",
+    "(freq|count)lem.*",
 )
-"""Names of columns in the headers of published lists, the best first. They and
-`_WORD_NAMES` are in lower case, without marks."""
+"""Names of columns of counts in published lists, the best first. They and `_WORD_NAMES`
+are in lower case, without marks."""
+_NO_COUNT_NAME: Final = re.compile(".*(log|lg10|zipf|rank|band|class).*|l[gn]freq.*")
+"""Names of columns that are made from counts, and cannot be used as counts."""
 _WORD: Final = re.compile(r"\D*[^\W\d_]\D*")
+_LETTER: Final = re.compile(r"[^\W\d_]")
 _WITH_COMMAS: Final = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
 
-def read_frequencies(path: str | Path) -> dict[str, float]:
+class FrequencyList(NamedTuple):
+    """Log frequencies of a file of counts, and how it was read."""
+
+    frequencies: dict[str, float]
+    """Log frequency of each word, in bits. Words with the count 0 have none."""
+    word_column: str
+    """Name of the column of words, or its number from 1 without a header."""
+    count_column: str
+    """Name of the column of counts, or its number from 1 without a header."""
+    added_words: list[str]
+    """Words in several rows with different counts, which were added."""
+
+
+def read_frequencies(path: str | Path) -> FrequencyList:
     """Read the log frequencies of words from a file of counts.
 
     Two of the columns, separated by tabs, semicolons, commas or spaces, are a word and
-    its count. The header names them, as in SUBTLEX, or else they are the first column
-    of words and the first of numbers other than ranks. A count can be any number, such
-    as one per million words, also `1,100` and `3,5`. A word with the count 0 has no log
-    frequency.
+    its count. In a table with a header, the name of the column says that it has counts,
+    as in SUBTLEX. In a list without one, it is the first column of numbers other than
+    ranks. A count can be any number, such as one per million words, also `1,100` and
+    `3,5`. If a word is in several rows, equal counts are one count, and different
+    counts are added.
+
+    Raises:
+        InputError: The file has no column of counts, or a row without a count.
     """
-    counts: dict[str, float] = {}
-    for word, number in _read_counts(path):
-        counts[word] = counts.get(word, 0.0) + number
-    total = sum(counts.values())
-    if not total:
-        raise InputError(f"{path}: no words with counts")
-    return {
-        word: math.log2(number / total) for word, number in counts.items() if number
-    }
-
-
-def _read_counts(path: str | Path) -> Iterator[tuple[str, float]]:
     remedy = "Give the name of a file with a word and its count per line."
+    counts_of_word: dict[str, list[float]] = {}
     with Source(path, remedy) as source:
         lines, _ = source.lines()
         numbered = (
             (number, line) for number, line in enumerate(lines, start=1) if line.strip()
         )
         sample = list(islice(numbered, _SAMPLE_LINES))
-        form = _find_form([line for _, line in sample])
-        for number, line in chain(sample, numbered):
-            cells = dict(enumerate(_split(line, form.delimiter)))
-            word = cells.get(form.word_column, "")
-            count = _parse_number(cells.get(form.count_column, ""), form.thousands)
-            if count is not None and word:  # `uniq -c` counts blank lines.
-                yield normalize(word).strip(), count
-            elif count is None and number > 1:  # The first line may be a header.
-                raise InputError(
-                    f"{path}, line {number}: expected a word and its count, "
-                    f"found {line[:60]!r}"
-                )
+        form = _find_form(path, [line for _, line in sample])
+        for word, count in _read_counts(path, chain(sample, numbered), form):
+            counts = counts_of_word.setdefault(word, [])
+            if count not in counts:
+                counts.append(count)
+    totals: dict[str, float] = {}
+    for word, counts in counts_of_word.items():
+        # Words that differ in their typographic marks are one word.
+        plain = normalize(word).strip()
+        totals[plain] = totals.get(plain, 0.0) + sum(counts)
+    total = sum(totals.values())
+    if not total:
+        raise InputError(f"{path}: no words with counts")
+    return FrequencyList(
+        frequencies={
+            word: math.log2(count / total) for word, count in totals.items() if count
+        },
+        word_column=form.word_name,
+        count_column=form.count_name,
+        added_words=[
+            word for word, counts in counts_of_word.items() if len(counts) > 1
+        ],
+    )
+
+
+def _read_counts(
+    path: str | Path, lines: Iterable[tuple[int, str]], form: "_CountFileForm"
+) -> Iterator[tuple[str, float]]:
+    """Yield the word and the count of each numbered line."""
+    for number, line in lines:
+        cells = dict(enumerate(_split(line, form.delimiter)))
+        word = cells.get(form.word_column, "")
+        count = _parse_number(cells.get(form.count_column, ""), form.thousands)
+        if count is not None and word:  # `uniq -c` counts blank lines.
+            yield word, count
+        elif count is None and number > 1:  # The first line may be a header.
+            raise InputError(
+                f"{path}, line {number}: expected a word and its count, "
+                f"found {line[:60]!r}"
+            )
 
 
 class _CountFileForm(NamedTuple):
@@ -80,6 +125,21 @@ class _CountFileForm(NamedTuple):
     count_column: int
     thousands: str
     """Mark between thousands."""
+    header: Sequence[str] = ()
+    """Cells of the header; empty without one."""
+
+    @property
+    def word_name(self) -> str:
+        """Name of the column of words, or its number from 1."""
+        return self._name(self.word_column)
+
+    @property
+    def count_name(self) -> str:
+        """Name of the column of counts, or its number from 1."""
+        return self._name(self.count_column)
+
+    def _name(self, column: int) -> str:
+        return self.header[column] if self.header else str(column + 1)
 
 
 class _CountColumn(NamedTuple):
@@ -91,42 +151,88 @@ class _CountColumn(NamedTuple):
     """True if it only numbers the lines, or is constant."""
 
 
-def _find_form(lines: Sequence[str]) -> _CountFileForm:
+def _find_form(path: str | Path, lines: Sequence[str]) -> _CountFileForm:
+    """Find the columns of words and of counts by the first lines of a file."""
+    names_without_counts: list[str] = []
     for delimiter in _DELIMITERS:
         rows = [_split(line, delimiter) for line in lines]
-        form = _form_of_rows(rows, delimiter)
-        if form is not None:
-            return form
+        word_columns, count_columns = _find_columns(rows)
+        if not word_columns or not count_columns:
+            continue
+        header = []
+        if any(_is_name(rows[0], column) for column in count_columns):
+            header = rows[0]
+            count_columns = {
+                index: column
+                for index, column in count_columns.items()
+                if column.rank < len(_COUNT_NAMES)
+            }
+        if not count_columns:
+            names_without_counts = names_without_counts or header
+            continue
+        count_column = min(count_columns, key=count_columns.__getitem__)
+        return _CountFileForm(
+            delimiter=delimiter,
+            word_column=min(word_columns, key=word_columns.__getitem__),
+            count_column=count_column,
+            thousands=_thousands(
+                row[count_column] for row in rows if count_column < len(row)
+            ),
+            header=header,
+        )
+    if names_without_counts:
+        raise InputError(
+            Message(
+                "{path}: no column of counts, found {columns}",
+                remedy="Rename the column with the counts to count.",
+                path=path,
+                columns=listed([name for name in names_without_counts if name], "and"),
+            )
+        )
     text = "".join(lines)
     delimiter = next((each for each in _DELIMITERS if each in text), "\t")
     return _CountFileForm(delimiter, word_column=0, count_column=1, thousands=",")
 
 
-def _form_of_rows(rows: list[list[str]], delimiter: str) -> _CountFileForm | None:
-    """Find the columns of words and of counts; None if one is missing."""
-    word_columns: dict[int, int] = {}  # rank of the name of each column
+def _find_columns(
+    rows: list[list[str]],
+) -> tuple[dict[int, int], dict[int, _CountColumn]]:
+    """Find the columns of words, with the rank of each name, and those of numbers."""
+    word_columns: dict[int, int] = {}
     count_columns: dict[int, _CountColumn] = {}
     for index, cells in enumerate(zip_longest(*rows, fillvalue="")):
-        name = re.sub(r"\W", "", cells[0].lower())
+        name = _plain_name(cells[0])
         numbers = _numbers(cells)
         n_words = sum(1 for cell in cells if _WORD.fullmatch(cell))
         if 2 * len(numbers) >= len(cells):
             steps = {after - before for before, after in pairwise(numbers)}
             count_columns[index] = _CountColumn(
-                rank=_rank(name, _COUNT_NAMES), is_numbering=steps in ({0}, {1})
+                rank=_count_rank(name), is_numbering=steps in ({0}, {1})
             )
         elif 2 * n_words >= len(cells):
             word_columns[index] = _rank(name, _WORD_NAMES)
-    if not word_columns or not count_columns:
-        return None
-    count_column = min(count_columns, key=count_columns.__getitem__)
-    cells_of_counts = [row[count_column] for row in rows if count_column < len(row)]
-    return _CountFileForm(
-        delimiter=delimiter,
-        word_column=min(word_columns, key=word_columns.__getitem__),
-        count_column=count_column,
-        thousands=_thousands(cells_of_counts),
-    )
+    return word_columns, count_columns
+
+
+def _plain_name(cell: str) -> str:
+    """Return a name in lower case, without accents and marks."""
+    letters = unicodedata.normalize("NFKD", cell.lower())
+    return re.sub(r"[\W_]", "", letters)
+
+
+def _is_name(header: Sequence[str], column: int) -> bool:
+    """Return whether a cell of the first row names a column of numbers."""
+    cell = header[column] if column < len(header) else ""
+    return _LETTER.search(cell) is not None and _parse_number(cell, ",") is None
+
+
+def _count_rank(name: str) -> int:
+    """Return the rank of the name of a column of counts, 0 is best."""
+    if not _NO_COUNT_NAME.fullmatch(name):
+        for rank, pattern in enumerate(_COUNT_NAMES):
+            if re.fullmatch(pattern, name):
+                return rank
+    return len(_COUNT_NAMES)
 
 
 def _rank(name: str, names: Sequence[str]) -> int:

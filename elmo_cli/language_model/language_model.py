@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors.checks import Sentence, Text, check_sentences, check_texts
+from elmo_cli.errors.checks import Sentence, Text, check_sentences, list_texts
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.device import Device
@@ -210,9 +210,8 @@ class LanguageModel:
         Raises:
             InputError: A text is neither a string nor a list of tokens.
         """
-        if isinstance(texts, str):
-            return next(self.iter_scores([texts], batch_size))
-        return list(self.iter_scores(list(check_texts(texts)), batch_size))
+        scores = list(self.iter_scores(list_texts(texts), batch_size))
+        return scores[0] if isinstance(texts, str) else scores
 
     def iter_scores(
         self,

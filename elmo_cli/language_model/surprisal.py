@@ -13,6 +13,7 @@ from elmo_cli.errors.checks import (
     check_choice,
     check_texts,
     check_type,
+    list_texts,
 )
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.surprisal_table import SurprisalTable, UnitSurprisal
@@ -103,11 +104,10 @@ def measure_surprisal(
             cannot be aligned with its words or regions.
     """
     check_type("model", model, LanguageModel, "a LanguageModel")
-    batch = [texts] if isinstance(texts, str) else list(check_texts(texts))
     measured = list(
         iter_surprisal(
             model,
-            batch,
+            list_texts(texts),
             by,
             direction=direction,
             with_entropy=with_entropy,

@@ -79,7 +79,7 @@ class SurprisalTable:
     direction: Direction = "forward"
     with_entropy: bool = False
     frequencies: Mapping[str, float] | None = None
-    """Log frequencies of words, in bits, from `read_frequencies`. None estimates them
+    """Log frequencies of words, in bits, as in `FrequencyList`. None estimates them
     from the ranks in the vocabulary; the name of their column says so."""
     with_regions: bool = False
     """Add the region of each word or token."""

@@ -1,9 +1,9 @@
-"""Checks of the values in options.json."""
+"""Checks of the values in options.json, with the defaults of bilm-tf."""
 
 from typing import Any, Final
 
 from elmo_cli.model.architecture import CharacterOptions
-from elmo_cli.model.json_objects import ValueCheck, is_whole, whole
+from elmo_cli.model.json_objects import ValueCheck, is_number, is_whole, whole
 
 # Larger values would exhaust the memory before the weights are compared.
 MAX_COUNT: Final = 1000
@@ -13,19 +13,11 @@ MAX_SIZE: Final = 100_000
 _MAX_CLIP: Final = 1e38
 """Number below float32's maximum."""
 
-DEFAULTS: Final = {
-    "n_layers": 1,
-    "use_skip_connections": False,
-    "n_highway": 0,
-    "max_characters_per_token": 50,
-}
-"""Values of keys that are missing or null, as in bilm-tf."""
-
 
 def _is_clip(value: Any) -> bool:
     if value is None:
         return True
-    return type(value) in (int, float) and 0 <= value <= _MAX_CLIP
+    return is_number(value) and 0 <= value <= _MAX_CLIP
 
 
 def _has_dim(value: Any) -> bool:
@@ -43,33 +35,35 @@ def _are_filters(value: Any) -> bool:
     return True
 
 
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_activation(value: Any) -> bool:
+    return value in ("relu", "tanh")
+
+
 _CLIP: Final = ValueCheck(f"a number, 0 to {_MAX_CLIP:g}, or null", _is_clip)
 
 LSTM_CHECKS: Final = {
     "dim": whole(1, MAX_SIZE),
     "projection_dim": whole(1, MAX_SIZE),
-    "n_layers": whole(1, MAX_COUNT),
+    "n_layers": whole(1, MAX_COUNT, default=1),
     "cell_clip": _CLIP,
     "proj_clip": _CLIP,
-    "use_skip_connections": ValueCheck(
-        "true or false", lambda value: isinstance(value, bool)
-    ),
+    "use_skip_connections": ValueCheck("true or false", _is_flag, default=False),
 }
-
 EMBEDDING_CHECKS: Final = {
     "embedding": ValueCheck(f'{{"dim": a whole number, 1 to {MAX_SIZE:,}}}', _has_dim)
 }
-
-# n_characters is ignored: it is 261 in training files and 262 in inference files of one
-# model.
 CHARACTER_CHECKS: Final = {
-    "max_characters_per_token": whole(3, 1000),
+    "max_characters_per_token": whole(3, 1000, default=50),
     "filters": ValueCheck("a list of [width, count] pairs", _are_filters),
-    "n_highway": whole(0, MAX_COUNT),
-    "activation": ValueCheck(
-        '"relu" or "tanh"', lambda value: value in ("relu", "tanh")
-    ),
+    "n_highway": whole(0, MAX_COUNT, default=0),
+    "activation": ValueCheck('"relu" or "tanh"', _is_activation),
 }
+"""`n_characters` is ignored: of one model, it is 261 in the file for training and 262
+in the file for inference."""
 
 
 def character_options(values: dict[str, Any], embedding_dim: int) -> CharacterOptions:

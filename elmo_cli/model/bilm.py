@@ -32,16 +32,20 @@ class LayerState(NamedTuple):
     backward: LstmState
 
 
-# One per LSTM layer, from the lowest. Their tensors have one row per sentence.
 BiLmState = list[LayerState]
+"""One state per LSTM layer, from the lowest. Their tensors have one row per
+sentence."""
 
 
 class BiLmOutput(NamedTuple):
     """Layers of a padded batch, including the boundaries."""
 
-    layers: Tensor  # float, shape (L, B, T + 2, 2 P), zero where the mask is zero
-    mask: Tensor  # bool, shape (B, T + 2)
-    state: BiLmState  # at the end of each sentence
+    layers: Tensor
+    """Float, shape (L, B, T + 2, 2 P), zero where the mask is zero."""
+    mask: Tensor
+    """Bool, shape (B, T + 2)."""
+    state: BiLmState
+    """State at the end of each sentence."""
 
 
 class Dropout(nn.Dropout):
@@ -55,12 +59,15 @@ class Dropout(nn.Dropout):
         """Drop values of a float tensor of any shape."""
         if not self.training or self.p in (0, 1) or values.device.type != "cpu":
             return super().forward(values)
-        # A number of 64 bits gives four of 16 bits.
+        # A number of 64 bits gives four of 16 bits, from -2**15 to 2**15 - 1.
         drawn = values.new_empty(values.numel() // 4 + 1, dtype=torch.int64)
         drawn.random_(-(2**63), None)
         numbers = drawn.view(torch.int16)[: values.numel()].view(values.shape)
-        mask = numbers >= round(self.p * 2**16) - 2**15
-        return values * mask.to(values.dtype).mul_(1 / (1 - self.p))
+        # A share p of all numbers is below this one.
+        first_kept = round(self.p * 2**16) - 2**15
+        is_kept = numbers >= first_kept
+        scale = 1 / (1 - self.p)
+        return values * is_kept.to(values.dtype).mul_(scale)
 
 
 class BiLm(nn.Module):
@@ -206,7 +213,8 @@ class BiLm(nn.Module):
 
     def initial_state(self, n_sentences: int) -> BiLmState:
         """Return the zero state for `n_sentences` sentences."""
-        zero = self.layer_pairs()[0][0].initial_state(n_sentences)
+        lowest, _ = self.layer_pairs()[0]
+        zero = lowest.initial_state(n_sentences)
         return [LayerState(zero, zero)] * self.options.lstm.n_layers
 
     def layer_pairs(self) -> list[tuple[Lstm, Lstm]]:
@@ -219,7 +227,7 @@ class BiLm(nn.Module):
     @property
     def device(self) -> torch.device:
         """Device of the parameters."""
-        return self.layer_pairs()[0][0].gates.weight.device
+        return next(self.parameters()).device
 
     def sentence_ids(self, sentences: Sequence[Sequence[str]]) -> Tensor:
         """Return the ids of tokenized sentences, as `forward` and `Elmo` take them.

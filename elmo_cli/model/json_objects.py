@@ -16,8 +16,11 @@ MAX_OPTIONS_BYTES: Final = 1_000_000  # Published models have less than 1 kB.
 class ValueCheck(NamedTuple):
     """Check of one value."""
 
-    expected: str  # description of valid values, for error messages
+    expected: str
+    """Description of valid values, for error messages."""
     accepts: Callable[[Any], bool]
+    default: Any = None
+    """Value in place of one that is missing or null."""
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
@@ -38,14 +41,13 @@ def read_json(path: str | Path) -> dict[str, Any]:
 def read_section(
     content: Mapping[str, Any],
     name: str,
+    *,
     checks: Mapping[str, ValueCheck],
-    defaults: Mapping[str, Any],
     errors: list[str],
 ) -> dict[str, Any]:
     """Return the values of an object inside another one.
 
-    Append a message per invalid value to `errors`. Defaults replace values that are
-    missing or null. Keys without a check are ignored.
+    Append a message per invalid value to `errors`. Keys without a check are ignored.
     """
     section = content.get(name)
     if not isinstance(section, dict):
@@ -55,7 +57,7 @@ def read_section(
     for key, check in checks.items():
         value = section.get(key)
         if value is None:
-            value = defaults.get(key)
+            value = check.default
         if not check.accepts(value):
             errors.append(
                 f"{name}.{key}: expected {check.expected}, found {shown_json(value)}"
@@ -71,14 +73,20 @@ def shown_json(value: Any) -> str:
     return shown(json.dumps(value, ensure_ascii=False))
 
 
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number. In Python, True and False are numbers too."""
+    return type(value) in (int, float)
+
+
 def is_whole(value: Any, least: int, most: int) -> bool:
     """Return whether a value is a whole number from `least` to `most`."""
-    return type(value) is int and least <= value <= most  # True is an int too.
+    return type(value) is int and least <= value <= most
 
 
-def whole(least: int, most: int) -> ValueCheck:
+def whole(least: int, most: int, default: int | None = None) -> ValueCheck:
     """Return the check for a whole number from `least` to `most`."""
     return ValueCheck(
         expected=f"a whole number, {least} to {most:,}",
         accepts=lambda value: is_whole(value, least, most),
+        default=default,
     )

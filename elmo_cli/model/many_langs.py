@@ -33,11 +33,15 @@ from torch import Tensor
 
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.missing_files import unreadable_file_error
+from elmo_cli.model.allennlp_layers import (
+    gates_bias_from_allennlp,
+    gates_from_allennlp,
+    highway_from_allennlp,
+)
 from elmo_cli.model.architecture import LstmOptions
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lexicon_encoder import LexiconEncoder
 from elmo_cli.model.lexicons import Lexicons
-from elmo_cli.model.lstm import FORGET_BIAS
 from elmo_cli.model.many_langs_config import ManyLangsOptions
 from elmo_cli.model.weights import Uninitialized, below_padding, not_finite_error
 
@@ -120,9 +124,8 @@ def _read_token_parameter(
     _, k, gate, kind = name.split(".")
     n_outputs, *rest = shape
     highway = tensors.read(f"highways._layers.{k}.{kind}", 2 * n_outputs, *rest)
-    transform, carry = highway.chunk(2)
-    # Their gate weights the input, ours weights the transformed input.
-    return -carry if gate == "carry" else transform
+    carry, transform = highway_from_allennlp(highway)
+    return carry if gate == "carry" else transform
 
 
 def _read_lstm_parameters(
@@ -138,21 +141,12 @@ def _read_lstm_parameters(
             theirs = f"{direction}_layer_{layer}"
             weight_ih = tensors.read(f"{theirs}.input_linearity.weight", n_gates, size)
             weight_hh = tensors.read(f"{theirs}.state_linearity.weight", n_gates, size)
-            bias = _reorder_gates(
-                tensors.read(f"{theirs}.state_linearity.bias", n_gates)
-            )
-            bias.view(4, -1)[2] -= FORGET_BIAS  # The LSTM adds it at run time.
-            parameters[f"{ours}.gates.weight"] = _reorder_gates(
+            bias = tensors.read(f"{theirs}.state_linearity.bias", n_gates)
+            parameters[f"{ours}.gates.weight"] = gates_from_allennlp(
                 torch.cat([weight_ih, weight_hh], dim=1)
             )
-            parameters[f"{ours}.gates.bias"] = bias
+            parameters[f"{ours}.gates.bias"] = gates_bias_from_allennlp(bias)
             parameters[f"{ours}.projection.weight"] = tensors.read(
                 f"{theirs}.state_projection.weight", size, options.dim
             )
     return parameters
-
-
-def _reorder_gates(values: Tensor) -> Tensor:
-    """Return gates i, f, j, o in the order i, j, f, o."""
-    input_gate, forget_gate, memory, output_gate = values.chunk(4)
-    return torch.cat([input_gate, memory, forget_gate, output_gate])

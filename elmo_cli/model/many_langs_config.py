@@ -17,7 +17,6 @@ from elmo_cli.model.architecture import (
 )
 from elmo_cli.model.architecture_checks import (
     CHARACTER_CHECKS,
-    DEFAULTS,
     LSTM_CHECKS,
     MAX_SIZE,
     character_options,
@@ -31,7 +30,8 @@ from elmo_cli.model.token_limit import TokenLimit
 class ManyLangsOptions(ModelOptions):
     """Architecture of ELMoForManyLangs; `char_cnn` is None if only words are used."""
 
-    word_dim: int  # size of a word's row; 0 if only characters are used
+    word_dim: int
+    """Size of a word's row; 0 if only characters are used."""
     max_characters_per_token: int
     """Number of character ids per token, including its two end marks. Words are
     truncated, too."""
@@ -66,7 +66,7 @@ _PUBLISHED_NAMES: Final = (
 )
 """Files of the package ELMoForManyLangs, which its models lack. Both contain
 `_PUBLISHED`."""
-_DIMS: Final = {"word_dim": whole(0, MAX_SIZE), "char_dim": whole(0, MAX_SIZE)}
+_DIM_CHECKS: Final = {"word_dim": whole(0, MAX_SIZE), "char_dim": whole(0, MAX_SIZE)}
 
 
 def read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
@@ -81,9 +81,12 @@ def read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
         raise OptionsError(f"{path}: {problem}. Copy it there.")
     config = read_json(architecture)
     errors: list[str] = []
-    lstm_values = read_section(config, "encoder", LSTM_CHECKS, DEFAULTS, errors)
+    lstm_values = read_section(config, "encoder", checks=LSTM_CHECKS, errors=errors)
     embedder_values = read_section(
-        config, "token_embedder", _DIMS | CHARACTER_CHECKS, DEFAULTS, errors
+        config,
+        "token_embedder",
+        checks=_DIM_CHECKS | CHARACTER_CHECKS,
+        errors=errors,
     )
     if errors:
         raise OptionsError(f"{architecture}: {'; '.join(errors)}")

@@ -13,7 +13,6 @@ from elmo_cli.errors.exceptions import OptionsError
 from elmo_cli.model.architecture import LstmOptions, ModelOptions
 from elmo_cli.model.architecture_checks import (
     CHARACTER_CHECKS,
-    DEFAULTS,
     EMBEDDING_CHECKS,
     LSTM_CHECKS,
     character_options,
@@ -44,11 +43,14 @@ def parse_options(
 ) -> ModelOptions:
     """Turn the content of an options.json into `ModelOptions`."""
     errors: list[str] = []
-    lstm = read_section(content, "lstm", LSTM_CHECKS, DEFAULTS, errors)
+    lstm = read_section(content, "lstm", checks=LSTM_CHECKS, errors=errors)
     char_cnn = None
     if content.get("char_cnn") is not None:
         char_cnn = read_section(
-            content, "char_cnn", EMBEDDING_CHECKS | CHARACTER_CHECKS, DEFAULTS, errors
+            content,
+            "char_cnn",
+            checks=EMBEDDING_CHECKS | CHARACTER_CHECKS,
+            errors=errors,
         )
         if not errors:
             longest = char_cnn["max_characters_per_token"]

@@ -26,29 +26,29 @@ def parameters_by_part(
         word_dim = options.word_dim
     elif characters is None:
         word_dim = size
-        projects = False
+        projects = False  # A word's row is its token vector.
     else:
         word_dim = 0
     parts = {}
     if word_dim > 0 and n_words is not None:
         parts["word embedding"] = n_words * word_dim
-    n_features = word_dim
+    n_features = word_dim  # inputs of the projection
     if characters is not None:
         dim = characters.embedding_dim
         n_filters = characters.n_filters
-        n_gate = n_filters * (n_filters + 1)
         parts["character embedding"] = n_characters * dim
         parts["convolutions"] = sum(
             count * (width * dim + 1) for width, count in characters.filters
         )
-        parts["highway layers"] = characters.n_highway * 2 * n_gate
+        per_highway = 2 * n_filters * (n_filters + 1)
+        parts["highway layers"] = characters.n_highway * per_highway
         n_features += n_filters
     if projects:
         parts["projection"] = (n_features + 1) * size
-    n_layer = 4 * options.lstm.dim * (2 * size + 1)
+    per_layer = 4 * options.lstm.dim * (2 * size + 1)
     if options.lstm.dim != size:  # bilm-tf omits a projection that keeps the size.
-        n_layer += options.lstm.dim * size
-    n_direction = options.lstm.n_layers * n_layer
-    parts["forward LSTM"] = n_direction
-    parts["backward LSTM"] = n_direction
+        per_layer += options.lstm.dim * size
+    per_direction = options.lstm.n_layers * per_layer
+    parts["forward LSTM"] = per_direction
+    parts["backward LSTM"] = per_direction
     return parts

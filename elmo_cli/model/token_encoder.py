@@ -19,10 +19,14 @@ from elmo_cli.model.characters import N_CHARACTERS, character_ids
 from elmo_cli.model.placement import autocast_dtype
 from elmo_cli.model.vocabulary import BOUNDARIES, Vocabulary
 
-CHUNK_TOKENS = 1024  # tokens that are encoded together, to limit memory
-CONVOLVED_TOKENS = 128  # tokens of similar length that are convolved together
-PADDING_INDEX: Final = 0  # index of "@@PADDING@@" in AllenNLP's vocabularies
-UNKNOWN_WORD: Final = "@@UNKNOWN@@"  # all unknown words in AllenNLP's vocabularies
+CHUNK_TOKENS = 1024
+"""Tokens that are encoded together, to limit memory."""
+CONVOLVED_TOKENS = 128
+"""Tokens of similar length that are convolved together."""
+PADDING_INDEX: Final = 0
+"""Index of "@@PADDING@@" in AllenNLP's vocabularies."""
+UNKNOWN_WORD: Final = "@@UNKNOWN@@"
+"""All unknown words in AllenNLP's vocabularies."""
 
 _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
@@ -30,7 +34,8 @@ _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 class TokenEncoder(nn.Module):
     """Base of all token encoders: from tokens to ids, and from ids to token vectors."""
 
-    boundaries: tuple[str, str] = BOUNDARIES  # around every sentence
+    boundaries: tuple[str, str] = BOUNDARIES
+    """Tokens around every sentence."""
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """Return the ids of tokens, none of them 0: int64, shape (N, C), on the CPU."""
@@ -75,18 +80,18 @@ class CharacterFeatures(nn.Module):
         the padding have one value, so one of them is enough: a group ends one widest
         window after its longest token.
         """
-        columns = torch.arange(1, ids.shape[1] + 1, device=ids.device)
-        lengths = ((ids != ids[:, -1:]) * columns).amax(dim=1)  # (N,)
-        order = lengths.argsort()
         widest = max(width for width, _ in self.options.filters)
-        size = CONVOLVED_TOKENS if ids.device.type == "cpu" else CHUNK_TOKENS
+        lengths = _count_characters(ids)
+        order = lengths.argsort()
+        group_size = CONVOLVED_TOKENS if ids.device.type == "cpu" else CHUNK_TOKENS
+        row_groups = torch.split(order, group_size)
         # One transfer for all groups, because it waits for a GPU. Sums are 0 without
         # tokens.
-        ends = [group[-1:].sum() for group in torch.split(lengths[order], size)]
-        longest_tokens = torch.stack(ends).tolist()
+        longest = [lengths[rows[-1:]].sum() for rows in row_groups]
+        n_characters = torch.stack(longest).tolist()
         groups = []
-        for rows, longest in zip(torch.split(order, size), longest_tokens, strict=True):
-            embedded = self.char_embedding(ids[rows, : longest + widest])
+        for rows, n in zip(row_groups, n_characters, strict=True):
+            embedded = self.char_embedding(ids[rows, : n + widest])
             groups.append(self.convolve(embedded))
         features = torch.cat(groups).index_select(0, order.argsort())  # (N, F)
         for highway in self.highways:
@@ -102,6 +107,16 @@ class CharacterFeatures(nn.Module):
             features = [conv(embedded).amax(dim=1) for conv in self.convolutions]
         activated: Tensor = self.activation(torch.cat(features, dim=1))  # (N, F)
         return activated.to(autocast_dtype(activated))
+
+
+def _count_characters(ids: Tensor) -> Tensor:
+    """Return the number of ids in each row before the padding at its end: (N,).
+
+    The last id of a row counts as padding.
+    """
+    columns = torch.arange(1, ids.shape[1] + 1, device=ids.device)
+    is_character = ids != ids[:, -1:]
+    return (is_character * columns).amax(dim=1)
 
 
 class CharacterEncoder(CharacterFeatures, TokenEncoder):
@@ -198,7 +213,8 @@ def encode_in_chunks(
 class TokenTable(nn.Module):
     """Token vectors of a vocabulary and of both boundaries, computed once."""
 
-    vectors: Tensor  # float, (V + 2, P)
+    vectors: Tensor
+    """Float, (V + 2, P)."""
 
     def __init__(self, words: Sequence[str], encoder: TokenEncoder) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ matrices are stored (in, out):
                                        (2 P, 4 D), (4 D), (D, P)
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -121,31 +121,9 @@ def read_weights(
     """
     with open_tensors(path) as file:
         file.check_kind(BILM)
-        # bilm-tf writes no projection that keeps the size. Other programs may write
-        # one.
-        size = options.lstm.projection_dim
-        projects = (
-            options.lstm.dim != size
-            or "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0" in file.names
-        )
-        projects_features = (
-            options.char_cnn is None
-            or options.char_cnn.n_filters != size
-            or "CNN_proj/W_proj" in file.names
-        )
-        with torch.device("meta"), Uninitialized():  # shapes without values
-            bilm = BiLm(
-                options,
-                vocabulary,
-                projects=projects,
-                projects_features=projects_features,
-            )
+        bilm = _empty_bilm(file.names, options, vocabulary)
         parameters = bilm.state_dict()
-        stored = list(
-            stored_parameters(
-                options, projects=projects, projects_features=projects_features
-            )
-        )
+        stored = _stored_in(bilm)
         shapes: dict[str, Shape] = {}
         for each in stored:
             dataset = each.form.to_dataset(parameters[each.parameter])
@@ -154,6 +132,51 @@ def read_weights(
         for each in stored:
             values = file.load(each.dataset, shapes[each.dataset])
             parameters[each.parameter] = each.form.to_parameter(values)
+    _check_finite(path, parameters, stored)
+    bilm.load_state_dict(parameters, assign=True)
+    return bilm.requires_grad_(False).eval()
+
+
+def _empty_bilm(
+    names: Collection[str], options: ModelOptions, vocabulary: Vocabulary | None
+) -> BiLm:
+    """Make the biLM for a file with tensors of these names, without their values."""
+    # bilm-tf writes no projection that keeps the size. Other programs may write one.
+    size = options.lstm.projection_dim
+    first_projection = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0"
+    projects = options.lstm.dim != size or first_projection in names
+    projects_features = (
+        options.char_cnn is None
+        or options.char_cnn.n_filters != size
+        or "CNN_proj/W_proj" in names
+    )
+    with torch.device("meta"), Uninitialized():  # shapes without values
+        return BiLm(
+            options,
+            vocabulary,
+            projects=projects,
+            projects_features=projects_features,
+        )
+
+
+def _stored_in(bilm: BiLm) -> list[StoredParameter]:
+    """Return the stored parameters of a biLM."""
+    names = bilm.state_dict().keys()
+    return list(
+        stored_parameters(
+            bilm.options,
+            projects="forward_layers.0.projection.weight" in names,
+            projects_features="token_encoder.projection.weight" in names,
+        )
+    )
+
+
+def _check_finite(
+    path: str | Path,
+    parameters: Mapping[str, Tensor],
+    stored: Sequence[StoredParameter],
+) -> None:
+    """Raise a `WeightsError` that names the tensors with values that are not finite."""
     # If any value is not finite, the sum is not. It needs only one pass over the
     # values.
     invalid = [
@@ -163,8 +186,6 @@ def read_weights(
     ]
     if invalid:
         raise not_finite_error(path, invalid)
-    bilm.load_state_dict(parameters, assign=True)
-    return bilm.requires_grad_(False).eval()
 
 
 class Uninitialized(TorchFunctionMode):
@@ -186,14 +207,9 @@ class Uninitialized(TorchFunctionMode):
 def write_weights(path: str | Path, bilm: BiLm) -> None:
     """Write the parameters of a biLM as a weights file: safetensors, or HDF5."""
     parameters = bilm.state_dict()
-    stored = stored_parameters(
-        bilm.options,
-        projects="forward_layers.0.projection.weight" in parameters,
-        projects_features="token_encoder.projection.weight" in parameters,
-    )
 
     def tensors() -> Iterator[tuple[str, Array]]:
-        for each in stored:
+        for each in _stored_in(bilm):
             values = each.form.to_dataset(parameters[each.parameter].detach())
             yield each.dataset, values.cpu().numpy()
 

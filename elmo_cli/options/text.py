@@ -21,8 +21,10 @@ Quotes = Literal["csv", "none"]
 QUOTES: Final = get_args(Quotes)
 ALL_COLUMNS: Final = ("all",)
 """Value of `TextSettings.keep_columns` for all columns but the text and the id."""
-DEFAULT_ID: Final = "id"  # usual name of the column with the ids
-NO_ID: Final = ""  # value of `TextSettings.id_column` if no ids are read
+DEFAULT_ID: Final = "id"
+"""Usual name of the column with the ids."""
+NO_ID: Final = ""
+"""Value of `TextSettings.id_column` if no ids are read."""
 TOKENS_COLUMN: Final = "tokens"
 TEXT_COLUMNS: Final = (TOKENS_COLUMN, "text")
 """Usual names of the column with the text. The first one that a row has is read."""

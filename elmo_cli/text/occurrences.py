@@ -1,6 +1,7 @@
 """Occurrences of words: a token of a sentence, typed by a user or found in a file."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from elmo_cli.errors.checks import Sentence, Text, check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
@@ -53,25 +54,36 @@ def find_occurrence(
     Raises:
         InputError: The word does not occur, or occurs several times and has no number.
     """
-    tokens = tokens_around(word, sentence, make_tokenizer(tokenizer, language))
+    tokens = tokens_around(
+        word, sentence, make_tokenizer(tokenizer, language), order="sentence"
+    )
     return occurrence_of(word, tokens, occurrence, "occurrence")
 
 
 def tokens_around(
-    word: str, sentence: Text, tokenizer: Tokenizer, name: str = "sentence"
+    word: str,
+    sentence: Text,
+    tokenizer: Tokenizer,
+    name: str = "sentence",
+    *,
+    order: Literal["sentence", "word"],
 ) -> Sentence:
     """Return the tokens of a sentence in which a word is searched for.
 
     Raise an `InputError` for other types, or if the word and the sentence are swapped.
-    `name` names the argument with the sentence.
+    `name` names the argument with the sentence, and `order` says which of the two comes
+    first.
     """
+    second = "word" if order == "sentence" else "sentence"
+    remedy = f"Give the {order} first, then the {second}."
+    if isinstance(word, list) and sentence in word:
+        raise InputError(f"word: expected a string, found a list of tokens. {remedy}")
     check_type("word", word, str, "a string")
     if not isinstance(sentence, str):
         return check_sentence(sentence, name, "a string or a list of tokens")
     if sentence != word and sentence in tokenizer.tokenize(word):
         raise InputError(
-            f"word: expected a word of {name}, found {word!r}, a text with the word "
-            f"{sentence!r}. Swap the two arguments."
+            f"{name}: expected a sentence with {word!r}, found {sentence!r}. {remedy}"
         )
     return tokenizer.tokenize(sentence)
 

@@ -27,8 +27,10 @@ from elmo_cli.training.training_text import TextProgress, TrainingText
 
 _Item = TypeVar("_Item")
 
-_WINDOW_TOKENS = 200_000  # minimum per window, enough for batches of similar lengths
-_WINDOW_BATCHES = 50  # minimum number of batches per window
+_WINDOW_TOKENS = 200_000
+"""Minimum number of tokens per window, enough for batches of similar lengths."""
+_WINDOW_BATCHES = 50
+"""Minimum number of batches per window."""
 
 
 class Piece(NamedTuple):
@@ -42,17 +44,27 @@ class Piece(NamedTuple):
 Row = list[Piece]
 
 
+class Steps(NamedTuple):
+    """The tokens of one direction: B rows of up to U predictions.
+
+    They are indices into `Batch.tokens`, and 0 after the end of a row.
+    """
+
+    read: NDArray[np.int64]
+    """Token that the direction reads at each step, shape (B, U)."""
+    predicted: NDArray[np.int64]
+    """Token that it predicts at each step, shape (B, U)."""
+
+
 class Batch(NamedTuple):
-    """The rows of a batch as numbers: B rows of up to U predictions."""
+    """The rows of a batch as numbers."""
 
     tokens: list[str]
     """The distinct tokens."""
     words: NDArray[np.int64]
     """Vocabulary index of each distinct token."""
-    steps: NDArray[np.int64]
-    """Indices into `tokens`, 0 after the end of a row, shape (4, B, U): tokens that
-    forward reads, that forward predicts, that backward reads, that backward
-    predicts."""
+    forward: Steps
+    backward: Steps
     lengths: NDArray[np.int64]
     """Predictions per row and direction, shape (B,)."""
 
@@ -110,22 +122,27 @@ def split_into_blocks(
     options: TrainingOptions,
     start: TextProgress,
 ) -> Iterator[tuple[list[Row], TextProgress]]:
-    """Yield blocks of all streams, each of which takes the next sentence at need."""
+    """Yield blocks of all streams, each of which takes the next sentence at need.
+
+    A block has a row of `unroll` predictions per stream.
+    """
+    # Each stream has its current sentence, and how many of its predictions are done. At
+    # the start this is an empty sentence, whose only prediction is done.
     streams = list(start.streams) or [([], 1)] * options.batch_size
     progress = start
     while True:
         rows: list[Row] = []
         for number, (sentence, n_done) in enumerate(streams):
-            row = []
+            row: Row = []
             n_free = options.unroll
             while n_free > 0:
                 if n_done > len(sentence):
                     sentence, progress = next(text)
                     n_done = 0
-                piece = Piece(sentence, n_done, min(n_done + n_free, len(sentence) + 1))
-                row.append(piece)
-                n_free -= piece.stop - piece.start
-                n_done = piece.stop
+                stop = min(n_done + n_free, len(sentence) + 1)
+                row.append(Piece(sentence, n_done, stop))
+                n_free -= stop - n_done
+                n_done = stop
             streams[number] = (sentence, n_done)
             rows.append(row)
         yield rows, progress._replace(streams=tuple(streams))
@@ -135,28 +152,36 @@ def make_batch(rows: Sequence[Row], vocabulary: Vocabulary) -> Batch:
     """Turn the tokens of rows into numbers."""
     index = {START_TOKEN: 0, END_TOKEN: 1}
     lengths = np.array([count_predictions([row]) for row in rows], np.int64)
-    steps = np.zeros((4, len(rows), int(lengths.max(initial=0))), np.int64)
+    shape = (len(rows), int(lengths.max(initial=0)))
+    forward = Steps(read=np.zeros(shape, np.int64), predicted=np.zeros(shape, np.int64))
+    backward = Steps(
+        read=np.zeros(shape, np.int64), predicted=np.zeros(shape, np.int64)
+    )
     for number, row in enumerate(rows):
         begin = 0
         for sentence, start, stop in row:
             end = begin + stop - start
-            bounded = np.empty(len(sentence) + 2, np.int64)
-            bounded[0] = index[START_TOKEN]
-            bounded[1:-1] = [index.setdefault(token, len(index)) for token in sentence]
-            bounded[-1] = index[END_TOKEN]
+            bounded = _number_tokens([START_TOKEN, *sentence, END_TOKEN], index)
             reverse = bounded[::-1]
-            steps[0, number, begin:end] = bounded[start:stop]
-            steps[1, number, begin:end] = bounded[start + 1 : stop + 1]
-            steps[2, number, begin:end] = reverse[start:stop]
-            steps[3, number, begin:end] = reverse[start + 1 : stop + 1]
+            forward.read[number, begin:end] = bounded[start:stop]
+            forward.predicted[number, begin:end] = bounded[start + 1 : stop + 1]
+            backward.read[number, begin:end] = reverse[start:stop]
+            backward.predicted[number, begin:end] = reverse[start + 1 : stop + 1]
             begin = end
     tokens = list(index)
     return Batch(
         tokens=tokens,
         words=vocabulary.indices(tokens),
-        steps=steps,
+        forward=forward,
+        backward=backward,
         lengths=lengths,
     )
+
+
+def _number_tokens(tokens: Sequence[str], index: dict[str, int]) -> NDArray[np.int64]:
+    """Return the number of each token. A token that is new in `index` is added."""
+    numbers = [index.setdefault(token, len(index)) for token in tokens]
+    return np.array(numbers, np.int64)
 
 
 def count_predictions(rows: Sequence[Row]) -> int:

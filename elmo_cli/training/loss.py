@@ -127,6 +127,7 @@ class _SampledSoftmax(Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Any:
         context, weight, rows, probabilities, losses, words, targets = ctx.saved_tensors
+        # The gradient for a logit is its probability, minus 1 for the target.
         d_target = (gradient * ((-losses).exp() - 1))[:, None].to(weight.dtype)
         scale = gradient[:, None].to(context.dtype)
         d_context = (probabilities @ rows * scale).addcmul(d_target, weight[targets])
@@ -134,7 +135,15 @@ class _SampledSoftmax(Function):
         d_weight[words] = (probabilities.t() @ (context * scale)).to(weight.dtype)
         d_weight.index_add_(0, targets, context * d_target)
         d_bias = scale[:, 0] @ probabilities
-        return d_context, d_weight, d_bias, d_target[:, 0], None, None, None
+        return (
+            d_context,
+            d_weight,
+            d_bias,
+            d_target[:, 0],
+            None,  # Words, targets and excluded samples have no gradients.
+            None,
+            None,
+        )
 
 
 def _probabilities(

@@ -4,7 +4,9 @@ Both directions share the softmax (Peters et al., 2018). The forward top layer a
 token predicts the token after it, and the backward top layer the token before it.
 """
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo_cli.inference.packed_lstm import run_packed
@@ -37,29 +39,36 @@ class Objective(nn.Module):
         device = bilm.device
         state = state or bilm.initial_state(len(batch.lengths))
         if not batch.lengths.any():
-            # Other processes have all rows. The zero loss gives every parameter a
-            # gradient.
-            zero = sum((p.sum() for p in self.parameters()), torch.tensor(0.0)) * 0
+            # Other processes have all rows. The processes average the gradients of
+            # all parameters, so this loss of 0 depends on each of them.
+            sums = [parameter.sum() for parameter in self.parameters()]
+            zero = 0 * torch.stack(sums).sum()
             return zero, zero, state
         packing = pack(batch.lengths)
-        steps = batch.steps[:, packing.sentences, packing.positions]  # (4, N)
-        order = torch.as_tensor(packing.order, device=device)
-        rows = torch.as_tensor(steps, device=device)
-        words = torch.as_tensor(batch.words, device=device)
+
+        def packed(steps: NDArray[np.int64]) -> Tensor:
+            """Return the tokens of all steps, (B, U), in packed order, (N,)."""
+            rows = steps[packing.sentences, packing.positions]
+            return torch.as_tensor(rows, device=device)
+
         # The encoder computes each distinct token once.
         token_ids = bilm.token_encoder.token_ids(batch.tokens).to(device)
         vectors = bilm.token_encoder(token_ids)
-        start = select_state(state, order)
+        order = torch.as_tensor(packing.order, device=device)
         layers, ended = bilm.run_stacks(
-            forward=vectors[rows[0]],
-            backward=vectors[rows[2]],
+            forward=vectors[packed(batch.forward.read)],
+            backward=vectors[packed(batch.backward.read)],
             sizes=packing.sizes,
-            state=start,
+            state=select_state(state, order),
             run_lstm=run_packed,
         )
+        # Both directions are one call of the softmax.
         context = bilm.dropout(torch.cat(layers[-1]))  # (2 N, P)
-        targets = words[torch.cat([rows[1], rows[3]])]  # (2 N,)
-        losses = self.softmax(context, targets, samples)
+        predicted = torch.cat(
+            [packed(batch.forward.predicted), packed(batch.backward.predicted)]
+        )
+        words = torch.as_tensor(batch.words, device=device)
+        losses = self.softmax(context, words[predicted], samples)  # (2 N,)
         forward, backward = losses.view(2, -1).sum(dim=1)
         ended = select_state(map_state(ended, Tensor.detach), order.argsort())
         return forward, backward, ended

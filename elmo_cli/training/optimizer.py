@@ -1,12 +1,14 @@
 """The optimizer of a run, and the course of its learning rate."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from torch import nn, optim
 
 from elmo_cli.training.training_options import TrainingOptions
 
-_WARMUP_SHARE = 0.1  # maximum share of the run over which the learning rate rises
+_WARMUP_SHARE = 0.1
+"""Maximum share of the run over which the learning rate rises."""
 
 
 def make_optimizer(
@@ -27,13 +29,26 @@ def make_optimizer(
     )
 
 
+class LearningRate(NamedTuple):
+    """Learning rate of a step."""
+
+    value: float
+    is_rising: bool
+    """True if the rate has not reached its maximum."""
+
+
 def learning_rate_at(
     step: int, share_done: float, options: TrainingOptions
-) -> tuple[float, bool]:
-    """Return the learning rate after a share of the run, 0 to 1, and whether it rises.
+) -> LearningRate:
+    """Return the learning rate of a step.
 
     It rises over `warmup_steps`, at most a tenth of the run, and falls to 0 over
     `decay_share`.
+
+    Args:
+        step: Number of the step, from 0.
+        share_done: Share of the run before the step, 0 to 1.
+        options: Options of the run.
     """
     rise = 1.0
     if options.warmup_steps:
@@ -42,4 +57,6 @@ def learning_rate_at(
     fall = 1.0
     if options.decay_share:
         fall = (1 - share_done) / options.decay_share
-    return options.learning_rate * min(rise, fall), rise < 1
+    return LearningRate(
+        value=options.learning_rate * min(rise, fall), is_rising=rise < 1
+    )

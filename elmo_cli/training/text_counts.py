@@ -4,6 +4,7 @@ import json
 import logging
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
@@ -15,13 +16,19 @@ from elmo_cli.training.training_text import TextEntry, TrainingText
 logger = logging.getLogger(__name__)
 
 
-def count_text(
-    text: TrainingText, folder: Path, n_words: int | None
-) -> tuple[int, list[str]]:
+class TextCounts(NamedTuple):
+    """Result of `count_text`."""
+
+    n_tokens: int
+    """Number of tokens to train on."""
+    words: list[str]
+    """Special tokens and the most frequent words."""
+
+
+def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCounts:
     """Count the tokens of a text, and write its validation lines into a folder.
 
-    Return their number; special tokens and the most frequent words, at most `n_words`,
-    or no words if `n_words` is None.
+    The result has at most `n_words` words, or none if `n_words` is None.
     """
     logger.info("Counting the tokens of %s", counted(len(text.paths), "file"))
     words: Counter[str] = Counter()
@@ -49,10 +56,11 @@ def count_text(
         counted(len(words), "word"),
     )
     if n_words is None:
-        return n_tokens, []
+        return TextCounts(n_tokens, words=[])
     frequent = [word for word, _ in words.most_common(n_words)]
     with_line = [word for word in frequent if Vocabulary.has_line_for(word)]
-    return n_tokens, [*SPECIAL_TOKENS, *with_line][:n_words]
+    chosen = [*SPECIAL_TOKENS, *with_line][:n_words]
+    return TextCounts(n_tokens, words=chosen)
 
 
 def _validation_lines(entry: TextEntry, *, is_plain: bool) -> list[str]:

@@ -50,7 +50,7 @@ from elmo_cli.training.start import (
     choose_start,
     start_weights,
 )
-from elmo_cli.training.text_counts import count_text
+from elmo_cli.training.text_counts import TextCounts, count_text
 from elmo_cli.training.training_options import (
     RunOptions,
     StartOptions,
@@ -64,14 +64,15 @@ from elmo_cli.training.training_text import TrainingText
 
 logger = logging.getLogger(__name__)
 
-# sentences at the beginning of the text that are checked before training
 _SAMPLE_SENTENCES = 1000
+"""Sentences at the beginning of the text that are checked before training."""
 # Values of glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-LOG_STEPS = 10  # steps between entries of log.jsonl
-# tokens of the validation text per evaluation during training
+LOG_STEPS = 10
+"""Steps between entries of log.jsonl."""
 EVALUATION_TOKENS = 20_000
+"""Tokens of the validation text per evaluation during training."""
 
 
 def train_model(
@@ -99,28 +100,39 @@ def train_model(
         raise ModelError(f"{folder}: {problem}. Choose another folder.")
     options = complete_options(training_options, start.content)
     text = _open_text(text_options, start, options.seed)
+    validation_file = text_options.validation_file
+    if text.validation_share:
+        validation_file = folder / text.validation_name
+    description = Description(
+        folder=folder,
+        start=start,
+        text=text,
+        options=options,
+        validation_file=validation_file,
+    )
     with ExitStack() as stack:
         processes = stack.enter_context(join_processes(run_options.device))
         _check_streams(options, processes)
         if processes.is_first:
             stack.enter_context(own_folder(folder))
-        validation_file = text_options.validation_file
-        if text.validation_share:
-            validation_file = folder / text.validation_name
-        description = Description(
-            folder=folder,
-            start=start,
-            text=text,
-            options=options,
-            validation_file=validation_file,
-        )
-        if is_finished(description):
-            logger.info(
-                "%s: training is finished, and nothing is left to train", folder
-            )
-            return (
-                measure(description, processes.device) if processes.is_first else None
-            )
+        if not is_finished(description):
+            return _train_and_measure(description, processes, run_options, should_stop)
+        logger.info("%s: training is finished, and nothing is left to train", folder)
+        return measure(description, processes.device) if processes.is_first else None
+
+
+def _train_and_measure(
+    description: Description,
+    processes: Processes,
+    options: RunOptions,
+    should_stop: Callable[[], bool],
+) -> Figures | None:
+    """Begin or resume a run, and train to its end.
+
+    In the first process, write the model and return its perplexity, if there is
+    validation text.
+    """
+    with ExitStack() as stack:
         run = _start_run(description, processes)
         stack.callback(run.close)
         if run.step == 0:
@@ -128,15 +140,15 @@ def train_model(
             _save(run, description)
         log = None
         if processes.is_first:
-            log = open_log(run, folder, tensorboard=run_options.tensorboard)
+            log = open_log(run, description.folder, tensorboard=options.tensorboard)
             stack.callback(log.close)
-        _train(run, description, log, run_options, should_stop)
+        _train(run, description, log, options, should_stop)
         _save(run, description)
         perplexity = None
         if log is not None:
             perplexity = _evaluate(run, description, log)
-            if not run_options.keep_checkpoint:
-                remove_checkpoint(folder)
+            if not options.keep_checkpoint:
+                remove_checkpoint(description.folder)
         processes.gather(None)  # Other processes wait here until the model is written.
         return perplexity
 
@@ -192,12 +204,13 @@ def _start_run(description: Description, processes: Processes) -> Run:
         if vocabulary is None:
             vocabulary = Vocabulary(checkpoint["words"])
     if _must_count(description, vocabulary, text_tokens):
-        counts: tuple[int, list[str]] = (0, [])
+        counts = TextCounts(n_tokens=0, words=[])
         if processes.is_first:
             counts = count_text(description.text, description.folder, start.n_words)
-        text_tokens, words = processes.gather(counts)[0]
+        counts = processes.gather(counts)[0]
+        text_tokens = counts.n_tokens
         if vocabulary is None:
-            vocabulary = Vocabulary(words)
+            vocabulary = Vocabulary(counts.words)
     assert vocabulary is not None
     run = Run(
         start_weights(start, vocabulary, description.options),
@@ -278,12 +291,14 @@ def _train(
         if run.is_done:
             return
         evaluates = run.step % options.eval_steps == 0
-        is_late = time.monotonic() - saved_at >= options.checkpoint_seconds
-        # All processes stop and save together.
-        answers = run.processes.gather((should_stop(), is_late))
-        stops = any(stop for stop, _ in answers)
-        is_due = any(due for _, due in answers)
-        if stops or is_due or evaluates:
+        save_is_due = time.monotonic() - saved_at >= options.checkpoint_seconds
+        # All processes stop and save together, if one of them wants to.
+        wishes = run.processes.gather(
+            {"stop": should_stop(), "save": save_is_due or evaluates}
+        )
+        stops = any(wish["stop"] for wish in wishes)
+        saves = stops or any(wish["save"] for wish in wishes)
+        if saves:
             _save(run, description)
             saved_at = time.monotonic()
         if log is not None:

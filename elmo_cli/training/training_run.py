@@ -112,12 +112,12 @@ class Run:
 
     def _set_learning_rate(self) -> None:
         """Set the learning rate of the next step."""
-        rate, is_rising = learning_rate_at(self.step, self.share_done, self.options)
-        self.learning_rate = rate
-        if is_rising:
+        rate = learning_rate_at(self.step, self.share_done, self.options)
+        self.learning_rate = rate.value
+        if rate.is_rising:
             self.warmup_steps += 1
         for group in self._optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate.value
 
     def _seed(self, purpose: str, rank: int = 0) -> int:
         """Return a seed for one purpose in this step."""

@@ -254,6 +254,17 @@ def hooks() -> dict[str, Any]:
     return runpy.run_path(str(DOCS / "hooks.py"))
 
 
+def test_settings_of_the_api_page_exist() -> None:
+    """Check names that mkdocstrings checks too, but not where pydantic is installed."""
+    python = pytest.importorskip("mkdocstrings_handlers.python")
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    options = settings.partition("          options:\n")[2]
+    options = options.partition("\nmarkdown_extensions:")[0]
+    names = set(re.findall(r"^ {12}(\w+):", options, re.MULTILINE))
+    assert {"docstring_style", "show_source"} <= names
+    assert names <= set(python.PythonOptions.__dataclass_fields__)
+
+
 def test_links_to_files_outside_docs_lead_to_pages(hooks: dict[str, Any]) -> None:
     for page, link, moved in (
         ("docs/index.md", "../CONTRIBUTING.md#b", "CONTRIBUTING.md#b"),

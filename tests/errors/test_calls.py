@@ -282,6 +282,17 @@ WRONG_OPTIONS = [
         "instead.",
     ),
     error_of(
+        lambda m: m.embedder.encode(["a"], device=["cpu", "cpu"]),
+        ValueError,
+        "device ['cpu', 'cpu']: expected one device, because encode runs in one "
+        "process",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(),
+        ValueError,
+        "texts: expected a string or a list, found None. Make a list.",
+    ),
+    error_of(
         lambda m: m.embedder.encode(["a"], output_value=None),
         ValueError,
         "output_value None: has no meaning here: encode returns vectors alone. Choose "
@@ -290,14 +301,14 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.word_vector("cat", "The cat sat."),
         ValueError,
-        "word: expected a word of sentence, found 'The cat sat.', a text with the word "
-        "'cat'. Swap the two arguments.",
+        "sentence: expected a sentence with 'The cat sat.', found 'cat'. Give the "
+        "sentence first, then the word.",
     ),
     error_of(
         lambda m: m.embedder.similarity("The cat sat.", "cat", "A cat."),
         ValueError,
-        "word: expected a word of sentence1, found 'The cat sat.', a text with the "
-        "word 'cat'. Swap the two arguments.",
+        "sentence1: expected a sentence with 'The cat sat.', found 'cat'. Give the word "
+        "first, then the sentence.",
     ),
     error_of(
         lambda m: m.embedder.similarity("cat", "A cat, a cat.", "A cat."),

@@ -56,8 +56,8 @@ def test_values_are_inserted_as_they_are() -> None:
 
 def test_a_remedy_whose_option_a_command_lacks_is_left_out() -> None:
     problem = "run--top.hdf5: the cell '--layers {a}' is in quotes"
-    assert QUOTES.as_options({"--layers"}) == problem
-    assert "--quotes" in QUOTES.as_options({"--layers", "--quotes"})
+    assert QUOTES.as_options({"--layers": "--layers"}) == problem
+    assert "--quotes" in QUOTES.as_options({"--layers": "--layer", "--quotes": "-q"})
 
 
 def test_a_remedy_for_the_shell_is_shown_on_the_command_line_alone() -> None:
@@ -74,7 +74,7 @@ def test_a_message_may_contain_another_message_or_error() -> None:
         outer = Message("{number}: {problem}", number=3, problem=inner)
         assert str(outer) == f"3: {QUOTES}"
         assert outer.as_options() == f"3: {QUOTES.as_options()}"
-        assert outer.as_options({"--a"}) == f"3: {QUOTES.as_options({'--a'})}"
+        assert outer.as_options({"--a": "-a"}) == f"3: {QUOTES.as_options({})}"
 
 
 def test_joined_messages_keep_their_options() -> None:
@@ -95,3 +95,9 @@ def test_errors_with_messages_can_be_pickled() -> None:
     copied = pickle.loads(pickle.dumps(SettingsError(QUOTES)))
     assert type(copied) is SettingsError
     assert spelled_as_options(copied) == QUOTES.as_options()
+
+
+def test_a_problem_has_the_typed_name_of_an_option_and_a_remedy_its_own() -> None:
+    message = Message("{--device}: no GPU", remedy="Use {--device cpu}.")
+    typed = {"--device": "--cuda", "--cuda": "--cuda"}
+    assert message.as_options(typed) == "--cuda: no GPU. Use --device cpu."

@@ -1,4 +1,4 @@
-"""Windows, batches and tries of sentences, and batches that memory does not suffice for."""
+"""Windows and batches of sentences, and batches that do not fit into memory."""
 
 import weakref
 from collections.abc import Iterator
@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
 
-from elmo_cli import ElmoEmbedder, LanguageModel, engine
+from elmo_cli import ElmoEmbedder, engine
 from elmo_cli.embedder import Array
 from elmo_cli.errors.exceptions import ComputationError
 from elmo_cli.errors.wording import first_line
@@ -26,12 +24,10 @@ from elmo_cli.inference.batching import (
 )
 from elmo_cli.inference.encoder import SentenceEncoder
 from elmo_cli.inference.memory import is_out_of_memory
-from elmo_cli.inference.trie import build_trie
 from elmo_cli.pretrained.load import load_bilm
 from tests.support.commands import TINY
 from tests.support.fake_device import FakeDevice
 from tests.support.runs import limit_memory
-from tests.support.strategies import padded
 
 bounds = st.integers(1, 12)
 
@@ -52,7 +48,7 @@ def test_windows_are_the_stream_in_order_up_to_a_maximum_size(
     def is_full(window: list[str]) -> bool:
         return len("".join(window)) >= max_tokens or len(window) >= max_sentences
 
-    windows = list[list[str]]()
+    windows: list[list[str]] = []
     for window in split_by_size(read(), max_tokens, max_sentences):
         windows.append(window)
         assert n_read == sum(map(len, windows))  # one window at a time
@@ -86,54 +82,6 @@ def test_batches_are_full_and_begin_with_the_longest_sentence(
         assert fits(batch)
     for batch, following in pairwise(batches):
         assert not fits([*batch, following[0]])
-
-
-@given(
-    sentences=st.lists(
-        st.lists(st.integers(0, 2), min_size=1, max_size=6),
-        min_size=1,
-        max_size=7,
-    ),
-    backward=st.booleans(),
-    n_roots=st.integers(1, 3),
-)
-def test_nodes_of_a_trie_are_in_the_order_of_their_paths(
-    sentences: list[list[int]], backward: bool, n_roots: int
-) -> None:
-    roots = np.arange(len(sentences)) % n_roots
-    table = np.pad(padded(sentences), [(0, 0), (0, 1)], constant_values=-1)
-    trie = build_trie(table, roots, torch.device("cpu"), backward=backward)
-    # A path is a root and the tokens after it. Each step has its paths once.
-    runs = []
-    for root, tokens in zip(roots.tolist(), sentences, strict=True):
-        in_reading_order = tokens[::-1] if backward else tokens
-        ends = range(1, len(tokens) + 1)
-        runs.append([(root, *in_reading_order[:end]) for end in ends])
-    steps = []
-    for number in range(max(map(len, runs))):
-        reached = {run[number] for run in runs if number < len(run)}
-        steps.append(sorted(reached))
-    paths = list(chain.from_iterable(steps))
-    assert trie.sizes == [len(step) for step in steps]
-    assert trie.tokens.tolist() == [path[-1] for path in paths]
-
-    parents = [path[0] for path in steps[0]]
-    for above, step in pairwise(steps):
-        parents += [above.index(path[:-1]) for path in step]
-    assert trie.parents.tolist() == parents
-
-    nodes = list[int]()
-    last_nodes = []
-    for run in runs:
-        visited = [paths.index(path) for path in run]
-        nodes += reversed(visited) if backward else visited
-        last_nodes.append(visited[-1])
-    assert trie.nodes.tolist() == nodes
-    # Every sentence ends in the node that is all of it.
-    first_nodes = np.cumsum([0, *trie.sizes[:-1]])
-    ended = np.repeat(first_nodes, trie.n_ended) + trie.ends.numpy()
-    by_sentence = trie.by_sentence.numpy()
-    assert ended[by_sentence].tolist() == last_nodes
 
 
 @given(
@@ -191,7 +139,7 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
     embedder = ElmoEmbedder(model=TINY)
     expected = embedder.embed_batch(sentences)
     run = embedder.engine.encoder.run
-    batches = list[list[int]]()
+    batches: list[list[int]] = []
     load = Mock(wraps=load_bilm)
 
     def little_gpu(sentences: list[list[str]], slots: object) -> torch.Tensor:
@@ -223,7 +171,7 @@ def test_later_windows_keep_a_batch_size_that_fits(
     expected = list(embedder.embed_sentences(sentences))
     limit_memory(monkeypatch, 20)
     limited = SentenceEncoder.run_from
-    n_tokens = list[int]()
+    n_tokens: list[int] = []
 
     def count_tokens(self: Any, batch: list[list[str]], *more: Any) -> Any:
         n_tokens.append(sum(map(len, batch)))
@@ -232,7 +180,7 @@ def test_later_windows_keep_a_batch_size_that_fits(
     with patch.object(SentenceEncoder, "run_from", count_tokens):
         assert_close(list(embedder.embed_sentences(sentences)), expected)
     assert n_tokens[:3] == [63, 30, 15]  # two halvings
-    assert set(n_tokens[2:-1]) <= {15, 9, 12}
+    assert max(n_tokens[2:]) == 15
     assert embedder.batch_tokens == 64  # Windows, and so checkpoints, stay as they are.
     limit_memory(monkeypatch, 3)
     assert_close(list(embedder.embed_sentences(sentences)), expected)
@@ -269,25 +217,11 @@ def assert_close(
         assert abs(values - others).max() < atol
 
 
-def test_a_batch_out_of_memory_is_scored_in_halves(
-    model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = LanguageModel(model=model_folder)
-    sentences = [["the"], ["cat"] * 9, ["sat", "the"]]
-    expected = [score.forward for score in model.score(sentences)]
-    limit_memory(monkeypatch, 11)  # with the boundaries of a sentence
-    scores = [score.forward for score in model.score(sentences)]
-    for one, other in zip(scores, expected, strict=True):
-        assert_allclose(one, other, rtol=1e-6, atol=1e-6)
-    with pytest.raises(ComputationError, match=r"^out of memory"):
-        model.score([["cat"] * 10])
-
-
 def test_embed_file_frees_a_window_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrays = list[weakref.ref[Any]]()
-    n_alive = list[int]()
+    arrays: list[weakref.ref[Any]] = []
+    n_alive: list[int] = []
     compute = engine.Engine.compute
 
     def count_alive(*args: Any) -> Any:

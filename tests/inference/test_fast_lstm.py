@@ -67,9 +67,11 @@ def prepared(
     def has_kernel(name: str) -> bool:
         return not name.startswith(WITHOUT[way]) and kernels.has_kernel(name)
 
+    types = ComputeTypes(
+        device=CPU, values=values, weights=weights, gate_weights=values
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fast_lstms, "has_kernel", has_kernel)
-        types = ComputeTypes(CPU, values, weights, values)
         layer = FastLstm(made, types)
     assert (layer._step_kernel is not None) == (way == "step")
     return layer
@@ -91,7 +93,7 @@ def step(
     dim = before.table.shape[1]
     after = torch.empty(n_nodes, dim)
     out = torch.empty(n_nodes, dim, dtype=dtype)
-    layer.compute_step(inputs, hidden, before, after, out)
+    layer.compute_step(inputs, hidden=hidden, cells=before, after=after, out=out)
     return after, out
 
 

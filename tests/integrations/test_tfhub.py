@@ -59,13 +59,15 @@ def expected_outputs(
         outputs[f"lstm_outputs{layer}"] = layers[layer]
     outputs["elmo"] = mixed
     outputs["default"] = mixed.sum(axis=1) / n_tokens
+    outputs["sequence_len"] = np.array([len(sentence) for sentence in tokens])
     return outputs
 
 
 def assert_outputs(outputs: dict[str, Tensor], expected: dict[str, Any]) -> None:
     assert list(outputs) == list(expected)
     for name, values in expected.items():
-        assert outputs[name].dtype == torch.float32
+        is_float = name != "sequence_len"
+        assert outputs[name].dtype == (torch.float32 if is_float else torch.int64)
         assert outputs[name].shape == values.shape, name
         assert_allclose(outputs[name].detach().cpu(), values, atol=1e-5, rtol=1e-5)
 
@@ -91,6 +93,23 @@ def test_tokens_keep_the_places_of_their_padding(
     assert_outputs(hub(np.array(PADDED), lengths), expected)
     if lengths is not None:
         assert_outputs(hub(FILLED, lengths), expected)
+
+
+def test_signatures_are_called_as_in_tensorflow_2(
+    hub: HubElmo, tiny: ElmoEmbedder
+) -> None:
+    default = hub.signatures["default"]
+    expected = expected_outputs(tiny, TOKENS, 6, hub)
+    assert_outputs(default(SENTENCES), expected)
+    assert_outputs(default(text=SENTENCES), expected)
+    with pytest.raises(InputError, match=r"^signature default: expected sentences, "):
+        default(TOKENS)
+
+    tokens = hub.signatures["tokens"]
+    expected = expected_outputs(tiny, TOKENS, 8, hub)
+    assert_outputs(tokens(tokens=FILLED, sequence_len=LENGTHS), expected)
+    with pytest.raises(InputError, match=r"^signature tokens: expected lists of tok"):
+        tokens(tokens=SENTENCES, sequence_len=LENGTHS)
 
 
 @settings(max_examples=15)

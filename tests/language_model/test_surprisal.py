@@ -304,7 +304,7 @@ def test_estimated_frequencies_sum_to_one() -> None:
 def test_counts_of_a_file_are_log_shares(content: str, tmp_path: Path) -> None:
     path = tmp_path / "counts"
     path.write_text(content)
-    assert read_frequencies(path) == {"the": math.log2(7 / 8), '"': -3.0}
+    assert read_frequencies(path).frequencies == {"the": math.log2(7 / 8), '"': -3.0}
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,69 @@ def test_columns_of_published_lists_are_found(content: str, tmp_path: Path) -> N
         "dog": math.log2(3 / 8),
         "ill": math.log2(1 / 8),
     }
-    assert read_frequencies(path) == pytest.approx(expected, abs=1e-5)
+    assert read_frequencies(path).frequencies == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "item,word,freq_per_million",
+        "Length,Word,Freq_HAL",
+        "Age,Word,Freq_pm",
+        "Syllables,word,SUBTLWF",
+        "Log_Freq_HAL,Word,Freq_HAL",
+        "zipf,word,fpm",
+        "AoA,word,instances_per_million",
+        "letters,mot,Fréquence",
+        "id,word,count_spoken",
+        "freqlemlivres,ortho,freqlivres",
+        "freq_rank,word,KF-freq",
+    ],
+)
+def test_the_column_of_counts_is_found_by_its_name(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text(f"{header}\n3,the,60\n7,old,20\n5,cat,20\n", encoding="utf-8")
+    read = read_frequencies(path)
+    assert read.frequencies["the"] == pytest.approx(math.log2(0.6))
+    _, word_column, count_column = header.split(",")
+    assert (read.word_column, read.count_column) == (word_column, count_column)
+
+
+def test_a_table_without_a_column_of_counts_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text("Word,Length,Log_Freq_HAL\nthe,3,16.9\ncat,3,9.3\n")
+    problem = (
+        r"counts\.csv: no column of counts, found Word, Length and Log_Freq_HAL\. "
+        r"Rename the column with the counts to count\."
+    )
+    with pytest.raises(InputError, match=problem):
+        read_frequencies(path)
+
+
+def test_columns_without_a_header_have_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "counts.tsv"
+    path.write_text("1\tthe\ta\t4\n2\tdog\tn\t3\n3\till\tj\t1\n")
+    read = read_frequencies(path)
+    assert (read.word_column, read.count_column) == ("2", "4")
+
+
+def test_a_word_in_several_rows_is_counted_once_per_count(tmp_path: Path) -> None:
+    path = tmp_path / "counts.tsv"
+    path.write_text("the\t100\ncat\t10\nthe\t100\nlike\t5\nthe\t100\nlike\t15\n")
+    read = read_frequencies(path)
+    assert read.added_words == ["like"]
+    assert read.frequencies == pytest.approx(
+        {
+            "the": math.log2(100 / 130),
+            "cat": math.log2(10 / 130),
+            "like": math.log2(20 / 130),
+        }
+    )
+    # Two marks that become one are two words.
+    path.write_text("the\t10\n“\t5\n”\t5\n", encoding="utf-8")
+    read = read_frequencies(path)
+    assert read.frequencies == {"the": -1.0, '"': -1.0}
+    assert read.added_words == []
 
 
 def test_columns_are_found_in_the_first_lines_of_a_long_list(tmp_path: Path) -> None:
@@ -404,7 +466,7 @@ def test_columns_are_found_in_the_first_lines_of_a_long_list(tmp_path: Path) -> 
         lines.append(f"{word}\t{1.234 / rank:.3f}\n")
     path = tmp_path / "counts.txt"
     path.write_text("".join(lines))
-    frequencies = read_frequencies(path)
+    frequencies = read_frequencies(path).frequencies
     assert list(frequencies) == words
     assert frequencies["aa"] - frequencies["ab"] == 1
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -82,53 +82,69 @@ SENTENCE = TextSettings(text_column="sentence", id_column="key")
 CHOSEN = keep("data.meta.n", "data.n", "id", **PATHS)
 FOUND = {"data.meta.n": 3, "data.n": 1, "id": "x"}
 LIKE_PATH: list[Row] = [{"data.text": "c", **NESTED}]
-READINGS: dict[str, tuple[tuple[str, ...], list[Row], TextSettings, Sequence[Any]]] = {
-    "all columns": (NAMES, ITEMS, keep("all"), items("year", "note")),
-    "a column": (NAMES, ITEMS, keep("year"), items("year")),
-    "no columns": (NAMES, KEYS, keep(), [(None, "c", {})]),
-    "named columns": (NAMES, KEYS, SENTENCE, [("7", "a b", {})]),
-    "lists of tokens": (
+
+
+class Reading(NamedTuple):
+    """Table in some formats, and what is read from it."""
+
+    formats: tuple[str, ...]
+    rows: list[Row]
+    settings: TextSettings
+    expected: Sequence[Any]
+    """Id, text or tokens, and kept columns of each record."""
+
+
+READINGS: dict[str, Reading] = {
+    "all columns": Reading(NAMES, ITEMS, keep("all"), items("year", "note")),
+    "a column": Reading(NAMES, ITEMS, keep("year"), items("year")),
+    "no columns": Reading(NAMES, KEYS, keep(), [(None, "c", {})]),
+    "named columns": Reading(NAMES, KEYS, SENTENCE, [("7", "a b", {})]),
+    "lists of tokens": Reading(
         VALUES,
         LISTS,
         keep(),
         [(n, ["New York", "."], {}) for n in range(8)],
     ),
-    "counts": (
+    "counts": Reading(
         NAMES,
         COUNTS,
         keep("all"),
         [(None, ["The", "old", "dog"], {"tokens": 5})],
     ),
-    "tokens of Prodigy": (VALUES, PRODIGY, keep(), [(None, ["New", "Oslo"], {})]),
-    "text of Prodigy": (
+    "tokens of Prodigy": Reading(
+        VALUES, PRODIGY, keep(), [(None, ["New", "Oslo"], {})]
+    ),
+    "text of Prodigy": Reading(
         VALUES,
         PRODIGY,
         TextSettings(text_column="text"),
         [(None, ["New", "Oslo", "."], {})],
     ),
-    "paths": (VALUES, [NESTED], CHOSEN, [(7, "a b", FOUND)]),
-    "all fields": (VALUES, [NESTED], keep("all", **PATHS), [(7, "a b", NESTED)]),
-    "like a path": (
+    "paths": Reading(VALUES, [NESTED], CHOSEN, [(7, "a b", FOUND)]),
+    "all fields": Reading(VALUES, [NESTED], keep("all", **PATHS), [(7, "a b", NESTED)]),
+    "like a path": Reading(
         VALUES,
         LIKE_PATH,
         TextSettings(text_column="data.text"),
         [("x", "c", {})],
     ),
-    "whole floats as ids": (VALUES, FLOATS, keep(), [(1, "a", {}), (2, "b", {})]),
+    "whole floats as ids": Reading(
+        VALUES, FLOATS, keep(), [(1, "a", {}), (2, "b", {})]
+    ),
 }
-"""Formats, rows, settings and what is read: ids, texts or tokens, and kept columns."""
 
 
 @pytest.mark.parametrize(
     ("name", "what"),
-    [(name, what) for what, (names, *_) in READINGS.items() for name in names],
+    [(name, what) for what, reading in READINGS.items() for name in reading.formats],
 )
 def test_every_format_of_tables_is_read(name: str, what: str) -> None:
-    _, rows, options, expected = READINGS[what]
-    table = write_table(f"a.{name}", rows)
+    reading = READINGS[what]
+    table = write_table(f"a.{name}", reading.rows)
     quotes = "csv" if name == "tsv" else None  # A cell has a line end.
-    records = read(table, replace(options, quotes=quotes), name_datasets=False)
-    for record, (key, text, columns) in zip(records, expected, strict=True):
+    settings = replace(reading.settings, quotes=quotes)
+    records = read(table, settings, name_datasets=False)
+    for record, (key, text, columns) in zip(records, reading.expected, strict=True):
         if name not in VALUES:
             columns = {
                 each: "" if value is None else str(value)

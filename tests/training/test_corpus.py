@@ -8,9 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.model.vocabulary import Vocabulary
@@ -98,7 +100,7 @@ def test_sentences_of_a_line_stay_in_one_window(tmp_path: Path) -> None:
     assert first[0] == [["Ab", "cd", "."], ["He", "ef", "!"], ["Oh", "?"]]
     assert second[0] == [["Fo", "go", "."]]
     assert some_windows(text, first[1], 1) == [second]
-    assert count_text(text, tmp_path, None)[0] == 11
+    assert count_text(text, tmp_path, None).n_tokens == 11
 
 
 def test_each_pass_shuffles_the_files(tmp_path: Path) -> None:
@@ -112,7 +114,7 @@ def test_validation_lines_are_in_no_window(tmp_path: Path) -> None:
     lines = [f"line {number}" for number in range(400)]
     paths = write_files(tmp_path, ["\n".join(lines * 2)])
     text = TrainingText(paths, validation_share=0.1)
-    n_tokens, _ = count_text(text, tmp_path, None)
+    counts = count_text(text, tmp_path, None)
     validation = (tmp_path / "validation.txt").read_text().splitlines()
     [(sentences, _)] = some_windows(text, TextProgress(), 1, 10_000)
     trained = {" ".join(sentence) for sentence in sentences}
@@ -121,14 +123,14 @@ def test_validation_lines_are_in_no_window(tmp_path: Path) -> None:
     assert 20 <= len(set(validation)) <= 60  # 40 expected, of 400
     assert len(validation) == 2 * len(set(validation))
     assert len(sentences) == 800 - len(validation)
-    assert n_tokens == 2 * len(sentences)
+    assert counts.n_tokens == 2 * len(sentences)
 
 
 def test_vocabulary_has_the_most_frequent_words(tmp_path: Path) -> None:
     text = TrainingText(write_files(tmp_path, ["a b a\n\n", "b  b\tc <S>"]))
-    n_tokens, words = count_text(text, tmp_path, 5)
-    assert n_tokens == 7
-    assert words == ["<S>", "</S>", "<UNK>", "b", "a"]
+    counts = count_text(text, tmp_path, 5)
+    assert counts.n_tokens == 7
+    assert counts.words == ["<S>", "</S>", "<UNK>", "b", "a"]
 
 
 def test_patterns_give_each_file_once_in_order(tmp_path: Path) -> None:
@@ -174,16 +176,18 @@ def test_batch_has_tokens_read_and_predicted() -> None:
         [Piece(["a", "b"], 1, 3), Piece(["c"], 0, 1)],
     ]
     batch = make_batch(rows, VOCABULARY)
-    words: list[list[str]] = [[], []]
-    for row, length in enumerate(batch.lengths):
-        for steps in batch.steps[:, row]:
-            tokens = [batch.tokens[i] for i in steps[:length]]
-            words[row].append(" ".join(tokens))
-    # Read and predicted by the forward direction, then by the backward direction.
-    assert words == [
-        ["<S> a b x", "a b x </S>", "</S> x b a", "x b a <S>"],
-        ["a b <S>", "b </S> c", "b a </S>", "a <S> c"],
-    ]
+
+    def words_of(steps: NDArray[np.int64]) -> list[str]:
+        """Return the tokens of each row, without what fills it."""
+        found = []
+        for row, length in zip(steps, batch.lengths, strict=True):
+            found.append(" ".join(batch.tokens[i] for i in row[:length]))
+        return found
+
+    assert words_of(batch.forward.read) == ["<S> a b x", "a b <S>"]
+    assert words_of(batch.forward.predicted) == ["a b x </S>", "b </S> c"]
+    assert words_of(batch.backward.read) == ["</S> x b a", "b a </S>"]
+    assert words_of(batch.backward.predicted) == ["x b a <S>", "a <S> c"]
     predicted = [VOCABULARY.words[index] for index in batch.words]
     assert predicted == ["<S>", "</S>", "a", "b", "<UNK>", "c"]
     assert count_predictions(rows) == 7

@@ -228,15 +228,17 @@ def test_learning_rate_rises_stays_and_falls() -> None:
     )
     rates = []
     for step in range(100):
-        rate, is_rising = learning_rate_at(step, step / 100, options)
-        rates.append(rate)
-        assert is_rising == (step < 3)
+        rate = learning_rate_at(step, share_done=step / 100, options=options)
+        rates.append(rate.value)
+        assert rate.is_rising == (step < 3)
     assert rates[:5] == [0.5, 1.0, 1.5, 2.0, 2.0]
     assert set(rates[4:80]) == {2.0}
     np.testing.assert_allclose(rates[80:], 2 * np.linspace(1, 0.05, 20))
     constant = replace(options, warmup_steps=0, decay_share=0.0)
-    assert learning_rate_at(99, 0.99, constant) == (2.0, False)
+    last = learning_rate_at(99, share_done=0.99, options=constant)
+    assert last.value == 2.0
+    assert not last.is_rising
     # A short run warms up over a tenth of its steps.
     short = replace(constant, steps=None, learning_rate=1.0, warmup_steps=200)
-    assert learning_rate_at(5, 0.05, short)[0] == 0.5
-    assert learning_rate_at(10, 0.1, short)[0] == 1.0
+    assert learning_rate_at(5, 0.05, short).value == 0.5
+    assert learning_rate_at(10, 0.1, short).value == 1.0

@@ -22,7 +22,8 @@ from elmo_cli.options.analysis import (
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import Change
 
-_LEVEL = 0.05  # of significance
+_LEVEL = 0.05
+"""Level of significance."""
 
 
 @command()

@@ -10,7 +10,7 @@ import click
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.loading import load_model, open_text, resolve
-from elmo_cli.cli.option_conditions import typed_options
+from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
@@ -154,7 +154,7 @@ def embed(
 
 
 def _warn_about_options_without_effect() -> None:
-    for name in typed_options("--vocab-path", "--include-package"):
+    for name in options_on_command_line("--vocab-path", "--include-package"):
         stderr.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
 
 
@@ -181,7 +181,7 @@ def _warn_about_format(plan: FilePlan) -> None:
 
 
 def _warn_about_batch_size(engine: "Engine") -> None:
-    if engine.state != "carry" and typed_options("--batch-size"):
+    if engine.state != "carry" and options_on_command_line("--batch-size"):
         stderr.say("Warning: --batch-size requires --state carry. See --batch-tokens.")
 
 

@@ -9,7 +9,7 @@ import click
 
 from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.option_conditions import typed_options
+from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.queries import read_query_table
 from elmo_cli.cli.row_printer import print_rows
@@ -240,7 +240,7 @@ def _make_tokenizer(
     from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
     recorded = recorded_tokenizer(files.attributes)
-    if recorded is None or typed_options("--tokenizer", "--language"):
+    if recorded is None or options_on_command_line("--tokenizer", "--language"):
         return loading.load_tokenizer(text_settings, model)
     return choose_tokenizer(replace(text_settings, tokenizer=recorded), "raw")
 
@@ -250,7 +250,7 @@ def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedde
     try:
         return loading.load_embedder(model)
     except ModelError as error:
-        if typed_options("--model", "--options-file"):
+        if options_on_command_line("--model", "--options-file"):
             raise
         # --model is the only remedy.
         message = stderr.shown_message(error)

@@ -14,7 +14,7 @@ import click
 
 from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.option_conditions import typed_options
+from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import POSITIVE
 from elmo_cli.cli.queries import in_chunks
 from elmo_cli.cli.row_printer import print_rows
@@ -167,9 +167,13 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
         problem = "TEXT is the text itself, but a file with this name exists"
         remedy = f"To read its texts, use `elmo predict --file {shlex.quote(text)}`."
         raise click.UsageError(f"{text}: {problem}. {remedy}")
-    if text is not None and text != STANDARD_INPUT and typed_options(*_READING):
+    if (
+        text is not None
+        and text != STANDARD_INPUT
+        and options_on_command_line(*_READING)
+    ):
         raise click.UsageError(
-            f"{typed_options(*_READING)[0]} requires --file FILE, or - as TEXT"
+            f"{options_on_command_line(*_READING)[0]} requires --file FILE, or - as TEXT"
         )
     return STANDARD_INPUT if text == STANDARD_INPUT else file
 

@@ -26,6 +26,7 @@ from elmo_cli.records.input_format import TextInput
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.surprisal_picture import Measured
+    from elmo_cli.language_model.frequency_file import FrequencyList
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import UnitKind
     from elmo_cli.pretrained.find import ResolvedModel
@@ -202,7 +203,9 @@ def _print_units(
         )
     frequencies = None
     if choices.frequencies is not None:
-        frequencies = read_frequencies(choices.frequencies)
+        frequency_list = read_frequencies(choices.frequencies)
+        frequencies = frequency_list.frequencies
+        _describe_frequencies(choices.frequencies, frequency_list)
     table = SurprisalTable(
         unit=unit,
         direction=choices.direction,
@@ -245,6 +248,21 @@ def _print_units(
             drawn, choices.plot, choices.direction, overwrite=choices.overwrite
         )
         stderr.say(f"Wrote {choices.plot}: {counted(n_drawn, 'sentence')}")
+
+
+def _describe_frequencies(path: str, read: "FrequencyList") -> None:
+    """Print which columns were read, and a warning about words with several counts."""
+    stderr.say(
+        f"Frequencies: counts from column {read.count_column} of {path}, words from "
+        f"column {read.word_column}"
+    )
+    n_added = len(read.added_words)
+    if n_added:
+        has = "has" if n_added == 1 else "have"
+        stderr.say(
+            f"Warning: {counted(n_added, 'word')}, such as {read.added_words[0]!r}, "
+            f"{has} several rows with different counts in {path}. They were added."
+        )
 
 
 def _write_units(rows: RowPrinter, table: "SurprisalTable", scored: "Measured") -> None:
