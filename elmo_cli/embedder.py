@@ -452,6 +452,7 @@ class ElmoEmbedder:
         convert_to_numpy: Literal[True] = True,
         convert_to_tensor: Literal[False] = False,
         normalize_embeddings: bool = False,
+        **others: Any,
     ) -> Array: ...
 
     @overload
@@ -465,6 +466,26 @@ class ElmoEmbedder:
     ) -> Tensor: ...
 
     @overload
+    def encode(
+        self,
+        texts: str,
+        *,
+        pooling: None,
+        convert_to_tensor: Literal[True],
+        **options: Any,
+    ) -> Tensor: ...
+
+    @overload
+    def encode(
+        self,
+        texts: Iterable[Text],
+        *,
+        pooling: None,
+        convert_to_tensor: Literal[True],
+        **options: Any,
+    ) -> list[Tensor]: ...
+
+    @overload
     def encode(self, texts: str, *, pooling: None, **options: Any) -> Array: ...
 
     @overload
@@ -474,8 +495,24 @@ class ElmoEmbedder:
 
     @overload
     def encode(
-        self, texts: str | Iterable[Text] | None = None, **options: Any
+        self,
+        texts: str | Iterable[Text],
+        *,
+        output_value: Literal["token_embeddings"],
+        **options: Any,
     ) -> Any: ...
+
+    @overload
+    def encode(
+        self,
+        texts: str | Iterable[Text],
+        *,
+        convert_to_numpy: Literal[False],
+        **options: Any,
+    ) -> Any: ...
+
+    @overload
+    def encode(self, texts: None = None, **options: Any) -> Any: ...
 
     def encode(
         self,

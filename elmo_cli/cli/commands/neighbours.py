@@ -92,16 +92,10 @@ def neighbours(
     To search for many words, use --queries. The output is then a table with query_number, rank,
     cosine, file, line, id, position (from 0), token and sentence.
     """
-    typed: tuple[str, ...] = ()
-    paths = arguments
-    if sentence is None and queries is None:
-        if arguments[0] == STANDARD_INPUT:
-            raise click.UsageError("to read queries from a pipe, use --queries -")
-        typed = arguments[:2]
-        paths = arguments[2:]
-    _check_paths(typed, paths)
+    has_query_option = sentence is not None or queries is not None
+    query, paths = _split_arguments(arguments, are_files=has_query_option)
+    _check_paths(query, paths)
 
-    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
     from elmo_cli.analysis.vector_files import open_occurrences
 
     with open_occurrences(*paths) as files:
@@ -122,7 +116,7 @@ def neighbours(
         elif sentence is not None:
             chunks = [[_typed_sentence(sentence, tokenizer)]]
         else:
-            word, text = typed
+            word, text = query
             chunks = [[_find_in_text(word, text, occurrence, tokenizer)]]
         results = _search(
             files,
@@ -132,23 +126,35 @@ def neighbours(
             layers=layers,
             other_words=other_words,
         )
-        if queries is None and row_format is None:
+        if queries is not None or row_format is not None:
+            _print_table(results, row_format, pooled=pooled)
+        else:
             for nearest in results:
                 _print_neighbours(files, nearest)
-            return
-        with print_rows(row_format, neighbour_columns(pooled=pooled)) as rows:
-            for number, nearest in enumerate(results, start=1):
-                rows.write(neighbour_rows(number, nearest, pooled=pooled))
 
 
-def _check_paths(typed: tuple[str, ...], paths: tuple[str, ...]) -> None:
+def _split_arguments(
+    arguments: tuple[str, ...], *, are_files: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the typed query and the files.
+
+    The query is WORD and SENTENCE, or empty if all arguments are files.
+    """
+    if are_files:
+        return (), arguments
+    if arguments[0] == STANDARD_INPUT:
+        raise click.UsageError("to read queries from a pipe, use --queries -")
+    return arguments[:2], arguments[2:]
+
+
+def _check_paths(query: tuple[str, ...], paths: tuple[str, ...]) -> None:
     """Raise a `UsageError` for missing files, and for a sentence without quotes."""
     if not paths:
         raise click.UsageError(
             "give WORD SENTENCE FILE..., --sentence TEXT FILE... or "
             "--queries TABLE FILE..."
         )
-    has_sentence = len(typed) == 2
+    has_sentence = len(query) == 2
     first = paths[0]
     if has_sentence and paths[1:] and first.isalpha() and not os.path.exists(first):
         raise click.UsageError(
@@ -201,6 +207,17 @@ def _search(
             )
         has_printed = True
         yield from found.nearest
+
+
+def _print_table(
+    results: "Iterable[list[Neighbour]]", row_format: str | None, *, pooled: bool
+) -> None:
+    """Print a row per neighbour of each query."""
+    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
+
+    with print_rows(row_format, neighbour_columns(pooled=pooled)) as rows:
+        for number, nearest in enumerate(results, start=1):
+            rows.write(neighbour_rows(number, nearest, pooled=pooled))
 
 
 def _print_neighbours(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
