@@ -523,7 +523,7 @@ def test_a_plot_is_drawn() -> None:
     )
     assert result.stderr == (
         "Tokenizer: moses, because the text is raw\n"
-        "Model: model\n8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n"
+        "8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n"
     )
     page = Path("s.html").read_text(encoding="utf-8")
     assert "cat,: 6.00 bits forward, unknown" in page
