@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-# Turns that an idle thread of GNU OpenMP spins before it sleeps. By default it spins
-# for milliseconds, and occupies a core that other processes need.
 SPIN_COUNT: Final = "20000"
+"""Turns that an idle thread of GNU OpenMP spins before it sleeps. By default it spins
+for milliseconds, and occupies a core that other processes need."""
 
 
 def limit_threads() -> None:

@@ -27,8 +27,8 @@ from elmo_cli.pretrained.load import load_bilm
 
 _Path: TypeAlias = str | Path | None
 
-# Added to rows of words without characters, to make ids of their own
 _FIRST_WORD: Final = 1 << 40
+"""Added to rows of words without characters, which gives them ids of their own."""
 
 
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:

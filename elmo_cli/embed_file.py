@@ -46,8 +46,8 @@ from elmo_cli.records.warnings.expected import expected_input
 
 logger = logging.getLogger(__name__)
 
-# records of an earlier run between calls of `should_stop`
 _PASSED_RECORDS: Final = 1 << 14
+"""Records of an earlier run between calls of `should_stop`."""
 
 
 def embed_file(

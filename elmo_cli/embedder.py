@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.encode_arguments import (
+    check_one_device,
     check_unused_arguments,
     pooling_of,
     take_texts,
@@ -29,7 +30,7 @@ from elmo_cli.errors.checks import (
     check_batch,
     check_sentence,
     check_sentences,
-    check_texts,
+    list_texts,
 )
 from elmo_cli.errors.exceptions import ModelError, SettingsError
 from elmo_cli.file_plan import plan_file
@@ -66,13 +67,18 @@ from elmo_cli.options.text import (
     TextSettings,
     text_settings,
 )
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.records.text_input import open_input
 from elmo_cli.similarity import Similarity, compare_vectors
-from elmo_cli.text.choose_tokenizer import choose_tokenizer
+from elmo_cli.text.choose_tokenizer import (
+    choose_tokenizer,
+    log_tokenizer_warning,
+    strings_in,
+)
 from elmo_cli.text.occurrences import (
     OccurrencePair,
     check_pair,
@@ -90,7 +96,7 @@ Array = NDArray[np.float32]
 
 
 class ElmoEmbedder:
-    """Embedder of sentences, with the methods of AllenNLP's `ElmoEmbedder`.
+    """Embedder of texts, words, sentences and files, with AllenNLP's methods too.
 
         embedder = ElmoEmbedder("original")  # without a name: the bundled model
         embedder.encode("We sat on the bank.")  # one vector per text: (1024,)
@@ -100,7 +106,8 @@ class ElmoEmbedder:
     "carry".
     """
 
-    _copied = WeightsVersion()  # version of `elmo_bilm` that the engine has
+    _copied = WeightsVersion()
+    """Version of `elmo_bilm` that the engine has."""
 
     @overload
     def __init__(
@@ -140,7 +147,7 @@ class ElmoEmbedder:
         state: InitialState | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
-        options_file: Any = None,
+        options_file: str | Path | None = None,
         vocabulary_file: str | Path | None = None,
     ) -> None:
         """Load a model.
@@ -153,7 +160,7 @@ class ElmoEmbedder:
             model: Name of a model listed by `elmo models`, a folder, a zip file or
                 `ModelFiles`. None is the default model. With `weight_file`, the
                 path or URL of options.json.
-            weight_file: Path or URL of weights.hdf5, with `options_file`.
+            weight_file: Path or URL of weights.hdf5, after the one of options.json.
             cuda_device: Number of a GPU; -1 is the CPU.
             device: `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (a CUDA GPU if there is
                 one), in place of `cuda_device`.
@@ -178,7 +185,8 @@ class ElmoEmbedder:
                 f"weight_file: expected a file, found the device {weight_file}. For a "
                 f"device, use device={str(weight_file)!r}."
             )
-        if weight_file is not None and options_file is None:
+        has_one_file = weight_file is not None and options_file is None
+        if has_one_file and not isinstance(model, ModelFiles):
             # In AllenNLP the first argument is the file with the options.
             options_file = model
             model = None
@@ -440,7 +448,7 @@ class ElmoEmbedder:
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: Pooling = "mean",
-        tokenizer: str | None = None,
+        tokenizer: str | None = AUTO,
         language: str | None = None,
         normalize: bool = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
@@ -450,6 +458,7 @@ class ElmoEmbedder:
         convert_to_numpy: Literal[True] = True,
         convert_to_tensor: Literal[False] = False,
         normalize_embeddings: bool = False,
+        **others: Any,
     ) -> Array: ...
 
     @overload
@@ -463,6 +472,26 @@ class ElmoEmbedder:
     ) -> Tensor: ...
 
     @overload
+    def encode(
+        self,
+        texts: str,
+        *,
+        pooling: None,
+        convert_to_tensor: Literal[True],
+        **options: Any,
+    ) -> Tensor: ...
+
+    @overload
+    def encode(
+        self,
+        texts: Iterable[Text],
+        *,
+        pooling: None,
+        convert_to_tensor: Literal[True],
+        **options: Any,
+    ) -> list[Tensor]: ...
+
+    @overload
     def encode(self, texts: str, *, pooling: None, **options: Any) -> Array: ...
 
     @overload
@@ -472,8 +501,24 @@ class ElmoEmbedder:
 
     @overload
     def encode(
-        self, texts: str | Iterable[Text] | None = None, **options: Any
+        self,
+        texts: str | Iterable[Text],
+        *,
+        output_value: Literal["token_embeddings"],
+        **options: Any,
     ) -> Any: ...
+
+    @overload
+    def encode(
+        self,
+        texts: str | Iterable[Text],
+        *,
+        convert_to_numpy: Literal[False],
+        **options: Any,
+    ) -> Any: ...
+
+    @overload
+    def encode(self, texts: None = None, **options: Any) -> Any: ...
 
     def encode(
         self,
@@ -483,7 +528,7 @@ class ElmoEmbedder:
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: Pooling | None = "mean",
-        tokenizer: str | None = None,
+        tokenizer: str | None = AUTO,
         language: str | None = None,
         normalize: bool = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
@@ -512,8 +557,9 @@ class ElmoEmbedder:
             pooling: One vector per text: the "mean" or "max" over its tokens, its
                 "first" or "last" token; zeros for a text without tokens. None keeps one
                 vector per token.
-            tokenizer: "moses", "spacy" or "whitespace". None is the tokenizer that the
-                model was trained with if it names one, else "moses".
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the
+                first 200 texts: tokenized ones are split at white space, and others
+                are tokenized like the model's training text, else by "moses".
             language: Code of the language of the texts. None is the language of the
                 model.
             normalize: Scale every vector to length 1.
@@ -547,9 +593,9 @@ class ElmoEmbedder:
         else:
             returns_tensors = convert_to_tensor
         pooling = pooling_of(output_value, pooling)
-        batch = [texts] if isinstance(texts, str) else list(check_texts(texts))
-        chosen = self._choose_tokenizer(tokenizer, language)
-        self._warn_about_tokenizer(chosen, self.files.tokenizer)
+        batch = list_texts(texts)
+        check_one_device(device)
+        chosen = self.tokenizer_of(batch, tokenizer, language)
         if layers is None:
             layers = "average" if mix is None else "all"
         sentences = list(tokenize_texts(batch, chosen.tokenize))
@@ -586,7 +632,7 @@ class ElmoEmbedder:
         *,
         layers: Layers = "average",
         occurrence: int | None = None,
-        tokenizer: str | None = None,
+        tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> Array:
         """Return the vector of a word in its sentence.
@@ -600,8 +646,9 @@ class ElmoEmbedder:
                 "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
             occurrence: Number of the word's occurrence, from 1; required if it occurs
                 several times.
-            tokenizer: "moses", "spacy" or "whitespace". None is the tokenizer that the
-                model was trained with if it names one, else "moses".
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
+                that is tokenized at white space, and tokenizes others like the model's
+                training text, else by "moses".
             language: Code of the language of the sentence. None is the model's.
 
         Returns:
@@ -611,8 +658,8 @@ class ElmoEmbedder:
             InputError: The word does not occur, or several times without a number, or
                 the layer or the tokenizer is unknown.
         """
-        chosen = self._choose_tokenizer(tokenizer, language)
-        tokens = tokens_around(word, sentence, chosen)
+        chosen = self.tokenizer_of([sentence], tokenizer, language)
+        tokens = tokens_around(word, sentence, chosen, order="sentence")
         found = occurrence_of(word, tokens, occurrence, "occurrence")
         [activations] = self.embed_sentences([tokens], layers=layers)
         vector: Array = activations[..., found.index, :]
@@ -627,7 +674,7 @@ class ElmoEmbedder:
         word2: str | None = None,
         occurrence1: int | None = None,
         occurrence2: int | None = None,
-        tokenizer: str | None = None,
+        tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> Similarity:
         """Compare a word in two sentences, as `elmo cosine` does.
@@ -642,8 +689,9 @@ class ElmoEmbedder:
             word2: Word in the second sentence, if it differs.
             occurrence1, occurrence2: Numbers of the word's occurrences, from 1;
                 required if it occurs several times.
-            tokenizer: "moses", "spacy" or "whitespace". None is the tokenizer that the
-                model was trained with if it names one, else "moses".
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
+                that is tokenized at white space, and tokenizes others like the model's
+                training text, else by "moses".
             language: Code of the language of the sentences. None is the model's.
 
         Returns:
@@ -653,10 +701,11 @@ class ElmoEmbedder:
             InputError: A word does not occur, or several times without a number, or the
                 tokenizer is unknown.
         """
-        chosen = self._choose_tokenizer(tokenizer, language)
+        sentences = [sentence1, sentence2]
+        chosen = self.tokenizer_of(sentences, tokenizer, language)
         other_word = word if word2 is None else word2
-        one = tokens_around(word, sentence1, chosen, "sentence1")
-        other = tokens_around(other_word, sentence2, chosen, "sentence2")
+        one = tokens_around(word, sentence1, chosen, "sentence1", order="word")
+        other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")
         first = occurrence_of(word, one, occurrence1, "occurrence1")
         second = occurrence_of(other_word, other, occurrence2, "occurrence2")
         return self.similarities([(first, second)])[0]
@@ -692,21 +741,22 @@ class ElmoEmbedder:
             results.append(compare_vectors(pair, one, other, averaged))
         return results
 
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Tokenizer of raw texts: the training's if it is known, else moses."""
-        return self._choose_tokenizer(None, None)
-
-    def _choose_tokenizer(
-        self, tokenizer: str | None, language: str | None
+    def tokenizer_of(
+        self,
+        texts: Iterable[object],
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
     ) -> Tokenizer:
-        """Return the tokenizer of raw texts, the one of the training if none is named."""
-        return choose_tokenizer(
+        """Return the tokenizer of the strings among texts, as `encode` chooses it."""
+        chosen = choose_tokenizer(
             TextSettings(tokenizer=tokenizer, language=language),
             "strings",
+            strings_in(texts),
             trained=self.files.tokenizer,
             model_language=self.files.language,
         )
+        log_tokenizer_warning(chosen)
+        return chosen
 
     def embed_file(
         self,
@@ -762,9 +812,10 @@ class ElmoEmbedder:
         Args: Input
             input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or
                 `parquet`. None: chosen by the content and the suffix.
-            tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is the
+            tokenizer: `whitespace`, `moses`, `spacy`, `residues`, or `auto`, which
+                looks at the first 200 lines, as `elmo embed` does. None is the
                 tokenizer of the model's training, else `moses` for a table and
-                `whitespace` for other inputs.
+                `whitespace` for other inputs, as in AllenNLP.
             language: Code of the language of the text. None is the language of the
                 model.
             split_sentences: Compute each sentence by itself. The sentences of a text
@@ -828,7 +879,7 @@ class ElmoEmbedder:
             trained=self.files.tokenizer,
             language=self.files.language,
         )
-        self._warn_about_tokenizer(text.tokenizer, text.trained)
+        log_tokenizer_warning(text.tokenizer)
         selection = self._selection(
             self.engine,
             output_format,
@@ -857,11 +908,3 @@ class ElmoEmbedder:
             on_progress=on_progress,
             should_stop=should_stop,
         )
-
-    def _warn_about_tokenizer(self, tokenizer: Tokenizer, trained: str | None) -> None:
-        if trained is not None and trained != tokenizer.name:
-            logger.warning(
-                "the model was trained with tokenizer %s, not %s",
-                trained,
-                tokenizer.name,
-            )

@@ -63,3 +63,11 @@ def pooling_of(output_value: str | None, pooling: Pooling | None) -> Pooling | N
         )
     check_choice("output_value", output_value, _OUTPUTS)
     return None if output_value == "token_embeddings" else pooling
+
+
+def check_one_device(device: object) -> None:
+    """Raise a `SettingsError` for several devices."""
+    if isinstance(device, (list, tuple)):
+        raise SettingsError(
+            f"device {device!r}: expected one device, because encode runs in one process"
+        )

@@ -47,8 +47,8 @@ logger = logging.getLogger(__name__)
 Array = NDArray[np.float32]
 CPU = torch.device("cpu")
 
-# Batches per window: enough sentences for batches of similar lengths
 WINDOW_BATCHES: Final = 2
+"""Batches per window: enough sentences for batches of similar lengths."""
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -65,10 +65,13 @@ class Engine:
     options: ModelOptions
     state: InitialState
     device: torch.device
-    batch_tokens: int  # maximum per batch
+    batch_tokens: int
+    """Maximum number of tokens per batch."""
     encoder: SentenceEncoder
-    settings: ModelSettings  # as they were given
-    changed: BiLm | None = None  # the biLM, if its weights differ from the files
+    settings: ModelSettings
+    """Settings as they were given."""
+    changed: BiLm | None = None
+    """The biLM, if its weights differ from the files."""
 
     @cached_property
     def content_sha256(self) -> str:

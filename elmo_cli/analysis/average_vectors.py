@@ -26,6 +26,7 @@ from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.warnings.expected import expected_input
+from elmo_cli.text.choose_tokenizer import peek_strings
 from elmo_cli.text.tokenizers import tokenize_texts
 
 
@@ -126,7 +127,7 @@ class AverageVectors(NamedTuple):
 
 def average_word_vectors(
     embedder: ElmoEmbedder,
-    texts: Iterable[Text],
+    texts: str | Iterable[Text],
     words: Sequence[str] | None = None,
     *,
     layers: Layers | None = None,
@@ -140,8 +141,8 @@ def average_word_vectors(
 
     Args:
         embedder: Model.
-        texts: Strings, each a sentence, which are tokenized as the model's training
-            text, else by Moses' rules; or lists of tokens.
+        texts: One raw text, or several: strings, which are tokenized as the model's
+            training text, else by Moses' rules, or lists of tokens.
         words: Words that get a vector, if they are frequent enough. None is all words.
         layers: "all", "top", or numbers such as 2, -1 or [1, 2]. Several layers are
             averaged. None is all layers but the token layer.
@@ -166,7 +167,11 @@ def average_word_vectors(
     if words is not None:
         wanted = set(check_sentence(words, "words", "a list of words"))
     counts: Counter[str] = Counter()
-    sentences = tokenize_texts(texts, embedder.tokenizer.tokenize)
+    if isinstance(texts, str):
+        texts = [texts]
+    strings, texts = peek_strings(texts)
+    tokenizer = embedder.tokenizer_of(strings)
+    sentences = tokenize_texts(texts, tokenizer.tokenize)
     to_average = _count_occurrences(sentences, wanted, counts, at_most)
     sums = _sum_vectors(embedder, to_average, selection)
     if words is None:

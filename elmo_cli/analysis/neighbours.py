@@ -24,7 +24,8 @@ from elmo_cli.text.occurrences import Occurrence
 
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""
-_TINY: Final = 1e-30  # least norm by which a vector is divided
+_TINY: Final = 1e-30
+"""Smallest norm by which a vector is divided."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def neighbour_rows(
 
 
 def find_neighbours(
-    files: VectorFiles | Activations | str | Path,
+    files: VectorFiles | Activations | str | Path | Sequence[str | Path],
     vectors: NDArray[np.floating],
     top: int = 10,
     *,
@@ -91,8 +92,8 @@ def find_neighbours(
     All tokens are compared. Each file is read once, some MB at a time.
 
     Args:
-        files: Path of a file or folder, or the result of `open_occurrences` or
-            `open_activations`.
+        files: Path or list of paths, of files or folders, or the result of
+            `open_occurrences` or `open_activations`.
         vectors: Vectors of the queries, shape (Q, W).
         top: Maximum number of neighbours per query.
         layers: Numbers of the layers whose mean is compared, such as "1,2", 2, -1 or

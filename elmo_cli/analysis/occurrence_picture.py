@@ -50,7 +50,7 @@ class Picture(NamedTuple):
 
 
 def plot_occurrences(
-    files: VectorFiles | Activations | str | Path,
+    files: VectorFiles | Activations | str | Path | Sequence[str | Path],
     word: str,
     output: str | Path,
     *,
@@ -63,7 +63,7 @@ def plot_occurrences(
     """Draw the occurrences of a word as points, with the sentences of some as labels.
 
     Args:
-        files: Path of a file, or the result of `open_occurrences` or
+        files: Path or list of paths, or the result of `open_occurrences` or
             `open_activations`. Each file has a colour.
         word: Target word of the files, with all its forms, or any other word as it is
             written.

@@ -1,6 +1,6 @@
 """Open files with the vectors of words in their sentences."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -158,15 +158,19 @@ def _check_made_alike(sources: list[VectorSource]) -> None:
 
 @contextmanager
 def opened_files(
-    files: VectorFiles | Activations | str | Path,
+    files: VectorFiles | Activations | str | Path | Sequence[str | Path],
 ) -> Iterator[VectorFiles]:
-    """Return open files as `VectorFiles`. A path is opened, and closed at the end."""
-    if isinstance(files, (str, Path)):
+    """Return open files as `VectorFiles`. Paths are opened, and closed at the end."""
+    if isinstance(files, VectorFiles):
+        yield files
+    elif isinstance(files, Activations):
+        yield VectorFiles([activations_source(files)])
+    elif isinstance(files, (str, Path)):
         with open_occurrences(files) as opened:
             yield opened
-        return
-    expected = "a path, or the result of open_occurrences or open_activations"
-    check_type("files", files, (VectorFiles, Activations), expected)
-    if isinstance(files, Activations):
-        files = VectorFiles([activations_source(files)])
-    yield files
+    else:
+        expected = "a path, a list of paths, or the result of open_occurrences or "
+        expected += "open_activations"
+        check_type("files", files, (list, tuple), expected)
+        with open_occurrences(*files) as opened:
+            yield opened

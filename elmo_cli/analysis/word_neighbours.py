@@ -22,7 +22,7 @@ from elmo_cli.text.occurrences import Occurrence
 
 def find_word_neighbours(
     embedder: ElmoEmbedder,
-    files: VectorFiles | Activations | str | Path,
+    files: VectorFiles | Activations | str | Path | Sequence[str | Path],
     queries: Sequence[Occurrence],
     top: int = 10,
     *,
@@ -35,8 +35,8 @@ def find_word_neighbours(
 
     Args:
         embedder: Model of the files, from the same initial state.
-        files: Path of a file or folder, or the result of `open_occurrences` or
-            `open_activations`.
+        files: Path or list of paths, of files or folders, or the result of
+            `open_occurrences` or `open_activations`.
         queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no
             neighbours. Any word of a sentence represents it where tokens are pooled.
         top: Maximum number of neighbours per query.

@@ -20,7 +20,8 @@ from elmo_cli.options.output import STANDARD_OUTPUT
 
 Decorator = Callable[[Any], Any]
 
-OTHER_OPTIONS = "Other options"  # heading of -q, -v and --help; it comes last
+OTHER_OPTIONS = "Other options"
+"""Heading of -q, -v and --help, which comes last."""
 
 
 class Command(click.Command):

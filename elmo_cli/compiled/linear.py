@@ -46,9 +46,12 @@ class _Panels(NamedTuple):
     """
 
     n_panels: int
-    n_units: int  # units per panel
-    panel: int  # outputs per panel
-    unit: int  # values per unit
+    n_units: int
+    """Units per panel."""
+    panel: int
+    """Outputs per panel."""
+    unit: int
+    """Values per unit."""
 
 
 class CompiledLinear(Linear):

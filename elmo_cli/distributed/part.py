@@ -38,8 +38,8 @@ from elmo_cli.outputs.saved_output import end_attributes
 from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, write_records
 from elmo_cli.records.progress import Progress, ShardReader
 
-# maximum number of skipped records whose reasons are shown
 MAX_SHOWN_SKIPPED: Final = 20
+"""Maximum number of skipped records whose reasons are shown."""
 
 
 class PlanSummary(NamedTuple):
@@ -47,8 +47,8 @@ class PlanSummary(NamedTuple):
 
     sha256: str
     n_parts: int
-    # settings of the plan, which become attributes of the part
     attributes: dict[str, str]
+    """Settings of the plan, which become attributes of the part."""
 
 
 class PartResult(NamedTuple):
@@ -75,8 +75,8 @@ def summarize(plan: Plan) -> PlanSummary:
     )
 
 
-# function that loads a model once per process
 load_for_worker = lru_cache(maxsize=1)(load_engine)
+"""Function that loads a model once per process."""
 
 
 def worker_name() -> str:

@@ -54,8 +54,8 @@ _PART_TOKENS: Final = 1_000_000
 """Most tokens of a part, by default. A worker that dies loses as many."""
 _RECORD_TOKENS: Final = 25
 """Approximate number of tokens of a record."""
-# Columns of a part that have the same type in every folder.
 _OWN_COLUMNS: Final = ("index", "sentence", "line", "tokens", "activations")
+"""Columns of a part that have the same type in every folder."""
 
 
 @dataclass(frozen=True)

@@ -69,10 +69,23 @@ def check_sentences(
 
     The batch is checked now, and each sentence when it is read.
     """
+    if isinstance(batch, str):
+        raise InputError(
+            f"{name}: expected lists of tokens, found {kind_of(batch)}. Tokenize it "
+            "first, for example with elmo_cli.tokenize()."
+        )
     return (
         check_sentence(sentence, f"{name}[{index}]")
         for index, sentence in enumerate(check_batch(batch, name))
     )
+
+
+def list_texts(texts: object, name: str = "texts") -> list[Text]:
+    """Return the texts of an argument that is one string, or a batch of texts."""
+    if isinstance(texts, str):
+        return [texts]
+    batch = check_batch(cast(Iterable[object], texts), name, "a string or a list")
+    return list(check_texts(batch, name))
 
 
 def check_texts(texts: Iterable[object], name: str = "texts") -> Iterator[Text]:
@@ -92,11 +105,17 @@ def _check_text(text: object, name: str) -> Text:
     return check_sentence(text, name, "a string or a list of tokens")
 
 
-def check_batch(batch: Iterable[_Item], name: str) -> Iterable[_Item]:
-    """Return a batch unchanged; raise an `InputError` for a string, set or table."""
+def check_batch(
+    batch: Iterable[_Item], name: str, expected: str = "a list"
+) -> Iterable[_Item]:
+    """Return a batch unchanged; raise an `InputError` for a string, set or table.
+
+    `expected` describes it in the error.
+    """
     remedy = _batch_remedy(batch)
     if remedy is not None:
-        raise InputError(f"{name}: expected a list, found {kind_of(batch)}. {remedy}")
+        found = kind_of(batch)
+        raise InputError(f"{name}: expected {expected}, found {found}. {remedy}")
     return batch
 
 

@@ -17,7 +17,8 @@ from elmo_cli.errors.exceptions import ElmoError, OutputError
 OPEN_SECONDS: Final = 2.0
 """Time to wait for programs on Windows to close a file."""
 RETRY_SECONDS: Final = 0.05
-_OPEN_ELSEWHERE: Final = (5, 32)  # on Windows: access denied, sharing violation
+_OPEN_ELSEWHERE: Final = (5, 32)
+"""Errors of Windows: access denied, sharing violation."""
 
 
 @contextmanager

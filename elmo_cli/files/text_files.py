@@ -12,7 +12,8 @@ BYTE_ORDER_MARK: Final = "\ufeff"
 MAX_TEXT_BYTES: Final = 1 << 28
 """Maximum size of a file that is read as a whole."""
 _WHITE_SPACE: Final = b"\t\n\v\f\r"
-_ESCAPE: Final = b"\x1b"  # It begins a change of colour in the output of a program.
+_ESCAPE: Final = b"\x1b"
+"""Byte that begins a change of colour in the output of a program."""
 
 
 def read_text(path: str | Path, max_bytes: int | None = None) -> str:

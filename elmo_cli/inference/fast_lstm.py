@@ -38,17 +38,25 @@ class _Run:
     """A run over a trie of M nodes: its results, its progress and its memory."""
 
     trie: Trie
-    hidden: Tensor  # hidden states of all nodes, float, (M, P)
-    ended: LstmState  # states at the ends of sentences, in the order of the ends
-    before: LstmState  # state before the next step: of the roots, or of the last step
-    parent_hidden: Tensor  # hidden states of a step's parents, float, (n, P)
-    output: Tensor  # inputs of a step's projection, float, (n, D)
+    hidden: Tensor
+    """Hidden states of all nodes, float, (M, P)."""
+    ended: LstmState
+    """States at the ends of sentences, in the order of the ends."""
+    before: LstmState
+    """State before the next step: of the roots, or of the last step."""
+    parent_hidden: Tensor
+    """Hidden states of a step's parents, float, (n, P)."""
+    output: Tensor
+    """Inputs of a step's projection, float, (n, D)."""
     cells: tuple[Tensor, Tensor]
     """Cells after a step, float32, (n, D) each. Steps write to them in turn, step k to
     k % 2."""
-    n_steps: int = 0  # steps that are done
-    n_nodes: int = 0  # nodes of these steps
-    n_ended: int = 0  # sentences that ended at these steps
+    n_steps: int = 0
+    """Steps that are done."""
+    n_nodes: int = 0
+    """Nodes of these steps."""
+    n_ended: int = 0
+    """Sentences that ended at these steps."""
 
 
 class FastLstm:

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-MAX_ROWS: Final = 256  # rows of a product that steps share; more rows are no faster
+MAX_ROWS: Final = 256
+"""Rows of a product that steps share. More rows are no faster."""
 MAX_STEPS = 500
 """Steps that share the gates of distinct tokens. They are one call of C, which Ctrl-C
 cannot stop: half a second for the original model."""
@@ -21,8 +22,10 @@ cannot stop: half a second for the original model."""
 class TableRows(NamedTuple):
     """Rows of a table, one per node of a step."""
 
-    table: Tensor  # float, (V, D)
-    rows: Tensor | None  # int64, (n,); None selects all n rows of the table
+    table: Tensor
+    """Float, (V, D)."""
+    rows: Tensor | None
+    """Int64, (n,). None selects all n rows of the table."""
 
     def values(self) -> Tensor:
         """Return the rows: float, shape (n, D)."""
@@ -34,11 +37,13 @@ class TableRows(NamedTuple):
 class StepGates(NamedTuple):
     """Input gates of consecutive steps, with M nodes."""
 
-    sizes: list[int]  # number of nodes per step; they sum to M
+    sizes: list[int]
+    """Number of nodes per step; they sum to M."""
     table: Tensor
     """W_ih x + b of different nodes, float, shape (V, 4 D). With a function in C for
     steps, it has the shape of `CompiledLinear.multiply_to_blocks`."""
-    rows: Tensor | None  # row of each node, int64, (M,); None: the rows are the nodes
+    rows: Tensor | None
+    """Row of each node, int64, (M,). None: the rows are the nodes."""
 
     def split(self) -> Iterator[TableRows]:
         """Yield the gates of each step."""

@@ -14,8 +14,8 @@ from elmo_cli.compiled.linear import Linear
 from elmo_cli.errors.exceptions import InputError
 
 _LARGEST: Final = 127
-# Value for 0 in the inputs: oneDNN's fast product takes unsigned inputs.
 _ZERO: Final = 128
+"""Value for 0 in the inputs: oneDNN's fast product takes unsigned inputs."""
 # A product of more rows is no faster, and its result takes more memory.
 _MAX_ROWS: Final = 256
 _ROW_STEPS: Final = {8: 1, 128: 8, _MAX_ROWS: 16}

@@ -82,15 +82,24 @@ class _Saved(NamedTuple):
     There are B sequences of N tokens, and `sizes` sequences run at each step.
     """
 
-    inputs: Tensor  # (N, P)
-    hidden: Tensor  # initial hidden states, (B, P)
-    cell: Tensor  # initial cells, (B, D)
-    weight: Tensor  # (4 D, 2 P)
-    projection: Tensor | None  # (P, D)
-    gates: Tensor  # after sigmoid and tanh, (N, 4 D)
-    cells: Tensor  # (N, D)
-    memory: Tensor  # (N, D)
-    outputs: Tensor  # (N, P)
+    inputs: Tensor
+    """(N, P)."""
+    hidden: Tensor
+    """Initial hidden states, (B, P)."""
+    cell: Tensor
+    """Initial cells, (B, D)."""
+    weight: Tensor
+    """(4 D, 2 P)."""
+    projection: Tensor | None
+    """(P, D)."""
+    gates: Tensor
+    """Gates after sigmoid and tanh, (N, 4 D)."""
+    cells: Tensor
+    """(N, D)."""
+    memory: Tensor
+    """(N, D)."""
+    outputs: Tensor
+    """(N, P)."""
 
 
 class PackedLstm(Function):

@@ -23,10 +23,14 @@ class ComputeTypes(NamedTuple):
     """
 
     device: torch.device
-    values: torch.dtype  # type of token vectors and hidden states
-    weights: torch.dtype  # type in which linear layers multiply, except the gates
-    gate_weights: torch.dtype  # type in which the linear layers of the gates multiply
-    tf32: bool = False  # True if a GPU may round the factors of float32 to TF32
+    values: torch.dtype
+    """Type of token vectors and hidden states."""
+    weights: torch.dtype
+    """Type in which linear layers multiply, except the gates."""
+    gate_weights: torch.dtype
+    """Type in which the linear layers of the gates multiply."""
+    tf32: bool = False
+    """True if a GPU may round the factors of float32 to TF32."""
 
 
 def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:

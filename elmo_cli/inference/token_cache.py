@@ -9,9 +9,10 @@ from torch import Tensor
 
 from elmo_cli.model.token_encoder import encode_in_chunks
 
-CACHED_TOKENS = 32_768  # at most
-# Maximum length of a cached token, so that the number of tokens limits the memory
+CACHED_TOKENS = 32_768
+"""Maximum number of cached tokens."""
 MAX_CACHED_CHARACTERS: Final = 1000
+"""Maximum length of a cached token, so that the number of tokens limits the memory."""
 
 
 class TokenCache:

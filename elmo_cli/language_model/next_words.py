@@ -13,6 +13,7 @@ from elmo_cli.errors.checks import (
     check_at_least,
     check_choice,
     check_type,
+    list_texts,
 )
 from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.candidates import Candidate, most_probable
@@ -102,22 +103,11 @@ def predict_words(
     check_type("model", model, LanguageModel, "a LanguageModel")
     check_at_least("top", top, 1)
     check_choice("direction", direction, READING_DIRECTIONS)
-    if isinstance(texts, str):
-        return _predict(model, [texts], top, direction, with_unknown=with_unknown)[0]
-    return _predict(model, texts, top, direction, with_unknown=with_unknown)
-
-
-def _predict(
-    model: LanguageModel,
-    texts: Iterable[Text],
-    top: int,
-    direction: ReadingDirection,
-    *,
-    with_unknown: bool,
-) -> list[Prediction]:
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
-    tokenize = partial(cut_around_gaps, tokenize=model.tokenize)
-    checked = [check_gaps(tokens) for tokens in tokenize_texts(texts, tokenize)]
+    given = list_texts(texts)
+    tokenizer = model.tokenizer_of(given)
+    tokenize = partial(cut_around_gaps, tokenize=tokenizer.tokenize)
+    checked = [check_gaps(tokens) for tokens in tokenize_texts(given, tokenize)]
     predictions = []
     for batch in split_by_size(checked, BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):
         in_gaps = _in_gaps(model, [text for text in batch if GAP in text])
@@ -135,7 +125,7 @@ def _predict(
                 log_p[unknown] = -torch.inf
             candidates = most_probable(model, log_p, top)
             predictions.append(Prediction(text, place, candidates, p_unknown))
-    return predictions
+    return predictions[0] if isinstance(texts, str) else predictions
 
 
 def _in_gaps(model: LanguageModel, texts: list[Sentence]) -> Iterator[Tensor]:

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from elmo_cli.errors.checks import Text, check_type
+from elmo_cli.errors.checks import Text, check_batch, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model.language_model import LanguageModel, SentenceScore
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
@@ -76,8 +76,10 @@ def measure_perplexity(
         InputError: There is no token.
     """
     check_type("model", model, LanguageModel, "a LanguageModel")
-    batch = [texts] if isinstance(texts, str) else texts
-    return perplexity_of_scores(model.iter_scores(batch, batch_size))
+    if isinstance(texts, str):
+        texts = [texts]
+    check_batch(texts, "texts", "a string or a list")
+    return perplexity_of_scores(model.iter_scores(texts, batch_size))
 
 
 def perplexity_of_scores(

@@ -10,8 +10,8 @@ from elmo_cli.errors.checks import (
     Sentence,
     Text,
     check_at_least,
-    check_texts,
     check_type,
+    list_texts,
 )
 from elmo_cli.language_model.candidates import (
     PREDICTION_COLUMNS,
@@ -71,9 +71,8 @@ def substitute_words(
             than 1.
     """
     check_type("model", model, LanguageModel, "a LanguageModel")
-    if isinstance(texts, str):
-        return next(iter_substitutes(model, [texts], top))
-    return list(iter_substitutes(model, list(check_texts(texts)), top))
+    found = list(iter_substitutes(model, list_texts(texts), top))
+    return found[0] if isinstance(texts, str) else found
 
 
 def iter_substitutes(

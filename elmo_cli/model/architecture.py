@@ -23,9 +23,11 @@ class CharacterOptions:
     """Character CNN (`char_cnn` in options.json)."""
 
     embedding_dim: int
-    filters: tuple[tuple[int, int], ...]  # (width, count) of each convolution
+    filters: tuple[tuple[int, int], ...]
+    """(width, count) of each convolution."""
     n_highway: int
-    activation: str  # `relu` or `tanh`
+    activation: str
+    """`relu` or `tanh`."""
     max_characters_per_token: int = 50
 
     @property
@@ -38,8 +40,10 @@ class CharacterOptions:
 class LstmOptions:
     """Two stacks of LSTMs (`lstm` in options.json)."""
 
-    dim: int  # size of the memory cell
-    projection_dim: int  # size of a token vector, and of the output of each direction
+    dim: int
+    """Size of the memory cell."""
+    projection_dim: int
+    """Size of a token vector, and of the output of each direction."""
     n_layers: int
     cell_clip: float | None = None
     proj_clip: float | None = None
@@ -51,7 +55,8 @@ class ModelOptions:
     """Architecture of a biLM."""
 
     lstm: LstmOptions
-    char_cnn: CharacterOptions | None  # None for a word-level model
+    char_cnn: CharacterOptions | None
+    """None for a word-level model."""
 
     @property
     def n_layers(self) -> int:

@@ -32,16 +32,20 @@ class LayerState(NamedTuple):
     backward: LstmState
 
 
-# One per LSTM layer, from the lowest. Their tensors have one row per sentence.
 BiLmState = list[LayerState]
+"""One state per LSTM layer, from the lowest. Their tensors have one row per
+sentence."""
 
 
 class BiLmOutput(NamedTuple):
     """Layers of a padded batch, including the boundaries."""
 
-    layers: Tensor  # float, shape (L, B, T + 2, 2 P), zero where the mask is zero
-    mask: Tensor  # bool, shape (B, T + 2)
-    state: BiLmState  # at the end of each sentence
+    layers: Tensor
+    """Float, shape (L, B, T + 2, 2 P), zero where the mask is zero."""
+    mask: Tensor
+    """Bool, shape (B, T + 2)."""
+    state: BiLmState
+    """State at the end of each sentence."""
 
 
 class Dropout(nn.Dropout):

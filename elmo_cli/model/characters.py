@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN
 
-N_MARKS: Final = 2  # ids of a token that mark its start and end
+N_MARKS: Final = 2
+"""Number of ids that mark the start and end of a token."""
 
-# Ids before one is added. The ids 0 to 255 are bytes.
 _SPECIAL: Final = {START_TOKEN: 256, END_TOKEN: 257}
+"""Ids before one is added. The ids 0 to 255 are bytes."""
 WORD_START: Final = 258
 WORD_END: Final = 259
 PADDING: Final = 260

@@ -16,9 +16,11 @@ MAX_OPTIONS_BYTES: Final = 1_000_000  # Published models have less than 1 kB.
 class ValueCheck(NamedTuple):
     """Check of one value."""
 
-    expected: str  # description of valid values, for error messages
+    expected: str
+    """Description of valid values, for error messages."""
     accepts: Callable[[Any], bool]
-    default: Any = None  # in place of a value that is missing or null
+    default: Any = None
+    """Value in place of one that is missing or null."""
 
 
 def read_json(path: str | Path) -> dict[str, Any]:

@@ -13,14 +13,17 @@ from torch.nn import functional
 
 from elmo_cli.model.architecture import LstmOptions
 
-FORGET_BIAS = 1.0  # added to the forget gate at run time, not in the file
+FORGET_BIAS = 1.0
+"""Added to the forget gate at run time, not in the file."""
 
 
 class LstmState(NamedTuple):
     """Tensors that an LSTM carries from one step to the next, one row per sequence."""
 
-    hidden: Tensor  # float, (B, P)
-    cell: Tensor  # float, (B, D)
+    hidden: Tensor
+    """Float, (B, P)."""
+    cell: Tensor
+    """Float, (B, D)."""
 
 
 RunLstm: TypeAlias = Callable[

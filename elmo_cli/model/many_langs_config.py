@@ -30,7 +30,8 @@ from elmo_cli.model.token_limit import TokenLimit
 class ManyLangsOptions(ModelOptions):
     """Architecture of ELMoForManyLangs; `char_cnn` is None if only words are used."""
 
-    word_dim: int  # size of a word's row; 0 if only characters are used
+    word_dim: int
+    """Size of a word's row; 0 if only characters are used."""
     max_characters_per_token: int
     """Number of character ids per token, including its two end marks. Words are
     truncated, too."""

@@ -44,9 +44,12 @@ WEIGHTS_SUFFIXES: Final = (*HDF5_SUFFIXES, SAFETENSORS_SUFFIX)
 MIN_MAPPED_BYTES = 1 << 20
 """Minimum size of a mapped tensor: a mapping takes whole pages and a file
 descriptor."""
-MAX_ITEMS: Final = 20_000  # datasets and groups; HDF5 is slow with many
-_MAX_DEPTH: Final = 10  # groups around a dataset
-_HALF: Final = ("float16", "F16")  # names of float16 in HDF5 and in safetensors
+MAX_ITEMS: Final = 20_000
+"""Maximum number of datasets and groups: HDF5 is slow with many."""
+_MAX_DEPTH: Final = 10
+"""Maximum number of groups around a dataset."""
+_HALF: Final = ("float16", "F16")
+"""Names of float16 in HDF5 and in safetensors."""
 _DAMAGE: Final = (KeyError, OSError, RuntimeError, TypeError, ValueError)
 """Errors that h5py raises for a damaged file."""
 

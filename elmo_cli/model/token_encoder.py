@@ -19,10 +19,14 @@ from elmo_cli.model.characters import N_CHARACTERS, character_ids
 from elmo_cli.model.placement import autocast_dtype
 from elmo_cli.model.vocabulary import BOUNDARIES, Vocabulary
 
-CHUNK_TOKENS = 1024  # tokens that are encoded together, to limit memory
-CONVOLVED_TOKENS = 128  # tokens of similar length that are convolved together
-PADDING_INDEX: Final = 0  # index of "@@PADDING@@" in AllenNLP's vocabularies
-UNKNOWN_WORD: Final = "@@UNKNOWN@@"  # all unknown words in AllenNLP's vocabularies
+CHUNK_TOKENS = 1024
+"""Tokens that are encoded together, to limit memory."""
+CONVOLVED_TOKENS = 128
+"""Tokens of similar length that are convolved together."""
+PADDING_INDEX: Final = 0
+"""Index of "@@PADDING@@" in AllenNLP's vocabularies."""
+UNKNOWN_WORD: Final = "@@UNKNOWN@@"
+"""All unknown words in AllenNLP's vocabularies."""
 
 _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 
@@ -30,7 +34,8 @@ _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 class TokenEncoder(nn.Module):
     """Base of all token encoders: from tokens to ids, and from ids to token vectors."""
 
-    boundaries: tuple[str, str] = BOUNDARIES  # around every sentence
+    boundaries: tuple[str, str] = BOUNDARIES
+    """Tokens around every sentence."""
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """Return the ids of tokens, none of them 0: int64, shape (N, C), on the CPU."""
@@ -208,7 +213,8 @@ def encode_in_chunks(
 class TokenTable(nn.Module):
     """Token vectors of a vocabulary and of both boundaries, computed once."""
 
-    vectors: Tensor  # float, (V + 2, P)
+    vectors: Tensor
+    """Float, (V + 2, P)."""
 
     def __init__(self, words: Sequence[str], encoder: TokenEncoder) -> None:
         super().__init__()

@@ -15,7 +15,8 @@ UNKNOWN_TOKEN: Final = "<UNK>"
 SPECIAL_TOKENS: Final = (START_TOKEN, END_TOKEN, UNKNOWN_TOKEN)
 """Words of every vocabulary. They come first in vocabularies that `elmo train`
 writes."""
-MAX_TERM_ID: Final = "!!!MAXTERMID"  # line of some vocabulary files that bilm-tf skips
+MAX_TERM_ID: Final = "!!!MAXTERMID"
+"""Line of some vocabulary files that bilm-tf skips."""
 
 
 class Vocabulary:

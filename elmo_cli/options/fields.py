@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar, cast
 
 from elmo_cli.errors.checks import check_choice
 
-_KEY: Final = "option"  # key in the metadata of a field
+_KEY: Final = "option"
+"""Key in the metadata of a field."""
 _Options = TypeVar("_Options")
 
 
@@ -22,9 +23,11 @@ class OptionInfo:
     """Template of a `Message`, which Python and the command line spell differently."""
     default_text: str = ""
     """Words for a default that the value does not tell, such as `by the header`."""
-    value: str = ""  # name of the value in a help: `I/N`
+    value: str = ""
+    """Name of the value in a help: `I/N`."""
     choices: tuple[str, ...] = ()
-    name: str = ""  # name on the command line where it is not the field's: `--format`
+    name: str = ""
+    """Name on the command line where it is not the field's: `--format`."""
 
 
 def option(

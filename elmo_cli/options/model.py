@@ -21,8 +21,8 @@ ReadingDirection = Literal["forward", "backward"]
 """Direction in which a text is read, to predict the word after it or before it."""
 READING_DIRECTIONS: Final = get_args(ReadingDirection)
 _DEVICE: Final = re.compile(r"auto|cpu|(mps|cuda)(:\d+)?|-?\d+")
-# sentences per batch; it changes results of carried state only
 DEFAULT_BATCH_SIZE: Final = 64
+"""Sentences per batch. It changes results of carried state only."""
 
 
 def is_device(value: object) -> bool:

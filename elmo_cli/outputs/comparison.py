@@ -21,7 +21,8 @@ SHARED_ATTRIBUTES: Final = (
 """Attributes that must be equal in files that are read as one."""
 _NOT_COMPARED: Final = {"model", "normalization"}
 """Attributes that others say better: the weights, and the tokenizer's full name."""
-_LONGEST_VALUE: Final = 400  # characters of an attribute in a message
+_LONGEST_VALUE: Final = 400
+"""Characters of an attribute in a message."""
 
 
 def check_same(

@@ -16,7 +16,8 @@ from elmo_cli.errors.messages import Message
 
 logger = logging.getLogger(__name__)
 
-_FLOAT16_LIMIT: Final = 65520  # smallest number that float16 rounds to infinity
+_FLOAT16_LIMIT: Final = 65520
+"""Smallest number that float16 rounds to infinity."""
 
 
 def _log_warning(message: Message) -> None:

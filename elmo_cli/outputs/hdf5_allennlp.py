@@ -41,7 +41,8 @@ logger = logging.getLogger(__name__)
 SENTENCE_TO_INDEX: Final = "sentence_to_index"
 MANY_RECORDS: Final = 2_000_000
 """Number of records from which the packed layout is recommended."""
-MAX_NESTED: Final = 500  # groups around a dataset; HDF5 is slow with more
+MAX_NESTED: Final = 500
+"""Maximum number of groups around a dataset: HDF5 is slow with more."""
 
 Array = NDArray[Any]
 

@@ -20,8 +20,10 @@ from elmo_cli.outputs.output_formats import keeps_tokens
 
 TOKENS: Final = "tokens"
 """Attribute of a dataset, or name of a dataset, with the tokens of records."""
-CHUNK_BYTES: Final = 1 << 19  # size before compression; HDF5's smallest cache holds two
-_ZSTD: Final = 32015  # in the HDF Group's registry of filters
+CHUNK_BYTES: Final = 1 << 19
+"""Size of a chunk before compression. HDF5's smallest cache holds two."""
+_ZSTD: Final = 32015
+"""Number of Zstandard in the HDF Group's registry of filters."""
 
 CREATION: Final = h5p.create(h5p.DATASET_CREATE)
 CREATION.set_obj_track_times(False)  # Equal runs write equal bytes.

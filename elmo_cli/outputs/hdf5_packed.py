@@ -37,9 +37,8 @@ BLOCK_BYTES: Final = 1 << 22
 """Number of bytes that are written together, and read together in order, about."""
 BLOCK_RECORDS: Final = 1024
 """Maximum number of records that are read together."""
-_ARRAY_BYTES: Final = (
-    150  # bytes of an array in memory in addition to its values, about
-)
+_ARRAY_BYTES: Final = 150
+"""Approximate bytes of an array in memory in addition to its values."""
 
 Array = NDArray[Any]
 Offsets = NDArray[np.int64]

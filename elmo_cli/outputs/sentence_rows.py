@@ -16,8 +16,8 @@ from elmo_cli.outputs.record_attributes import (
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.record import Record
 
-# Bytes in memory, about.
 _RECORD_BYTES: Final = 1000
+"""Approximate bytes of a record in memory."""
 _TOKEN_BYTES: Final = 60
 _PARQUET_COLUMNS: Final = ("index", "id", "sentence", "line", "tokens")
 """Columns of Parquet, in their order, apart from kept columns and activations."""

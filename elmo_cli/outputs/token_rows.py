@@ -13,7 +13,8 @@ from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.record import Record
 
-_CELL_BYTES: Final = 40  # bytes in memory, about
+_CELL_BYTES: Final = 40
+"""Approximate bytes of a cell in memory."""
 
 
 class TokenRows(SentenceRows):

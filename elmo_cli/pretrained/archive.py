@@ -28,7 +28,8 @@ _UNPACKED: Final = (
 )
 """Suffixes of files that are unpacked. Zip files of the NLPL repository have other,
 large files."""
-_MAX_MEMBERS: Final = 100  # files that are unpacked; a model has up to six
+_MAX_MEMBERS: Final = 100
+"""Maximum number of files that are unpacked. A model has up to six."""
 
 
 def unpacked(archive: Path) -> Path:

@@ -23,8 +23,8 @@ from elmo_cli.pretrained.cache import not_written_error
 from elmo_cli.pretrained.limits import MAX_BYTES
 from elmo_cli.version import __version__
 
-# Users set the level of this logger. It decides whether bars are shown, too.
 logger = logging.getLogger(__name__)
+"""Logger whose level users set. The level also decides whether bars are shown."""
 
 _PIECE_BYTES: Final = 1 << 18
 # One of the hosts rejects the name of urllib with status 406.

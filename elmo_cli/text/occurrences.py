@@ -1,11 +1,15 @@
 """Occurrences of words: a token of a sentence, typed by a user or found in a file."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from elmo_cli.errors.checks import Sentence, Text, check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import did_you_mean, kind_of
-from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer, normalize
+from elmo_cli.options.text import TextSettings
+from elmo_cli.options.tokenizer_names import AUTO
+from elmo_cli.text.choose_tokenizer import choose_tokenizer, strings_in
+from elmo_cli.text.tokenizers import Tokenizer, normalize
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ def find_occurrence(
     word: str,
     occurrence: int | None = None,
     *,
-    tokenizer: str = "moses",
+    tokenizer: str | None = AUTO,
     language: str | None = None,
 ) -> Occurrence:
     """Return the occurrence of a word in a sentence.
@@ -47,31 +51,43 @@ def find_occurrence(
         word: Token of the sentence, as it is written.
         occurrence: Number of its occurrence, from 1; required if the word occurs
             several times.
-        tokenizer: Tokenizer of a raw sentence: "moses", "spacy" or "whitespace".
+        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
+            that is tokenized at white space, and others by "moses".
         language: Language code of a raw sentence. None is English.
 
     Raises:
         InputError: The word does not occur, or occurs several times and has no number.
     """
-    tokens = tokens_around(word, sentence, make_tokenizer(tokenizer, language))
+    settings = TextSettings(tokenizer=tokenizer, language=language)
+    chosen = choose_tokenizer(settings, "strings", strings_in([sentence]))
+    tokens = tokens_around(word, sentence, chosen, order="sentence")
     return occurrence_of(word, tokens, occurrence, "occurrence")
 
 
 def tokens_around(
-    word: str, sentence: Text, tokenizer: Tokenizer, name: str = "sentence"
+    word: str,
+    sentence: Text,
+    tokenizer: Tokenizer,
+    name: str = "sentence",
+    *,
+    order: Literal["sentence", "word"],
 ) -> Sentence:
     """Return the tokens of a sentence in which a word is searched for.
 
     Raise an `InputError` for other types, or if the word and the sentence are swapped.
-    `name` names the argument with the sentence.
+    `name` names the argument with the sentence, and `order` says which of the two comes
+    first.
     """
+    second = "word" if order == "sentence" else "sentence"
+    remedy = f"Give the {order} first, then the {second}."
+    if isinstance(word, list) and sentence in word:
+        raise InputError(f"word: expected a string, found a list of tokens. {remedy}")
     check_type("word", word, str, "a string")
     if not isinstance(sentence, str):
         return check_sentence(sentence, name, "a string or a list of tokens")
     if sentence != word and sentence in tokenizer.tokenize(word):
         raise InputError(
-            f"word: expected a word of {name}, found {word!r}, a text with the word "
-            f"{sentence!r}. Swap the two arguments."
+            f"{name}: expected a sentence with {word!r}, found {sentence!r}. {remedy}"
         )
     return tokenizer.tokenize(sentence)
 

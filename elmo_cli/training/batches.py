@@ -27,8 +27,10 @@ from elmo_cli.training.training_text import TextProgress, TrainingText
 
 _Item = TypeVar("_Item")
 
-_WINDOW_TOKENS = 200_000  # minimum per window, enough for batches of similar lengths
-_WINDOW_BATCHES = 50  # minimum number of batches per window
+_WINDOW_TOKENS = 200_000
+"""Minimum number of tokens per window, enough for batches of similar lengths."""
+_WINDOW_BATCHES = 50
+"""Minimum number of batches per window."""
 
 
 class Piece(NamedTuple):

@@ -28,7 +28,8 @@ from elmo_cli.training.signature import (
 )
 
 CHECKPOINT_FILE = "checkpoint.pt"
-FORMAT = "elmo train 2"  # name of the format of a checkpoint, and its version
+FORMAT = "elmo train 2"
+"""Name of the format of a checkpoint, and its version."""
 
 _DAMAGED = (
     zipfile.BadZipFile,
@@ -51,19 +52,19 @@ class TrainingCheckpoint(TypedDict):
     options: dict[str, Any]
     words: list[str]
     step: int
-    # tokens that the model was trained on
     n_tokens: int
+    """Tokens that the model was trained on."""
     warmup_steps: int
-    # tokens per pass over the text, if they were counted
     text_tokens: int | None
+    """Tokens per pass over the text, if they were counted."""
     seconds: float
-    # fields of `TextProgress`
     progress: tuple[Any, ...]
+    """Fields of `TextProgress`."""
     loss_sums: Tensor
-    # tensors of the carried state, with the rows of all processes
     carried: list[Tensor]
-    # tensors of the biLM and its softmax
+    """Tensors of the carried state, with the rows of all processes."""
     objective: dict[str, Tensor]
+    """Tensors of the biLM and its softmax."""
     optimizer: dict[str, Any]
 
 

@@ -8,9 +8,10 @@ from typing import TypedDict
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.missing_files import unreadable_file_error
 
-# number of samples of a large file: its beginning, its end, and 62 between them
 SAMPLES = 64
-SAMPLE_BYTES = 1 << 20  # files of up to 64 MiB are read as a whole
+"""Number of samples of a large file: its beginning, its end, and 62 between them."""
+SAMPLE_BYTES = 1 << 20
+"""Size of a sample. Files of up to 64 MiB are read as a whole."""
 
 
 class FileFingerprint(TypedDict):
@@ -18,7 +19,8 @@ class FileFingerprint(TypedDict):
 
     name: str
     n_bytes: int
-    sha256: str  # SHA-256 of the file, or of samples of a large file
+    sha256: str
+    """SHA-256 of the file, or of samples of a large file."""
 
 
 def fingerprint(path: Path) -> FileFingerprint:

@@ -7,7 +7,8 @@ from torch import nn, optim
 
 from elmo_cli.training.training_options import TrainingOptions
 
-_WARMUP_SHARE = 0.1  # maximum share of the run over which the learning rate rises
+_WARMUP_SHARE = 0.1
+"""Maximum share of the run over which the learning rate rises."""
 
 
 def make_optimizer(

@@ -27,7 +27,8 @@ class Processes:
     """This process among all processes of a run."""
 
     device: torch.device
-    rank: int = 0  # number of this process, from 0
+    rank: int = 0
+    """Number of this process, from 0."""
     count: int = 1
 
     @property

@@ -19,7 +19,8 @@ from elmo_cli.training.training_run import Run
 
 logger = logging.getLogger(__name__)
 
-LOG_SECONDS = 10.0  # minimum time between two progress messages
+LOG_SECONDS = 10.0
+"""Minimum time between two progress messages, in seconds."""
 
 
 class RunLog:

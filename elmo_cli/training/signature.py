@@ -20,14 +20,14 @@ class Identity(TypedDict):
     """Everything besides `TrainingOptions` and words that must stay equal."""
 
     architecture: dict[str, Any]
-    # weights that the run starts from; None for random ones
     start_sha256: str | None
-    # text files in their order, which may be renamed or moved
+    """SHA-256 of the weights that the run starts from; None for random ones."""
     files: list[FileFingerprint]
-    # tokenizer, validation share, format and column of the text
+    """Text files in their order, which may be renamed or moved."""
     text: dict[str, Any]
-    # maximum number of words to predict, if the text gives them
+    """Tokenizer, validation share, format and column of the text."""
     vocabulary_size: int | None
+    """Maximum number of words to predict, if the text gives them."""
 
 
 class Signature(NamedTuple):

@@ -38,9 +38,10 @@ from elmo_cli.training.word_list import read_word_list
 
 logger = logging.getLogger(__name__)
 
-_VOCABULARY_SIZE = 25_000  # default number of words to predict
-# share of a text that a vocabulary covers without a warning, at least
+_VOCABULARY_SIZE = 25_000
+"""Default number of words to predict."""
 _MIN_COVERAGE = 0.5
+"""Minimum share of a text that a vocabulary covers without a warning."""
 
 
 @dataclass(frozen=True)

@@ -64,14 +64,15 @@ from elmo_cli.training.training_text import TrainingText
 
 logger = logging.getLogger(__name__)
 
-# sentences at the beginning of the text that are checked before training
 _SAMPLE_SENTENCES = 1000
+"""Sentences at the beginning of the text that are checked before training."""
 # Values of glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-LOG_STEPS = 10  # steps between entries of log.jsonl
-# tokens of the validation text per evaluation during training
+LOG_STEPS = 10
+"""Steps between entries of log.jsonl."""
 EVALUATION_TOKENS = 20_000
+"""Tokens of the validation text per evaluation during training."""
 
 
 def train_model(

@@ -6,8 +6,8 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_cli.model.vocabulary_files import read_vocabulary, read_words
 
-# words of a vocabulary that may have white space inside, at most
 _MAX_COLUMNS_SHARE = 0.5
+"""Maximum share of the words of a vocabulary that may have white space inside."""
 
 
 def read_word_list(path: str | Path) -> Vocabulary:

@@ -163,6 +163,9 @@ def test_axes_have_no_numbers_and_the_page_says_what_they_are(method: str) -> No
 def test_a_file_is_opened_by_its_path() -> None:
     assert plot_occurrences("v.hdf5", "bank", "path.svg") == plot("opened.svg")
     assert Path("path.svg").read_bytes() == Path("opened.svg").read_bytes()
+    write(senses(20), "w.hdf5")
+    both = plot_occurrences(["v.hdf5", "w.hdf5"], "bank", "both.svg")
+    assert both.n_occurrences == 80
     with pytest.raises(FileNotFoundError, match=r"^missing\.hdf5: no such file"):
         plot_occurrences("missing.hdf5", "bank", "path2.svg")
 

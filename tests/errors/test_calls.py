@@ -266,7 +266,7 @@ WRONG_OPTIONS = [
         "would not change the cached vectors. Remove one of them.",
     ),
     error_of(
-        lambda m: m.embedder.encode(["a"], pooling="sum"),
+        lambda m: m.embedder.encode(["a"], pooling="sum"),  # type: ignore[call-overload]
         ValueError,
         "pooling 'sum': unknown. Use mean, max, first, last.",
     ),
@@ -282,7 +282,18 @@ WRONG_OPTIONS = [
         "instead.",
     ),
     error_of(
-        lambda m: m.embedder.encode(["a"], output_value=None),
+        lambda m: m.embedder.encode(["a"], device=["cpu", "cpu"]),  # type: ignore[call-overload]
+        ValueError,
+        "device ['cpu', 'cpu']: expected one device, because encode runs in one "
+        "process",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(),
+        ValueError,
+        "texts: expected a string or a list, found None. Make a list.",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(["a"], output_value=None),  # type: ignore[call-overload]
         ValueError,
         "output_value None: has no meaning here: encode returns vectors alone. Choose "
         "sentence_embedding or token_embeddings.",
@@ -290,14 +301,14 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.word_vector("cat", "The cat sat."),
         ValueError,
-        "word: expected a word of sentence, found 'The cat sat.', a text with the word "
-        "'cat'. Swap the two arguments.",
+        "sentence: expected a sentence with 'The cat sat.', found 'cat'. Give the "
+        "sentence first, then the word.",
     ),
     error_of(
         lambda m: m.embedder.similarity("The cat sat.", "cat", "A cat."),
         ValueError,
-        "word: expected a word of sentence1, found 'The cat sat.', a text with the "
-        "word 'cat'. Swap the two arguments.",
+        "sentence1: expected a sentence with 'The cat sat.', found 'cat'. Give the word "
+        "first, then the sentence.",
     ),
     error_of(
         lambda m: m.embedder.similarity("cat", "A cat, a cat.", "A cat."),
@@ -467,28 +478,28 @@ WRONG_INPUTS = [
     error_of(
         lambda m: m.embedder.encode({"tokens": ["a"]}),
         ValueError,
-        "texts: expected a list, found a value of type dict. Give one of its "
+        "texts: expected a string or a list, found a value of type dict. Give one of its "
         "values. Only HubElmo takes the mapping of TF-Hub.",
     ),
     error_of(
         lambda m: m.embedder.encode({"a", "b"}),
         ValueError,
-        "texts: expected a list, found a value of type set. Make a list.",
+        "texts: expected a string or a list, found a value of type set. Make a list.",
     ),
     error_of(
         lambda m: m.embedder.encode(None),
         ValueError,
-        "texts: expected a list, found None. Make a list.",
+        "texts: expected a string or a list, found None. Make a list.",
     ),
     error_of(
         lambda m: m.embedder.encode(b"The cat"),  # type: ignore[arg-type]
         ValueError,
-        "texts: expected a list, found bytes. Put it into a list.",
+        "texts: expected a string or a list, found bytes. Put it into a list.",
     ),
     error_of(
         lambda m: m.embedder.encode(Table()),
         ValueError,
-        "texts: expected a list, found a value of type Table. Choose one of its "
+        "texts: expected a string or a list, found a value of type Table. Choose one of its "
         "columns.",
     ),
 ]

@@ -143,9 +143,9 @@ WRONG_ARGUMENTS = [
     wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: predict_words(m.model, x)),
     wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: substitute_words(m.model, x)),
     wrong("texts", NO_TEXTS, lambda m, x: list(iter_substitutes(m.model, x))),
-    wrong("texts", NO_TEXTS, lambda m, x: average_word_vectors(m.embedder, x)),
-    wrong("files", NO_MAPPING[1:], lambda m, x: find_neighbours(x, np.zeros((1, 6)))),
-    wrong("files", NO_MAPPING[1:], lambda m, x: plot_occurrences(x, "cat", "new.svg")),
+    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: average_word_vectors(m.embedder, x)),
+    wrong("files", NO_MAPPING[2:], lambda m, x: find_neighbours(x, np.zeros((1, 6)))),
+    wrong("files", NO_MAPPING[2:], lambda m, x: plot_occurrences(x, "cat", "new.svg")),
     wrong(
         "words",
         NO_MAPPING,

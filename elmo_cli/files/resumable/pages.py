@@ -7,8 +7,8 @@ import numpy as np
 
 PAGE_BYTES: Final = 4096
 _WORD_BYTES: Final = 8
-# odd, one per word of a page
 _WEIGHTS: Final = np.arange(1, 2 * PAGE_BYTES // _WORD_BYTES, 2, dtype=np.uint64)
+"""Odd numbers, one per word of a page."""
 
 Pages = dict[int, bytearray]
 """Pages by their numbers in the file, each (PAGE_BYTES,)."""

@@ -32,7 +32,7 @@ InputCheck = Callable[[Sample], Message | str | None]
 
 _TOKEN_CHECKS: Final[tuple[InputCheck, ...]] = (
     tokens.no_tokens,
-    tokens.attached_punctuation,
+    tokens.unspaced_script,
     tokens.other_domain,
     tokens.removed_forms,
     tokens.repeated_words,
@@ -45,7 +45,6 @@ CHECKS: Final[tuple[InputCheck, ...]] = (
     texts.words_as_texts,
     texts.sequences_as_words,
     texts.sentences_in_texts,
-    texts.tokenized_text,
     texts.region_marks,
     lines.tabs_in_lines,
 )
