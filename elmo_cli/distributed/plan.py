@@ -266,9 +266,14 @@ def _encode_file(
     path = plan.inputs[0].path
     part = io.BytesIO()
     writer = open_writer(part, settings, path, column_types, attributes={})
-    is_plain = find_input_format(settings.text, path).is_plain
-    has_lines = settings.text.split_sentences and is_plain
-    record = Record("a", ["a"], line=1 if has_lines else None)
+    input_format = find_input_format(settings.text, path)
+    has_lines = settings.text.split_sentences and input_format.is_plain
+    record = Record(
+        "a",
+        ["a"],
+        line=1 if has_lines else None,
+        original_id="" if input_format.has_sequences else None,
+    )
     writer.write(0, record, as_dtype(vector, settings.dtype))
     writer.finish({})
 

@@ -19,9 +19,9 @@ from elmo_cli.records.record import Record
 _RECORD_BYTES: Final = 1000
 """Approximate bytes of a record in memory."""
 _TOKEN_BYTES: Final = 60
-_PARQUET_COLUMNS: Final = ("index", "id", "sentence", "line", "tokens")
+_PARQUET_COLUMNS: Final = ("index", "id", ORIGINAL_ID, "sentence", "line", "tokens")
 """Columns of Parquet, in their order, apart from kept columns and activations."""
-_OWN_COLUMNS: Final = (*_PARQUET_COLUMNS, ORIGINAL_ID, ACTIVATIONS)
+_OWN_COLUMNS: Final = (*_PARQUET_COLUMNS, ACTIVATIONS)
 
 
 class SentenceRows:

@@ -14,6 +14,7 @@ from elmo_cli.options.text import ALL_COLUMNS, NO_ID
 from elmo_cli.records.formats import refuse_other_formats
 from elmo_cli.records.ids import (
     IdChecker,
+    IdSurvey,
     survey_ids,
     with_integer_id,
     with_integer_parts,
@@ -22,7 +23,7 @@ from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
 from elmo_cli.records.warnings.input_report import InputReport, report_for
-from elmo_cli.records.words import group_words
+from elmo_cli.records.words import group_words, note_scattered
 
 
 class Records(NamedTuple):
@@ -79,15 +80,9 @@ def open_records(
             finds_repeats=numbers_repeated and reads_ids,
             finds_integers=finds_integers,
         )
-        records, is_ready = input_format.read(text, on_bytes, should_stop)
-        if text.format_is_guess:
-            records = refuse_other_formats(records, text.source.name)
-        if survey.integers and len(settings.id_columns) > 1:
-            records = map(partial(with_integer_parts, names=survey.integers), records)
-        elif survey.integers:
-            records = map(with_integer_id, records)
-        if settings.word_column is not None:
-            records = group_words(records, text)
+        records, is_ready = _read_texts(text, survey, on_bytes, should_stop)
+        if settings.word_column is not None and not is_quiet:
+            records = note_scattered(records, text.source.name)
         if not reads_ids and input_format.has_ids is not False:
             records = map(_without_id, records)
         if reads_ids and id_checker is None:
@@ -108,6 +103,25 @@ def open_records(
         if is_numbered:
             records = _with_line_numbers(records)
         yield Records(records, is_ready, has_ids, is_numbered, example)
+
+
+def _read_texts(
+    text: TextInput,
+    survey: IdSurvey,
+    on_bytes: Callable[[int], object],
+    should_stop: Callable[[], bool],
+) -> tuple[Iterator[Record], Callable[[], bool]]:
+    """Return the texts of an input, and whether the next record is ready."""
+    records, is_ready = text.format.read(text, on_bytes, should_stop)
+    if text.format_is_guess:
+        records = refuse_other_formats(records, text.source.name)
+    if survey.integers and len(text.settings.id_columns) > 1:
+        records = map(partial(with_integer_parts, names=survey.integers), records)
+    elif survey.integers:
+        records = map(with_integer_id, records)
+    if text.settings.word_column is not None:
+        records = group_words(records, text)
+    return records, is_ready
 
 
 def _may_have_ids(text: TextInput) -> bool:
@@ -149,7 +163,7 @@ def check_records(
         # Only the beginning of a text may be read.
         if report is not None:
             report.end(is_complete=is_complete)
-            if id_checker is not None:
+            if id_checker is not None and text.settings.word_column is None:
                 id_checker.log_repeated(f"{text.source.name}: ")
 
 

@@ -1,5 +1,6 @@
 """Words that an input gives, each tokenized by itself: lists, or tables of words."""
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -11,6 +12,8 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record, Span
 from elmo_cli.text.tokenizers import Tokenizer
+
+logger = logging.getLogger(__name__)
 
 _CACHED_WORDS: Final = 1 << 16
 
@@ -70,6 +73,33 @@ def group_words(records: Iterable[Record], text: TextInput) -> Iterator[Record]:
                 }
             record = record_of_words(words, tokenizer, first._replace(columns=id_parts))
             yield record._replace(word_columns=[row.columns for row in rows])
+
+
+def note_scattered(records: Iterable[Record], name: str) -> Iterator[Record]:
+    """Yield the texts of a table of words, and log whether their rows are together.
+
+    Rows of one text that are not together are several texts with the same id.
+    """
+    seen: set[str] = set()
+    first: str | None = None
+    n_scattered = 0
+    for record in records:
+        if record.id in seen:
+            n_scattered += 1
+            first = first or record.id
+        elif record.id is not None:
+            seen.add(record.id)
+        yield record
+    if n_scattered:
+        message = Message(
+            "{name}: the rows of {n} are not together, for example of {first}, so that "
+            "each part is a text of its own. Sort by id: sort the rows by "
+            "{--id-column}, and within a text by the position of the word.",
+            name=name,
+            n="a text" if n_scattered == 1 else "texts",
+            first=repr(first),
+        )
+        logger.warning("%s", message)
 
 
 def _group_into_sentences(

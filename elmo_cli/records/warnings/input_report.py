@@ -14,7 +14,8 @@ from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings import lines, texts, tokens
 from elmo_cli.records.warnings.expected import Expected
-from elmo_cli.records.warnings.sample import SAMPLE_LINES, Sample
+from elmo_cli.records.warnings.not_proteins import NotProteins
+from elmo_cli.records.warnings.sample import Sample
 from elmo_cli.records.warnings.tallies import (
     LongTokens,
     MissingBlankLines,
@@ -72,6 +73,8 @@ class InputReport:
             self._tallies.append(LongTokens(sample.expected.token_limit))
         if sample.expected.language == "English":
             self._tallies.append(TypographicMarks())
+        if sample.has_residues:
+            self._tallies.append(NotProteins())
         if not sample.is_text:
             self._tallies.append(MissingBlankLines())
 
@@ -82,7 +85,7 @@ class InputReport:
         if not self._waiting:
             return
         self._sample.add(record)
-        has_lines = record.start >= SAMPLE_LINES
+        has_lines = self._sample.has_lines(record)
         has_tokens = self._sample.has_tokens
         for check in list(self._waiting):
             is_due = has_tokens if check in _TOKEN_CHECKS else has_lines
@@ -119,6 +122,7 @@ def report_for(text: TextInput, expected: Expected) -> InputReport:
         is_table=has_columns,
         is_whole=(has_columns or is_plain) and not is_split,
         has_sequences=text.format.has_sequences,
+        has_residues=text.format.has_sequences or text.tokenizer.name == "residues",
         expected=expected,
     )
     return InputReport(sample, text.format.number_unit)

@@ -23,6 +23,8 @@ class Sample:
     """True if each line or text is one record, which may be a passage."""
     has_sequences: bool = False
     """True for FASTA."""
+    has_residues: bool = False
+    """True if each token is a residue."""
     expected: Expected = UNKNOWN
     tokens: Sentence = field(default_factory=list)
     """First tokens, at least `SAMPLE_TOKENS` if the input has so many."""
@@ -42,13 +44,22 @@ class Sample:
         """True if there are enough tokens."""
         return len(self.tokens) >= SAMPLE_TOKENS
 
+    def has_lines(self, last: Record) -> bool:
+        """Return whether there are enough lines or texts up to the last record."""
+        n_read = len(self.lines) if last.word_columns else last.start
+        return n_read >= SAMPLE_LINES
+
     def add(self, record: Record) -> None:
         """Add the next record."""
         if not self.has_tokens:
             self.tokens += record.tokens
-        if record.start > SAMPLE_LINES:
+        number = record.start
+        if record.word_columns:
+            # Each row is a word, so rows are no measure of the texts.
+            number = len(self.lines) + 1
+        if number > SAMPLE_LINES:
             return
-        before = self.lines.get(record.start)
-        self.lines[record.start] = (
+        before = self.lines.get(number)
+        self.lines[number] = (
             record.text if before is None else f"{before} {record.text}"
         )

@@ -38,9 +38,9 @@ _TOKENIZED_SENTENCE_END: Final = re.compile(
 _NUMBER: Final = re.compile(r"[-+]?\d[\d.,]*")
 _WORD: Final = re.compile(r"\S+")
 
-_MIN_WORDS: Final = 10
+_MIN_WORDS: Final = 3
 _MIN_WORDS_SHARE: Final = 0.95
-_MIN_SEQUENCES: Final = 5
+_MIN_SEQUENCES: Final = 3
 _MIN_PASSAGES_SHARE: Final = 0.3
 
 
@@ -102,7 +102,7 @@ def sentences_in_texts(sample: Sample) -> Message | None:
     """Return a warning if many texts or lines contain several sentences."""
     if not sample.expected.may_split_sentences:
         return None
-    least = max(2, min(5, len(sample.texts)))
+    least = 1 if sample.is_table and len(sample.texts) == 1 else 2
     passages = _matching(
         sample,
         _SENTENCE_END.search if sample.is_table else _sentence_end,
@@ -111,9 +111,11 @@ def sentences_in_texts(sample: Sample) -> Message | None:
     )
     if not passages or hard_wrapping(sample) is not None:
         return None
+    found = "{n_passages} of the first {n_texts} {unit} contain"
+    if len(sample.texts) == 1:
+        found = "the text contains"
     return Message(
-        "{n_passages} of the first {n_texts} {unit} contain several sentences, but "
-        "the model was trained on single sentences",
+        f"{found} several sentences, but the model was trained on single sentences",
         remedy="Use {--split-sentences}.",
         n_passages=f"{len(passages):,}",
         n_texts=f"{len(sample.texts):,}",
