@@ -783,6 +783,7 @@ class ElmoEmbedder:
         skip_errors: bool = False,
         delimiter: str | None = None,
         quotes: Quotes | None = None,
+        no_header: bool = False,
         text_column: str | None = None,
         word_column: str | None = None,
         id_column: str | Sequence[str] | None = None,
@@ -830,6 +831,8 @@ class ElmoEmbedder:
                 header.
             quotes: `none` if quotes in CSV or TSV are text, `csv` if they enclose
                 cells. None is `csv`, but a cell of TSV ends in its line.
+            no_header: Name the columns of CSV or TSV by their numbers, `"1"`, `"2"` and
+                so on, because the first row is data.
             text_column: Column of a table, or field of its rows, with the text or a
                 list of tokens. None is `text` or `tokens`.
             word_column: Column with one word per row, in place of `text_column`.
@@ -870,6 +873,7 @@ class ElmoEmbedder:
                 skip_errors=skip_errors,
                 delimiter=delimiter,
                 quotes=quotes,
+                no_header=no_header,
                 text_column=text_column,
                 word_column=word_column,
                 id_column=id_column,

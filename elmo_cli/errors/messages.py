@@ -9,6 +9,7 @@ _PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
 _FLAGS: Final = (
     "--forget-sentences",
     "--ignore-case",
+    "--no-header",
     "--normalize",
     "--overwrite",
     "--paragraphs",

@@ -107,6 +107,10 @@ class TextSettings:
         choices=QUOTES,
     )
     """None is `csv`, but a cell of TSV ends in its line."""
+    no_header: bool = option(
+        False,
+        "The csv or tsv has no header. Its columns are called 1, 2 and so on.",
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.id_column, str) and self.id_column != NO_ID:
@@ -166,6 +170,8 @@ class TextSettings:
             attributes["delimiter"] = self.delimiter
         if self.quotes is not None:
             attributes["quotes"] = self.quotes
+        if self.no_header:
+            attributes["no_header"] = "True"
         return attributes
 
     def check_whole_records(self) -> None:

@@ -5,7 +5,7 @@ The header also shows the delimiter, unless an option or a line `sep=;` names it
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, Literal, NamedTuple
 
@@ -13,9 +13,10 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.files.text_files import MAX_TEXT_BYTES
 from elmo_cli.options.text import TextSettings
-from elmo_cli.records.columns import choose_columns, named_columns
+from elmo_cli.records.columns import Columns, choose_columns, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.input_rows import InputRow, record_of_row
+from elmo_cli.records.missing_header import missing_header_error
 from elmo_cli.records.record import Record
 from elmo_cli.text.line_reader import InvalidLine
 from elmo_cli.text.sources import Source
@@ -53,12 +54,10 @@ class Delimited(InputFormat):
             problem = Message("the header is {problem}", problem=header.problem)
             raise InputError(text.error(problem))
         names = header.cells
-        columns = choose_columns(
-            named_columns(text.settings, text.column_option),
-            names,
-            table=text.source.name,
-            has_lists=False,
-        )
+        if text.settings.no_header:
+            names = _numbers(header.cells)
+            rows = chain([header], rows)
+        columns = _choose_columns(names, text)
         for cell_row in rows:
             problem_of_row: Message | str | None = cell_row.problem
             if problem_of_row is None and len(cell_row.cells) != len(names):
@@ -79,7 +78,29 @@ class Delimited(InputFormat):
         head = source.head or source.first_line
         lines = head.decode("utf-8-sig", "replace").splitlines(keepends=True)
         header = next(_read_cells(lines, settings, self.usual_delimiter), None)
-        return [] if header is None else header.cells
+        if header is None:
+            return []
+        return _numbers(header.cells) if settings.no_header else header.cells
+
+
+def _choose_columns(names: list[str], text: TextInput) -> Columns:
+    """Return the columns that are read. An error sees that a header may be missing."""
+    columns = named_columns(text.settings, text.column_option)
+    table = text.source.name
+    try:
+        return choose_columns(columns, names, table=table, has_lists=False)
+    except InputError:
+        error = missing_header_error(
+            names, table=table, text_option=columns.text_option
+        )
+        if error is None or text.settings.no_header:
+            raise
+        raise InputError(error) from None
+
+
+def _numbers(cells: Sequence[str]) -> list[str]:
+    """Return the names of columns without a header: their numbers, from 1."""
+    return [str(number) for number in range(1, len(cells) + 1)]
 
 
 class Csv(Delimited):

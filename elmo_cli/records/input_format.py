@@ -139,6 +139,7 @@ class InputFormat:
         for option, value in (
             ("--delimiter", settings.delimiter),
             ("--quotes", settings.quotes),
+            ("--no-header", settings.no_header or None),
         ):
             if value is not None and not self.has_cells:
                 raise SettingsError(

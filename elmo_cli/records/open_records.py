@@ -20,6 +20,7 @@ from elmo_cli.records.ids import (
     with_integer_parts,
 )
 from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.missing_header import log_missing_header
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
 from elmo_cli.records.warnings.input_report import InputReport, report_for
@@ -81,8 +82,11 @@ def open_records(
             finds_integers=finds_integers,
         )
         records, is_ready = _read_texts(text, survey, on_bytes, should_stop)
-        if settings.word_column is not None and not is_quiet:
-            records = note_scattered(records, text.source.name)
+        if not is_quiet:
+            if input_format.has_cells:
+                log_missing_header(settings, text.column_option)
+            if settings.word_column is not None:
+                records = note_scattered(records, text.source.name)
         if not reads_ids and input_format.has_ids is not False:
             records = map(_without_id, records)
         if reads_ids and id_checker is None:

@@ -40,8 +40,8 @@ class NotProteins(Tally):
         """Return the warning."""
         place = f"{self._name!r} in {first}" if self._name else first
         return Message(
-            "sequences that seem to be no proteins: {n}. The first one, {place}, seems "
-            "to be {kind}.",
+            "sequences that do not look like proteins: {n}. The first one, {place}, "
+            "looks like {kind}.",
             remedy="Translate DNA and RNA to proteins, and leave out text.",
             n=f"{self.n_found:,}",
             place=place,
