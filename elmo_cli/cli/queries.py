@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
+from elmo_cli.options.column_names import parse_column_names
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
@@ -121,7 +122,7 @@ class PairColumns(NamedTuple):
     @classmethod
     def of(cls, text_column: str | None) -> "PairColumns":
         """Return the columns that --text-column names, separated by a comma."""
-        names = (text_column or "sentence1,sentence2").split(",")
+        names = parse_column_names(text_column or "sentence1,sentence2")
         if len(names) != 2:
             raise SettingsError(
                 Message(
@@ -154,6 +155,8 @@ def read_pair_table(text: TextInput, names: PairColumns) -> "Iterator[list[PairR
         second = columns[names.second]
         if isinstance(second, list):
             second_tokens = second
+            # Characters count in the joined tokens, as in the first sentence.
+            columns[names.second] = " ".join(map(str, second))
         else:
             second_tokens = tokenizer.tokenize(str(second or ""))
         try:
