@@ -1,5 +1,7 @@
 """Rows as people have them: without a header, scattered, and as FASTA of other things."""
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -128,21 +130,7 @@ def test_rows_that_are_together_are_not_warned_of(
 def test_several_sentences_of_a_table_of_words_are_warned_of(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    words = [
-        "The",
-        "cat",
-        "came",
-        "home.",
-        "It",
-        "was",
-        "late.",
-        "The",
-        "dog",
-        "slept.",
-        "It",
-        "was",
-        "dark.",
-    ]
+    words = "The cat came home. It was late. The dog slept.".split()  # noqa: SIM905
     rows = "".join(f"{item},{word}\n" for item in (1, 2) for word in words * 30)
     read(f"id,word\n{rows}", "a.csv", word_column="word")
     assert "2 of the first 2 texts contain several sentences" in caplog.text
@@ -222,6 +210,6 @@ def test_characters_count_in_joined_tokens_on_both_sides() -> None:
             *("--tokenizer", "whitespace"),
         )
         assert result.exit_code == 0, result.stderr
-        printed.append(result.stdout)
-    assert printed[0] == printed[1]
-    assert ",," not in printed[0]
+        (row,) = csv.DictReader(io.StringIO(result.stdout))
+        printed.append(row["cosine"])
+    assert printed[0] == printed[1] != ""
