@@ -136,6 +136,13 @@ def test_several_sentences_of_a_table_of_words_are_warned_of(
     assert "2 of the first 2 texts contain several sentences" in caplog.text
 
 
+def test_numbers_in_place_of_words_are_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    read("id,zone\n1,1\n1,2\n2,1\n2,2\n", "a.csv", word_column="zone")
+    assert "the texts of the table are numbers (1 2)" in caplog.text
+
+
 def test_several_sentences_of_one_text_are_warned_of(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -122,6 +122,7 @@ def report_for(text: TextInput, expected: Expected) -> InputReport:
         is_table=has_columns,
         is_whole=(has_columns or is_plain) and not is_split,
         has_sequences=text.format.has_sequences,
+        has_word_rows=text.settings.word_column is not None,
         has_residues=text.format.has_sequences or text.tokenizer.name == "residues",
         expected=expected,
     )

@@ -23,6 +23,8 @@ class Sample:
     """True if each line or text is one record, which may be a passage."""
     has_sequences: bool = False
     """True for FASTA."""
+    has_word_rows: bool = False
+    """True for a table with one word per row."""
     has_residues: bool = False
     """True if each token is a residue."""
     expected: Expected = UNKNOWN
@@ -46,7 +48,7 @@ class Sample:
 
     def has_lines(self, last: Record) -> bool:
         """Return whether there are enough lines or texts up to the last record."""
-        n_read = len(self.lines) if last.word_columns else last.start
+        n_read = len(self.lines) if self.has_word_rows else last.start
         return n_read >= SAMPLE_LINES
 
     def add(self, record: Record) -> None:
@@ -54,7 +56,7 @@ class Sample:
         if not self.has_tokens:
             self.tokens += record.tokens
         number = record.start
-        if record.word_columns:
+        if self.has_word_rows:
             # Each row is a word, so rows are no measure of the texts.
             number = len(self.lines) + 1
         if number > SAMPLE_LINES:

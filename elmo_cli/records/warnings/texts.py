@@ -35,7 +35,7 @@ _SENTENCE_END: Final = re.compile(
 _TOKENIZED_SENTENCE_END: Final = re.compile(
     rf"""\w\w [.!?] (?:["'”’»)`]+ )*[{_CAPITALS}]"""
 )
-_NUMBER: Final = re.compile(r"[-+]?\d[\d.,]*")
+_NUMBERS: Final = re.compile(r"[-+]?\d[\d.,]*(\s+[-+]?\d[\d.,]*)*")
 _WORD: Final = re.compile(r"\S+")
 
 _MIN_WORDS: Final = 3
@@ -48,13 +48,14 @@ def only_numbers(sample: Sample) -> Message | None:
     """Return a warning if a column has numbers in place of texts."""
     if not sample.is_table:
         return None
-    numbers = _matching(sample, _NUMBER.fullmatch, least=1, share=1)
+    numbers = _matching(sample, _NUMBERS.fullmatch, least=1, share=1)
     if not numbers:
         return None
+    option = "--word-column" if sample.has_word_rows else "--text-column"
     return Message(
         "the texts of the table are numbers ({number})",
-        remedy="Choose another with {--text-column}.",
-        number=numbers[0],
+        remedy=f"Choose another column with {{{option}}}.",
+        number=numbers[0][:30],
     )
 
 
