@@ -1,6 +1,7 @@
 """`elmo cosine`."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.selection import parse_mean_layers
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
@@ -44,14 +46,14 @@ if TYPE_CHECKING:
 )
 @shared_options.input_format_option(requires=["--pairs"])
 @shared_options.text_column_option(
-    help="Column or field with the sentences, NAME1,NAME2.",
+    help="Columns with the sentences, NAME1,NAME2.",
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
 @shared_options.cell_options(requires=["--pairs"], hidden=True)
 @shared_options.tokenizer_options("moses")
 @shared_options.mean_layers_option(
-    help="Print only the cosine of this layer, or of the mean of these layers. "
+    help="Layers whose mean is compared, such as 2 or 1,2. "
     "[default: each layer, and the mean of all]",
 )
 @shared_options.row_options()
@@ -69,16 +71,16 @@ def cosine(
 ) -> None:
     """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
 
-    Prints the cosine similarity for each layer and for the average of all layers. Layer 0
-    does not depend on the sentence. To compare a word in many pairs of sentences, give -
-    instead of the sentences, and two sentences separated by a tab per line of standard input.
-    Each line of the output is then the cosines, separated by tabs. To compare many words, use
-    --pairs with a table such as WiC, whose columns the output repeats.
-
     \b
     $ elmo cosine bank "I sat by the bank." "The bank lent us money."
-    $ elmo cosine bank - --layers 2 < pairs.tsv
     $ elmo cosine --pairs wic.csv --layers 2 --format csv > cosines.csv
+    $ elmo cosine bank - --layers 2 < pairs.tsv
+
+    Prints the cosine similarity for each layer and for the average of all layers. Layer 0 does
+    not depend on the sentence. To compare many words, use --pairs with a table such as WiC, whose
+    columns the output repeats. In a pipe, give - instead of the sentences, and two sentences
+    separated by a tab per line of standard input. Each line of the output is then the cosines,
+    separated by tabs.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     if pairs is not None:
@@ -112,7 +114,9 @@ def cosine(
     else:
         # A wrong word is an error before the model is loaded.
         chunks = [[parse(arguments[1:])]]
-    embedder = loading.load_embedder(resolved)
+    embedder = loading.load_embedder(
+        resolved, check_layers=partial(parse_mean_layers, layers or "all")
+    )
     if pairs is None and row_format is None:
         _print_cosines(embedder, chunks, layers, for_people=not reads_lines)
         return

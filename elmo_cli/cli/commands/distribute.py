@@ -52,7 +52,7 @@ _WITHOUT_RAY = [("--engine", "none")]
         TextSettings,
         "shard",
         requires=_WITHOUT_RAY,
-        help="With --engine none, embed every N-th part, beginning with the I-th.",
+        help="With --engine none, embed every N-th part from the I-th on.",
     ),
     flag("--status", help="Only print the missing and failed parts of FOLDER."),
     flag("--json", "as_json", requires=["--status"], help="Print the status as JSON."),
@@ -71,7 +71,7 @@ _WITHOUT_RAY = [("--engine", "none")]
     field_option(
         TextSettings,
         "skip_errors",
-        help="Leave the output of a record empty if it cannot be read or computed.",
+        help="Leave records empty that cannot be read or computed.",
     ),
 )
 @shared_options.model_options()
@@ -103,6 +103,12 @@ def distribute(
 ) -> None:
     """Embed every INPUT with many workers, and write Parquet files to FOLDER.
 
+    \b
+    $ elmo distribute corpus.txt vectors --layers average --dtype float16
+    $ elmo distribute corpus.txt vectors --address auto --workers 100 --gpus-per-worker 1
+    $ elmo distribute corpus.txt vectors --engine none --shard 3/16
+    $ elmo distribute --status vectors
+
     INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
     pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all inputs.
     FOLDER is a path that all workers can access, or a URI. To resume after an interruption,
@@ -110,12 +116,6 @@ def distribute(
     it contains the file _SUCCESS. If parts are missing at the end, the exit status is 1.
     `open_activations` reads FOLDER as one file. Without a terminal, progress is printed every
     30 seconds.
-
-    \b
-    $ elmo distribute corpus.txt vectors --layers average --dtype float16
-    $ elmo distribute corpus.txt vectors --address auto --workers 100 --gpus-per-worker 1
-    $ elmo distribute corpus.txt vectors --engine none --shard 3/16
-    $ elmo distribute --status vectors
     """
     *inputs, folder = arguments
     if status:
@@ -142,8 +142,11 @@ def distribute(
         raise StoppedError("Stopped before the first part.")
     resolved = loading.resolve(model_settings)
     tokenizer = loading.load_tokenizer(text_settings, resolved, inputs[0])
-    # A wrong model, or a wrong precision, is an error before there is a folder.
-    loading.find_files(resolved)
+    # A wrong model, layer or precision is an error before there is a folder.
+    files = loading.find_files(resolved)
+    selection = options_from(Selection, values)
+    selection.for_model(files.parsed_options.n_layers)
+    loading.say_model(files, model_settings, writes_file=True)
     _check_precision(engine, model_settings, resources)
     # Workers share the tokenizer by its full name, and each has its own device and
     # part.
@@ -152,7 +155,7 @@ def distribute(
         text=replace(
             text_settings, tokenizer=tokenizer.name, language=None, shard=None
         ),
-        selection=options_from(Selection, values),
+        selection=selection,
         dtype=dtype,
     ).for_workers()
     parts = Folder(folder)
