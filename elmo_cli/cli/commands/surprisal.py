@@ -130,8 +130,8 @@ def surprisal(
     $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
 
     INPUT is a text file, a table such as CSV, - for standard input, or the text itself, if it has
-    a space. By default, white space separates the tokens of a text file, and moses tokenizes the
-    rest. The output is a table: the id of the record, or its line number from 1; the position of
+    a space. By default, the marks in INPUT show whether it is raw or tokenized. The output is a
+    table: the id of the record, or its line number from 1; the position of
     the token, from 0; the token; its surprisal and its log frequency in bits; its length in
     characters; and 1 if it is in the vocabulary, else 0. An unknown token gets the surprisal of
     <UNK>, which stands for all unknown words, so you should normally exclude it.

@@ -140,7 +140,7 @@ def train(
     $ elmo train texts.txt --init-from mini --epochs 2 --learning-rate 0.0005 --output tuned
 
     INPUT is a file, or a pattern in quotes, in any format that `elmo embed` reads. By default,
-    white space separates the tokens of a text file, and moses tokenizes tables. To use the
+    the marks in the first file show whether it is raw, or tokenized. To use the
     model, give FOLDER to --model. It contains options.json, weights.hdf5, vocab.txt,
     softmax.hdf5, and card.md, which describes the training. To resume after Ctrl-C or a
     crash, give the same command again. The validation perplexity is printed as JSON.
