@@ -34,7 +34,9 @@ def test_marks_show_what_a_line_is(text: str, expected: Evidence | None) -> None
 
 
 def test_a_list_of_tokens_is_tokenized() -> None:
-    assert find_evidence(["Mr.", "Smith", "came", ",", "he", "said", "."]) == "tokenized"
+    assert (
+        find_evidence(["Mr.", "Smith", "came", ",", "he", "said", "."]) == "tokenized"
+    )
 
 
 def test_the_order_of_lines_does_not_matter() -> None:
