@@ -16,7 +16,7 @@ from spacy.tokens import Doc, Span, Token
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.options.selection import Selection
-from elmo_cli.pipeline import per_item
+from elmo_cli.runs.pipeline import per_item
 from elmo_cli.similarity import cosine_similarity
 
 Array = NDArray[np.float32]

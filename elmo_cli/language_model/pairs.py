@@ -21,8 +21,8 @@ from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.scored_records import ScoredRecord, record_names
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
-from elmo_cli.pipeline import per_item
 from elmo_cli.records.record import Record
+from elmo_cli.runs.pipeline import per_item
 from elmo_cli.text.tokenizers import Tokenizer
 
 

@@ -91,7 +91,7 @@ def write_targets(
         "ignore_case": ignore_case,
         "should_stop": should_stop,
     }
-    with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=4):
+    with patch("elmo_cli.runs.embed_file.checkpoint_tokens", return_value=4):
         return embed_occurrences(
             ElmoEmbedder(model=TINY, batch_tokens=8).engine, plan, words, **options
         )

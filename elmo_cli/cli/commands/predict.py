@@ -284,7 +284,7 @@ def _make_find(
 
 def _find_answers(texts: _Texts, find: "Find") -> "Iterator[ScoredRecord[Answer]]":
     from elmo_cli.language_model.scored_records import ScoredRecord, record_names
-    from elmo_cli.pipeline import per_item
+    from elmo_cli.runs.pipeline import per_item
 
     numbers = count(1)
     for chunk in texts.chunks:
