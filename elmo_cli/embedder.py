@@ -69,7 +69,7 @@ from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
-from elmo_cli.records.text_input import open_input
+from elmo_cli.records.open_input import open_input
 from elmo_cli.runs.file_plan import plan_file
 from elmo_cli.similarity import Similarity, compare_vectors
 from elmo_cli.text.choose_tokenizer import (

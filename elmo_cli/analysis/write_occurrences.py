@@ -36,8 +36,8 @@ from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_rows import ColumnValues
 from elmo_cli.outputs.token_rows import TokenRows
 from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import open_input
 from elmo_cli.runs.embed_file import open_run
 from elmo_cli.runs.file_plan import FilePlan, plan_file
 from elmo_cli.runs.file_sink import Summary

@@ -32,7 +32,7 @@ from elmo_cli.errors.exceptions import InputError, SettingsError, StoppedError
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
-from elmo_cli.records.text_input import open_input
+from elmo_cli.records.open_input import open_input
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo
 from tests.support.layouts import layouts

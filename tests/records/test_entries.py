@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.ids import IdChecker
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import open_input
 from elmo_cli.text.tokenizers import WHITESPACE
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY
