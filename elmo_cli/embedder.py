@@ -23,8 +23,6 @@ from elmo_cli.encode_arguments import (
 )
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.checks import (
-    Sentence,
-    Text,
     check_batch,
     check_sentence,
     check_sentences,
@@ -84,6 +82,7 @@ from elmo_cli.text.occurrences import (
     tokens_around,
 )
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
+from elmo_cli.types import Sentence, Text
 
 if TYPE_CHECKING:
     from elmo_cli.runs.file_sink import Summary

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.language_model.directed_surprisal import (
@@ -24,6 +23,7 @@ from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.record import Record
 from elmo_cli.runs.pipeline import per_item
 from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.types import Sentence
 
 
 class ScoredPair(NamedTuple):

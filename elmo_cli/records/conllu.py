@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.messages import Message
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.text.line_reader import InvalidLine
+from elmo_cli.types import Sentence
 
 TO_ONE_SENTENCE_PER_LINE: Final = (
     "write one sentence per line: "

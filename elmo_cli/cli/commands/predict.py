@@ -29,12 +29,12 @@ from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from elmo_cli.errors.checks import Sentence
     from elmo_cli.language_model.language_model import LanguageModel
     from elmo_cli.language_model.next_words import Prediction
     from elmo_cli.language_model.samples import Samples
     from elmo_cli.language_model.scored_records import ScoredRecord
     from elmo_cli.language_model.substitutes import Substitutes
+    from elmo_cli.types import Sentence
 
     Answer = Prediction | Substitutes | Samples
     Find = Callable[[Iterator[Sentence]], Iterable[Answer]]
