@@ -703,7 +703,7 @@ class ElmoEmbedder:
     def _choose_tokenizer(
         self, tokenizer: str | None, language: str | None
     ) -> Tokenizer:
-        """Return the tokenizer of raw texts, the one of the training if none is named."""
+        """Return the tokenizer of raw texts, by default the one of the training."""
         return choose_tokenizer(
             TextSettings(tokenizer=tokenizer, language=language),
             "strings",

@@ -1,4 +1,4 @@
-"""Arguments of sentence-transformers' `encode` that mean something else here, or nothing.
+"""Arguments of sentence-transformers' `encode` with another or no meaning here.
 
 They are those of its version 6.2.
 """

@@ -3,9 +3,9 @@
     pip install uv
     python packaging/check_pins.py
 
-Nothing is installed: uv reads the metadata of packages and evaluates markers for the Python
-that it resolves for. `pip install --dry-run --python-version` evaluates them for the
-running Python.
+Nothing is installed: uv reads the metadata of packages and evaluates markers for the
+Python that it resolves for. `pip install --dry-run --python-version` evaluates them for
+the running Python.
 """
 
 import os
@@ -26,7 +26,7 @@ ENVIRONMENT: Final = {
 
 
 def main() -> int:
-    """Resolve the pins for each pair of a Python and a system, and print the result of each."""
+    """Resolve the pins for each Python and system, and print each result."""
     os.chdir(ROOT)
     pythons = supported_pythons()
     # sentencex has no wheel for Python 3.10 on macOS.
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def supported_pythons() -> list[str]:
-    """Return the Python versions in the classifiers of pyproject.toml, the oldest first."""
+    """Return the Python versions in pyproject.toml's classifiers, oldest first."""
     text = Path("pyproject.toml").read_text(encoding="utf-8")
     return re.findall(r'"Programming Language :: Python :: (3\.\d+)"', text)
 

@@ -75,7 +75,8 @@ def test_a_second_signal_stops_at_once_at_a_valid_checkpoint(number: int) -> Non
         wait_until(lambda: n_lines_kept() == 40, process)
         time.sleep(1)
         process.send_signal(number)
-        # A second signal before the first has been seen, or close to it, would be the same one.
+        # A second signal before the first has been seen, or close to it, would be the
+        # same one.
         assert any(b"to stop immediately" in line for line in process.stderr)
         time.sleep(0.5)
         process.send_signal(number)

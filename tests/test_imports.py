@@ -74,7 +74,7 @@ NEVER = {
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """Return the full names of all that each module of the package imports, in functions too."""
+    """Return the full names that each module imports, in functions too."""
     found = {}
     for path in PACKAGE.rglob("*.py"):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
@@ -86,7 +86,8 @@ def imports() -> dict[str, set[str]]:
             elif isinstance(node, ast.ImportFrom):
                 above = package[: len(package) - node.level + 1] if node.level else ()
                 module = ".".join([*above, *([node.module] if node.module else [])])
-                # `from elmo_cli import cli` imports a module by its name in the package.
+                # `from elmo_cli import cli` imports a module by its name in the
+                # package.
                 names |= {f"{module}.{alias.name}" for alias in node.names}
         found[".".join(parts)] = names
     return found
@@ -112,7 +113,7 @@ def graph() -> dict[str, set[str]]:
 
 
 def loaded_by(statement: str) -> set[str]:
-    """Return the heavy packages that a fresh interpreter has loaded after a statement."""
+    """Return the heavy packages that a fresh Python has loaded after a statement."""
     code = f"import sys; {statement}; print(*(name for name in {HEAVY} if name in sys.modules))"
     result = subprocess.run(
         [sys.executable, "-c", code],

@@ -1,4 +1,4 @@
-"""Runs that end early go on as if nothing had happened, and records that fail can be skipped."""
+"""Runs that end early go on as if nothing had happened; bad records are skipped."""
 
 import json
 import logging
@@ -298,7 +298,7 @@ def test_only_the_first_skipped_records_are_shown(
 def _embed_in_child(
     text: Path, output: Path, settings: dict[str, Any], seconds: float = 0.0
 ) -> None:
-    """Embed with one thread, and be killed after seconds of processor time if they are not zero."""
+    """Embed with one thread, and be killed after seconds of processor time, if any."""
     torch.set_num_threads(1)
     signal.setitimer(signal.ITIMER_PROF, seconds)  # Its default kills at once.
     embed(text, output, **settings)
@@ -330,7 +330,8 @@ def test_kills_at_random_moments_lose_nothing(
         while not output.exists():
             n_kills += embed_in_child(output, choose.uniform(1e-6, most))
             were_kept.append(Path(f"{output}.partial.log").exists())
-        # The same command again; a kill may have come before the log of a finished run was removed.
+        # The same command again; a kill may have come before the log of a finished run
+        # was removed.
         embed_in_child(output, 0.0)
         assert_same_file(output, tmp_path / "whole.hdf5")
         assert not list(tmp_path.glob(f"{output.name}.*"))

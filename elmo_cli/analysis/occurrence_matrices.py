@@ -45,8 +45,8 @@ def read_occurrences(
             files.
         layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
             [0, 2]. None is all layers of the files but the token layer.
-        match: "form" or "lemma": the `match` that `elmo occurrences` made the files with.
-            None is any.
+        match: "form" or "lemma": the `match` that `elmo occurrences` made the files
+            with. None is any.
         ignore_case: Compare the forms with the tokens without regard to case.
         on_progress: Called with the number of records that were read since the last
             call.

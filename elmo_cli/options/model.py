@@ -26,7 +26,7 @@ DEFAULT_BATCH_SIZE: Final = 64
 
 
 def is_device(value: object) -> bool:
-    """Return whether a value names a device, such as "cuda:0", 0 or a `torch.device`."""
+    """Return whether a value names a device: "cuda:0", 0 or a `torch.device`."""
     return _DEVICE.fullmatch(str(value)) is not None
 
 

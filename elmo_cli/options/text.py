@@ -130,7 +130,7 @@ class TextSettings:
         return attributes
 
     def check_whole_records(self) -> None:
-        """Raise a `SettingsError` for kept columns of words, if a row is a whole text."""
+        """Raise a `SettingsError` for kept columns of words if a row is a text."""
         if self.word_column is not None and self.keep_columns:
             raise SettingsError(
                 Message(

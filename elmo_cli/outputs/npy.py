@@ -54,7 +54,7 @@ class NpyWriter(FormatWriter):
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def publish(self, path: Path, rename: Callable[[], object]) -> None:
-        """Rename the array, then the ids, so that these never lie next to other vectors."""
+        """Rename the array, then the ids: these never lie next to other vectors."""
         ids = ids_path(path)
         if not self._ids:
             ids.unlink(missing_ok=True)

@@ -176,7 +176,8 @@ def test_a_query_is_embedded_as_its_file_was(
         with_itself = ElmoEmbedder.from_engine(load_engine(settings))
         nearest = find_word_neighbours(with_itself, activations, query, 20).nearest
     assert settings == ModelSettings(str(TINY), state=state)
-    # A word before the end: only the backward half differs. A sentence never finds itself.
+    # A word before the end: only the backward half differs. A sentence never finds
+    # itself.
     assert [hit.token for hit in nearest[0]].count("cat") == 2
     assert [hit.record for hit in nearest[1]] == [1] * 4
 

@@ -1,4 +1,4 @@
-"""The standard streams as a shell gives them: full, closed, not blocking, of another encoding."""
+"""Standard streams as a shell gives them: full, closed, not blocking, encoded."""
 
 import errno
 import io
@@ -29,7 +29,7 @@ def bank_file(folder: Path) -> None:
 
 
 def run_shell(command: str, *, is_fresh: bool = False) -> tuple[int, str]:
-    """Run a line of the shell, with a fresh Python or a forked one: its status and prints."""
+    """Run a line of the shell with a fresh or forked Python: status and prints."""
     elmo = " ".join([*([sys.executable] if is_fresh else python()), "-m elmo_cli"])
     line = ["bash", "-c", command.replace("elmo", elmo, 1)]
     process = subprocess.run(

@@ -1,4 +1,4 @@
-"""`elmo distribute` on a cluster of Ray: kills of workers, nodes and the driver lose nothing.
+"""`elmo distribute` on a cluster of Ray: kills lose nothing.
 
 Each run is a process of its own, so that Ray's warnings are not errors here.
 """
@@ -98,7 +98,7 @@ def start_hasty(*arguments: str | Path) -> Forked:
 
 
 def workers_of(process: int) -> list[int]:
-    """Return the processes under `process` that embed a part, by the names that Ray sets."""
+    """Return the processes under `process` that embed a part, by Ray's names."""
     workers = []
     for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
         try:

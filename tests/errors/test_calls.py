@@ -1,4 +1,4 @@
-"""Errors of calls in Python, as Python users see them: their kind and their one line."""
+"""Errors of calls in Python, as users see them: their kind and one line."""
 
 import os
 import pickle

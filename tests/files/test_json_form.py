@@ -116,7 +116,7 @@ often = settings(
 
 @st.composite
 def damages(draw: st.DrawFn) -> Callable[[str], bytes]:
-    """Return a function that damages the content of a file: one value, one name, or some bytes."""
+    """Return a function that damages a file: one value, one name, or some bytes."""
     kind = draw(st.sampled_from(["value", "value", "value", "name", "cut", "bytes"]))
     number = draw(st.integers(0, 999))
     value = draw(st.sampled_from(ODD))

@@ -1,4 +1,4 @@
-"""Parquet of `elmo embed`, `elmo occurrences` and `elmo distribute`, as other programs read it."""
+"""Parquet of three commands, as other programs read it."""
 
 import os
 from collections.abc import Callable, Iterator

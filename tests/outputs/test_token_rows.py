@@ -1,4 +1,4 @@
-"""Rows of Parquet and JSON lines: one per token, with ids and the columns of the input."""
+"""Rows of Parquet and JSON lines: one per token, with ids and columns."""
 
 import datetime
 import decimal

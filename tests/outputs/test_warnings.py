@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("inputs_with_warnings")
 
 @pytest.fixture
 def inputs_with_warnings(folder: Path) -> None:
-    """Write texts, words and a model of large finite weights into the current folder."""
+    """Write texts, words and a model of large finite weights."""
     Path("text.txt").write_text("\n" + "The cat sat\n" * 3)
     Path("blank.txt").write_text("The cat sat\n\n\nthe bank\n   \nof a river\n" * 2)
     Path("blank.jsonl").write_text('{"text": null}\n{"text": "a bank"}\n{"text": ""}\n')

@@ -1,4 +1,4 @@
-"""HDF5 as it is written: names, bytes that do not depend on stops, and writes that fail."""
+"""HDF5 as it is written: names, bytes despite stops, and writes that fail."""
 
 import errno
 import json

@@ -94,8 +94,8 @@ SUPPORT = Path(__file__).parent
 def python() -> tuple[str, ...]:
     """Return the beginning of a command that runs `python ARGUMENTS`.
 
-    On Linux it is forked from a process that has imported torch; see `fork_server.py`. A test
-    whose subject is the start of Python takes `sys.executable`.
+    On Linux it is forked from a process that has imported torch; see `fork_server.py`.
+    A test whose subject is the start of Python takes `sys.executable`.
     """
     if sys.platform != "linux":
         return (sys.executable,)
@@ -167,13 +167,13 @@ def without_size(errors: str) -> str:
 
 
 def assert_fails(result: Result, message: str, *, loads: bool = False) -> None:
-    """Assert one line of error, after the model's line if it `loads`, and exit status 1."""
+    """Assert one line of error, after the model's if it `loads`, and status 1."""
     assert without_size(result.stderr) == f"{LOADED if loads else ''}Error: {message}\n"
     assert (result.exit_code, result.stdout) == (1, "")
 
 
 def assert_misused(result: Result, message: str) -> None:
-    """Assert the usage, after the model's line if it loads, one line of error and status 2."""
+    """Assert the usage, after the model's line if it loads, an error and status 2."""
     assert result.stderr.removeprefix(LOADED).startswith("Usage: ")
     assert result.stderr.endswith(f"\n\nError: {message}\n")
     assert (result.exit_code, result.stdout) == (2, "")

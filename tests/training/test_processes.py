@@ -1,4 +1,4 @@
-"""Training on GPUs and in several processes gives the weights of one process on the CPU."""
+"""Training on GPUs or several processes gives the weights of one on the CPU."""
 
 import json
 import os
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("training_folder")
 
 
 def start_two(*arguments: str) -> list[Forked]:
-    """Start two processes of the command, with the variables that torchrun would set."""
+    """Start two processes of the command, with the variables that torchrun sets."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
     variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}

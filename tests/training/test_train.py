@@ -1,4 +1,4 @@
-"""Trained and fine-tuned folders, the record of a run, and what stops its start (errors.txt)."""
+"""Trained and fine-tuned folders, the record of a run, and bad starts."""
 
 import json
 import re
@@ -447,7 +447,7 @@ RUN = "train --options-file options.json --batch-tokens 40 --max-length 12 --neg
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with two texts, options, and `model`, a run that can be resumed."""
+    """Return a folder with two texts, options, and `model`, a resumable run."""
     with run_in(tmp_path_factory) as folder:
         run = f"{RUN} text.txt --output model --steps 1 --keep-checkpoint"
         assert elmo(*run.split()).exit_code == 0
