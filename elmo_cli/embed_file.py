@@ -268,8 +268,7 @@ class FileRun:
         writer = self.writer
         unit = self.plan.unit
         for number, read in enumerate(reader.read(point.progress.n_records)):
-            if not writer.is_complete:
-                writer.pass_over(number, read.record)
+            writer.pass_over(number, read.record)
             if number % _PASSED_RECORDS == _PASSED_RECORDS - 1 and self.should_stop():
                 raise StoppedError(
                     f"Stopped after {unit} {number + 1:,}, which is embedded already."
