@@ -210,7 +210,8 @@ def page_text(path: str) -> str:
     if path.endswith(".ipynb"):
         return notebook_text(json.loads(text), posixpath.basename(path))
     name = LANGUAGES.get(posixpath.splitext(path)[1], "text")
-    return f"# {posixpath.basename(path)}\n\nThe file `{path}`:\n\n~~~~{name}\n{text}~~~~\n"
+    title = posixpath.basename(path)
+    return f"# {title}\n\nThe file `{path}`:\n\n~~~~{name}\n{text}~~~~\n"
 
 
 def notebook_text(notebook: dict[str, Any], name: str) -> str:

@@ -234,7 +234,10 @@ class ElmoEmbedder:
         from elmo_cli.pretrained.save import save_model
 
         if self.engine.changed is not None:
-            problem = "elmo_bilm: its weights differ from the files that save_pretrained copies"
+            problem = (
+                "elmo_bilm: its weights differ from the files that save_pretrained "
+                "copies"
+            )
             raise ModelError(
                 f"{problem}. Save elmo_bilm.state_dict() with torch instead."
             )

@@ -69,5 +69,6 @@ def check_one_device(device: object) -> None:
     """Raise a `SettingsError` for several devices."""
     if isinstance(device, (list, tuple)):
         raise SettingsError(
-            f"device {device!r}: expected one device, because encode runs in one process"
+            f"device {device!r}: expected one device, because encode runs in one "
+            "process"
         )

@@ -100,7 +100,10 @@ def evaluate(pairs: Sequence[Pair], measured: Iterable[Measured]) -> Table:
         )
     for title, value in PUBLISHED.items():
         rows[title] = [Figure(value), *[None] * (len(_COLUMNS) - 1)]
-    note = f"Accuracy on {len(pairs):,} pairs of BLiMP. Intervals draw pairs of the same sets."
+    note = (
+        f"Accuracy on {len(pairs):,} pairs of BLiMP. Intervals draw pairs of the same "
+        "sets."
+    )
     return Table("Minimal pairs", note, _COLUMNS, rows)
 
 

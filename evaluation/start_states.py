@@ -50,7 +50,8 @@ def main() -> None:
     n_stretches = len(sentences) // options.stretch
     if n_stretches < 2:
         raise SystemExit(
-            f"{options.heldout}: expected two stretches of {options.stretch} lines or more"
+            f"{options.heldout}: expected two stretches of {options.stretch} lines or "
+            "more"
         )
     sentences = sentences[: n_stretches * options.stretch]
     log_p = np.stack(

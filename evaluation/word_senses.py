@@ -82,9 +82,9 @@ def evaluate(
     if guesses.several.any():
         sets["several senses in SemCor"] = guesses.several
     note = (
-        f"F1 on {len(guesses.correct):,} words, {100 * guesses.in_semcor.mean():.1f} % of them in "
-        f"SemCor, {100 * guesses.several.mean():.1f} % with several senses there. Intervals draw "
-        "sentences. "
+        f"F1 on {len(guesses.correct):,} words, {100 * guesses.in_semcor.mean():.1f} % "
+        f"of them in SemCor, {100 * guesses.several.mean():.1f} % with several senses "
+        "there. Intervals draw sentences. "
     )
     return [
         _tabulate(

@@ -21,7 +21,8 @@ LINUX: Final = "x86_64-manylinux_2_28"
 OTHERS: Final = ("windows", "aarch64-apple-darwin", "aarch64-manylinux_2_28")
 ENVIRONMENT: Final = {
     "MACOSX_DEPLOYMENT_TARGET": "14.0",  # torch has no wheel for older ones.
-    "UV_PYTHON_DOWNLOADS": "never",  # The running Python is enough to resolve for others.
+    # The running Python is enough to resolve for others.
+    "UV_PYTHON_DOWNLOADS": "never",
 }
 
 

@@ -49,8 +49,8 @@ def main() -> None:
     processor = torch.backends.cpu.get_cpu_capability()
     print(
         f"elmo-cli {elmo_cli.__version__}, Python {sys.version.split()[0]}, torch "
-        f"{torch.__version__}, {processor}, kernels: {has_kernels}. Largest difference from "
-        f"AllenNLP: {difference:.1e}."
+        f"{torch.__version__}, {processor}, kernels: {has_kernels}. Largest difference "
+        f"from AllenNLP: {difference:.1e}."
     )
     if has_kernels:
         between = alice_difference()
@@ -58,7 +58,8 @@ def main() -> None:
             between <= BETWEEN_PROCESSORS, f"difference between processors: {between}"
         )
         print(
-            f"examples/alice.txt: largest difference from a plain processor {between:.1e}."
+            "examples/alice.txt: largest difference from a plain processor "
+            f"{between:.1e}."
         )
 
 

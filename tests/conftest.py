@@ -100,7 +100,8 @@ import sys
 from ray.cluster_utils import Cluster
 system = {"health_check_period_ms": 500, "health_check_failure_threshold": 3,
           "health_check_initial_delay_ms": 0, "health_check_timeout_ms": 500}
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": system})
+head = {"num_cpus": 0, "_system_config": system}
+cluster = Cluster(initialize_head=True, head_node_args=head)
 node = cluster.add_node(num_cpus=4, num_gpus=2)
 print(cluster.address, flush=True)
 for _ in sys.stdin:

@@ -134,8 +134,8 @@ def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:
     full = run_python("-c", f"{limit}\n{OFTEN}", *COMMAND, input=LINES.decode())
     assert full.returncode == 1
     assert full.stderr.splitlines()[1:] == [
-        "Error: out.hdf5: cannot write the output: File too large. Raise the limit on the size of "
-        "files (ulimit -f) and run the command again."
+        "Error: out.hdf5: cannot write the output: File too large. Raise the limit on "
+        "the size of files (ulimit -f) and run the command again."
     ]
     assert not Path("out.hdf5").exists()
     result = elmo(*COMMAND, stdin=LINES)

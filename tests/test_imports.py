@@ -114,7 +114,8 @@ def graph() -> dict[str, set[str]]:
 
 def loaded_by(statement: str) -> set[str]:
     """Return the heavy packages that a fresh Python has loaded after a statement."""
-    code = f"import sys; {statement}; print(*(name for name in {HEAVY} if name in sys.modules))"
+    loaded = f"(name for name in {HEAVY} if name in sys.modules)"
+    code = f"import sys; {statement}; print(*{loaded})"
     result = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -137,7 +138,8 @@ def test_modules_that_need_no_torch_load_none() -> None:
 def test_the_library_changes_no_threads_and_loads_no_compiler() -> None:
     loaded = loaded_by(
         "import os; before = dict(os.environ); import elmo_cli; "
-        "elmo_cli.Elmo, elmo_cli.HubElmo, elmo_cli.ElmoEmbedder; assert dict(os.environ) == before"
+        "elmo_cli.Elmo, elmo_cli.HubElmo, elmo_cli.ElmoEmbedder; "
+        "assert dict(os.environ) == before"
     )
     assert "torch" in loaded
     assert "torch._dynamo" not in loaded

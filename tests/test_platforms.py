@@ -185,8 +185,8 @@ def test_error_of_a_locked_file_names_the_remedy() -> None:
         with pytest.raises(WeightsError, match=REMEDY), open_tensors("out.hdf5"):
             pass
     assert str(caught.value) == (
-        f"out.hdf5: cannot be read: HDF5 cannot lock it ({os.strerror(errno.EAGAIN)}). Close the "
-        f"program that writes it, or {REMEDY}."
+        f"out.hdf5: cannot be read: HDF5 cannot lock it ({os.strerror(errno.EAGAIN)}). "
+        f"Close the program that writes it, or {REMEDY}."
     )
 
 

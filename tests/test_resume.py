@@ -235,7 +235,10 @@ def test_skipped_lines_get_an_empty_dataset_and_an_attribute(
 ) -> None:
     text.write_bytes(b"a b\ncaf\xe9 x\n\nc\n\xff\n")
     embed(text, "out", layout=layout, skip_errors=True)
-    remedy = "If it is Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t utf-8`."
+    remedy = (
+        "If it is Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t "
+        "utf-8`."
+    )
     faults = {
         "1": f"{text}, line 2, column 4: not valid UTF-8 (byte 0xe9). {remedy}",
         "4": f"{text}, line 5, column 1: not valid UTF-8 (byte 0xff). {remedy}",

@@ -93,8 +93,10 @@ def _check_match(sources: Iterable[VectorSource], match: str) -> None:
         raise SettingsError(
             Message(
                 "{paths}: not made with {--match} {match}, or without a record of it",
-                remedy="Make each of the files with `elmo occurrences TEXT OUT --words FILE "
-                "--match {match}`, where OUT is HDF5 or Parquet.",
+                remedy=(
+                    "Make each of the files with `elmo occurrences TEXT OUT --words "
+                    "FILE --match {match}`, where OUT is HDF5 or Parquet."
+                ),
                 paths=" and ".join(others),
                 match=match,
             )

@@ -72,7 +72,8 @@ class ModelSettings:
     )
     precision: Precision = option(
         "float32",
-        "Precision of the computation. int8 needs AVX-512 VNNI, and tf32 an NVIDIA GPU.",
+        "Precision of the computation. int8 needs AVX-512 VNNI, and tf32 an NVIDIA "
+        "GPU.",
         choices=PRECISIONS,
     )
     device: str | int = option(

@@ -80,8 +80,8 @@ class Selection:
         if len(self.mix) != n_layers:
             raise SettingsError(
                 Message(
-                    "{--mix}: expected {n_layers} numbers, one per layer from the token "
-                    "layer up, found {n_numbers}",
+                    "{--mix}: expected {n_layers} numbers, one per layer from the "
+                    "token layer up, found {n_numbers}",
                     n_layers=n_layers,
                     n_numbers=len(self.mix),
                 )

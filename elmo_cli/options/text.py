@@ -134,8 +134,8 @@ class TextSettings:
         if self.word_column is not None and self.keep_columns:
             raise SettingsError(
                 Message(
-                    "{--keep-columns} has no effect with {--word-column}, because a row "
-                    "is a whole text; elmo surprisal prints a row per word"
+                    "{--keep-columns} has no effect with {--word-column}, because a "
+                    "row is a whole text; elmo surprisal prints a row per word"
                 )
             )
 

@@ -264,7 +264,10 @@ def test_a_file_that_cannot_answer_a_query_is_refused(
 def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:
     write(corpus([2]), tmp_path / "v.hdf5")
     with open_activations(tmp_path / "v.hdf5") as activations:
-        problem = "expected vectors of the shape (Q, W) and top 1 or more, found the shape (4,)"
+        problem = (
+            "expected vectors of the shape (Q, W) and top 1 or more, found the shape "
+            "(4,)"
+        )
         with pytest.raises(ElmoError, match=re.escape(problem)):
             find_neighbours(activations, np.ones(4))
         problem = "v.hdf5: expected vectors of width 3, as the query has, found 4"

@@ -77,7 +77,10 @@ def test_what_a_full_disk_cuts_off_is_an_error(unbuffered: str) -> None:
 
 def test_a_terminal_shows_control_characters_and_a_pipe_has_them() -> None:
     Path("m\x1b[31m").symlink_to(TINY)
-    line = "elmo cosine a $'a \\x1b[32m' 'a b' --tokenizer whitespace --model $'./m\\x1b[31m'"
+    line = (
+        "elmo cosine a $'a \\x1b[32m' 'a b' --tokenizer whitespace --model "
+        "$'./m\\x1b[31m'"
+    )
     _, piped = run_shell(line)
     assert piped.startswith("[a] \x1b[32m\n")
     assert "Model: ./m\x1b[31m\n" in piped

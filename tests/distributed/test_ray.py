@@ -71,7 +71,8 @@ def deadly(embed, part, **options):
         os.kill(os.getpid(), 9)
     return embed(part, **options)
 def engine(parts, embed):
-    return embed_on_ray(parts, partial(deadly, embed), Resources(sys.argv[1], 1, attempts=2))
+    resources = Resources(sys.argv[1], 1, attempts=2)
+    return embed_on_ray(parts, partial(deadly, embed), resources)
 settings, folder = CorpusSettings(ModelSettings(sys.argv[2])), Folder("out")
 plan = open_plan(folder, ("text.txt",), settings, part_mb=0.02)
 print(run_parts(folder, plan, settings, engine).failed)

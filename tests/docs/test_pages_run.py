@@ -28,7 +28,9 @@ from tests.support.commands import TINY, elmo, python, run_r
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
-    r"^(?:<!-- ([^\n]*?) -->\n)?```(sh|python|r)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
+    r"^(?:<!-- ([^\n]*?) -->\n)?"
+    r"```(sh|python|r)\n(.*?)^```\n"
+    r"(?:\n```text\n(.*?)^```\n)?",
     re.M | re.S,
 )
 FIGURE = re.compile(r"\d+\.\d+")

@@ -307,8 +307,8 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.similarity("The cat sat.", "cat", "A cat."),
         ValueError,
-        "sentence1: expected a sentence with 'The cat sat.', found 'cat'. Give the word "
-        "first, then the sentence.",
+        "sentence1: expected a sentence with 'The cat sat.', found 'cat'. Give the "
+        "word first, then the sentence.",
     ),
     error_of(
         lambda m: m.embedder.similarity("cat", "A cat, a cat.", "A cat."),
@@ -319,8 +319,9 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.similarities([("A cat.", "A cat.")]),  # type: ignore[list-item]
         ValueError,
-        "pairs[0]: expected two results of find_occurrence, found a value of type tuple. To "
-        "compare a word in two sentences, use similarity(word, sentence1, sentence2).",
+        "pairs[0]: expected two results of find_occurrence, found a value of type "
+        "tuple. To compare a word in two sentences, use similarity(word, sentence1, "
+        "sentence2).",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], layers="middle"),

@@ -36,7 +36,10 @@ class Form:
 
 
 def test_parse_json_builds_the_form_and_ignores_other_names() -> None:
-    content = '{"items": [{"number": 1, "later": 2}], "texts": {"a": "b"}, "size": 3, "x": []}'
+    content = (
+        '{"items": [{"number": 1, "later": 2}], "texts": {"a": "b"}, "size": 3, '
+        '"x": []}'
+    )
     assert parse_json(content, Form, "f") == Form([Item(1)], {"a": "b"}, 3)
     assert parse_json('{"items": [], "size": null}', Form, "f") == Form([])
 

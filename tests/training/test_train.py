@@ -191,7 +191,10 @@ def test_missing_tensorboard_is_reported_at_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    message = "TensorBoard needs torch.utils.tensorboard, which is not installed. Install it with"
+    message = (
+        "TensorBoard needs torch.utils.tensorboard, which is not installed. Install it "
+        "with"
+    )
     result = elmo(
         "train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard"
     )
@@ -442,7 +445,10 @@ def test_options_from_a_bilm_tf_options_file() -> None:
     assert full.negative_samples == 0
 
 
-RUN = "train --options-file options.json --batch-tokens 40 --max-length 12 --negative-samples 6"
+RUN = (
+    "train --options-file options.json --batch-tokens 40 --max-length 12 "
+    "--negative-samples 6"
+)
 
 
 @pytest.fixture(scope="module")
