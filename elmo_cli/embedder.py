@@ -455,6 +455,7 @@ class ElmoEmbedder:
         convert_to_numpy: Literal[True] = True,
         convert_to_tensor: Literal[False] = False,
         normalize_embeddings: bool = False,
+        **others: Any,
     ) -> Array: ...
 
     @overload
@@ -468,6 +469,26 @@ class ElmoEmbedder:
     ) -> Tensor: ...
 
     @overload
+    def encode(
+        self,
+        texts: str,
+        *,
+        pooling: None,
+        convert_to_tensor: Literal[True],
+        **options: Any,
+    ) -> Tensor: ...
+
+    @overload
+    def encode(
+        self,
+        texts: Iterable[Text],
+        *,
+        pooling: None,
+        convert_to_tensor: Literal[True],
+        **options: Any,
+    ) -> list[Tensor]: ...
+
+    @overload
     def encode(self, texts: str, *, pooling: None, **options: Any) -> Array: ...
 
     @overload
@@ -477,8 +498,24 @@ class ElmoEmbedder:
 
     @overload
     def encode(
-        self, texts: str | Iterable[Text] | None = None, **options: Any
+        self,
+        texts: str | Iterable[Text],
+        *,
+        output_value: Literal["token_embeddings"],
+        **options: Any,
     ) -> Any: ...
+
+    @overload
+    def encode(
+        self,
+        texts: str | Iterable[Text],
+        *,
+        convert_to_numpy: Literal[False],
+        **options: Any,
+    ) -> Any: ...
+
+    @overload
+    def encode(self, texts: None = None, **options: Any) -> Any: ...
 
     def encode(
         self,

@@ -24,6 +24,7 @@ from elmo_cli import ElmoEmbedder
 from elmo_cli.inference import encoder as sentence_states
 from elmo_cli.inference.batching import BATCH_TOKENS
 from elmo_cli.options.model import InitialState
+from elmo_cli.options.selection import Pooling
 from elmo_cli.pretrained.files import ModelFiles
 from tests.support.commands import TINY
 from tests.support.golden import Golden
@@ -520,7 +521,7 @@ def test_another_device_has_the_same_settings(
 
 @pytest.mark.parametrize("pooling", ["mean", "max", "first"])
 def test_another_device_gives_equal_vectors(
-    tiny: ElmoEmbedder, gpu: str, pooling: str
+    tiny: ElmoEmbedder, gpu: str, pooling: Pooling
 ) -> None:
     expected = tiny.encode(TEXTS, pooling=pooling)
     vectors: Any = tiny.encode(

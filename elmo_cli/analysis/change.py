@@ -138,7 +138,7 @@ def _with_adjusted_p(changes: list[Change], correction: str) -> list[Change]:
 
 
 def adjust_p(p_values: Sequence[float], correction: str) -> list[float]:
-    """Return p values adjusted by one of `CORRECTIONS`, in their order."""
+    """Return p values adjusted by "bh" or "bonferroni", in their order."""
     n = len(p_values)
     p = np.asarray(p_values, np.float64)
     adjusted = p * n

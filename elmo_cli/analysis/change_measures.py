@@ -34,7 +34,7 @@ def changes_of_divisions(
 
     Args:
         old, new: Vectors of the occurrences, shapes (n_old, W) and (n_new, W).
-        measure: One of `MEASURES`.
+        measure: "apd", "prt" or "jsd".
         permutations: Number of random divisions of all occurrences into two parts of
             the same sizes.
 

@@ -4,6 +4,7 @@ A query is a line of standard input or a row of a table. The first ones are answ
 before the last ones are typed.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -90,7 +91,8 @@ def read_query_table(
             raise InputError("expected a sentence, found an empty text")
         if pooled:
             return Occurrence(record.tokens, 0)
-        word = str(_column(record.columns, "word") or "")
+        _check_has(record.columns, "word")
+        word = str(record.columns["word"] or "")
         number = _number_in_column(record.columns, "occurrence", least=1)
         return occurrence_of(word, record.tokens, number, "a column `occurrence`")
 
@@ -120,9 +122,10 @@ def read_pair_table(
 
     def parse(record: Record) -> "PairRow":
         columns = {names[0]: record.text, **record.columns}
-        second = _column(columns, names[1])
+        _check_has(columns, names[1])
         if "word1" not in columns and "start1" not in columns:
-            _column(columns, "word")
+            _check_has(columns, "word")
+        second = columns[names[1]]
         if isinstance(second, list):
             second_tokens = second
         else:
@@ -192,11 +195,11 @@ def _parsed_rows(
         yield from in_chunks(read.records, parse, read.is_ready, name)
 
 
-def _column(columns: Mapping[str, object], name: str) -> object:
+def _check_has(columns: Mapping[str, object], name: str) -> None:
+    """Raise an `InputError` if the columns of a row lack one with this name."""
     if name not in columns:
         others = f" The others are {', '.join(map(repr, columns))}." if columns else ""
         raise InputError(f"no column {name!r}.{others}")
-    return columns[name]
 
 
 def _number_in_column(
@@ -204,8 +207,8 @@ def _number_in_column(
 ) -> int | None:
     """Return a number in a column; None without the column, or if the cell is empty."""
     value = columns.get(name)
-    is_not_a_number = value != value
-    if value in (None, "") or is_not_a_number:
+    is_missing = isinstance(value, float) and math.isnan(value)
+    if value in (None, "") or is_missing:
         return None
     with suppress(ValueError):
         number = float(str(value))  # pandas writes 2.0 if there are empty cells.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import install_command
+from elmo_cli.options.selection import Pooling
 
 try:
     from sklearn.base import (
@@ -45,7 +46,7 @@ class ElmoVectorizer(
         layers: str | None = None,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
-        pooling: str = "mean",
+        pooling: Pooling = "mean",
         tokenizer: str | None = None,
         batch_tokens: int | None = None,
         device: str = "cpu",

@@ -33,8 +33,6 @@ class ActivationsFile:
 
     layout: LayoutFile
     attributes: dict[str, Any]
-    numbers: range
-    """Numbers of its records among the records of all files, set by their owner."""
     _handle: h5py.File | PartsFolder
 
     def __init__(self, path: Path | str) -> None:

@@ -11,6 +11,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.shard import parse_shard
+from elmo_cli.records import formats
 
 Attributes = Mapping[str, str]
 
@@ -25,8 +26,6 @@ _INTEGERS: Final = (
     "records",
     "tokens",
 )
-_FORMATS_WITH_TOKENS: Final = ("conllu", "jsonl", "json", "csv", "tsv", "parquet")
-"""Input formats whose tokens are stored next to the sentence."""
 _OPTIONS: Final = {
     "elmo_cli_version": "version of elmo-cli",
     "format": "input format",
@@ -116,7 +115,10 @@ def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
     is_tokenized = any(
         name in attributes for name in ("tokenizer", "split_sentences", "words")
     )
-    return is_tokenized or attributes.get("format") in _FORMATS_WITH_TOKENS
+    if is_tokenized:
+        return True
+    input_format = formats.FORMATS.get(str(attributes.get("format")))
+    return input_format is not None and input_format.tokens_are_stored
 
 
 def as_texts(attributes: Mapping[str, object]) -> dict[str, str]:

@@ -38,27 +38,29 @@ class Activations:
     """
 
     def __init__(self, *paths: str | Path) -> None:
-        self.files: list[ActivationsFile] = []
+        self._files: list[ActivationsFile] = []
+        self._numbers: list[range]
+        """Numbers of the records of each file among those of all files."""
         try:
             for path in matching_paths(paths):
-                self.files.append(ActivationsFile(path))
-            are_shards = _check_files(self.files)
+                self._files.append(ActivationsFile(path))
+            are_shards = _check_files(self._files)
         except ElmoError:
             self.close()
             raise
         if are_shards:
-            self.files.sort(key=lambda file: shard_of(file.attributes))
-        if are_shards and all(file.layout.is_ordered for file in self.files):
-            _number_in_turns(self.files)
+            self._files.sort(key=lambda file: shard_of(file.attributes))
+        if are_shards and all(file.layout.is_ordered for file in self._files):
+            self._numbers = _numbers_in_turns(self._files)
         else:
-            _number_one_after_another(self.files)
-        self.paths = [file.path for file in self.files]
+            self._numbers = _numbers_one_after_another(self._files)
+        self.paths = [file.path for file in self._files]
         """Paths of the files; shards are in their order."""
-        self.attributes = self.files[0].attributes
+        self.attributes = self._files[0].attributes
         """Attributes of the file; of the first one if there are several."""
-        self.has_keys = self.files[0].layout.has_keys
+        self.has_keys = self._files[0].layout.has_keys
         """True if records have ids."""
-        self.has_sentences = all(file.layout.has_sentences for file in self.files)
+        self.has_sentences = all(file.layout.has_sentences for file in self._files)
         """True if the file contains sentences."""
 
     def __repr__(self) -> str:
@@ -66,7 +68,7 @@ class Activations:
         return f"<Activations of {paths}, {len(self)} records>"
 
     def __len__(self) -> int:
-        return sum(len(file.numbers) for file in self.files)
+        return sum(map(len, self._numbers))
 
     @overload
     def __getitem__(self, which: SupportsIndex | str) -> Array: ...
@@ -81,8 +83,8 @@ class Activations:
         """
         if isinstance(which, slice):
             start, stop, step = which.indices(len(self))
-            if step == 1 and len(self.files) == 1:
-                return [values for _, values in self.files[0].pairs(start, stop)]
+            if step == 1 and len(self._files) == 1:
+                return [values for _, values in self._files[0].pairs(start, stop)]
             return [self[number] for number in range(start, stop, step)]
         if isinstance(which, str):
             which = self.number_of(which)
@@ -108,7 +110,7 @@ class Activations:
         number = self._find(name)
         if number is None:
             raise KeyError(
-                f"{self.files[0].path}: no record has the id or sentence {name!r}"
+                f"{self.paths[0]}: no record has the id or sentence {name!r}"
             )
         return number
 
@@ -119,7 +121,7 @@ class Activations:
         """
         text = self._record(number).text
         if not text and not (
-            self.has_sentences and self.files[0].layout.has_each_sentence
+            self.has_sentences and self._files[0].layout.has_each_sentence
         ):
             return None
         return text
@@ -146,7 +148,7 @@ class Activations:
 
     def close(self) -> None:
         """Close the files."""
-        for file in self.files:
+        for file in self._files:
             file.close()
 
     def __enter__(self) -> "Activations":
@@ -165,8 +167,8 @@ class Activations:
 
     def _pairs(self, *, with_records: bool = False) -> Iterator[tuple[Record, Array]]:
         streams = {
-            file: file.pairs(0, len(file.numbers), with_records=with_records)
-            for file in self.files
+            file: file.pairs(0, file.layout.n_records, with_records=with_records)
+            for file in self._files
         }
         for number in range(len(self)):
             file, _ = self._located(number)
@@ -176,20 +178,20 @@ class Activations:
         """Return the file of a record by its number, and its number in the file."""
         index = operator.index(which)
         number = index + len(self) if index < 0 else index
-        for file in self.files:
-            if number in file.numbers:
-                return file, file.numbers.index(number)
+        for file, numbers in zip(self._files, self._numbers, strict=True):
+            if number in numbers:
+                return file, numbers.index(number)
         raise IndexError(f"record {index}: {self.paths[0]} has {len(self):,}")
 
     def _find(self, name: str) -> int | None:
         """Return the number of a record by its id or sentence, if there is one."""
-        numbers = []
-        for file in self.files:
+        found = []
+        for file, numbers in zip(self._files, self._numbers, strict=True):
             with file.reading() as layout:
                 index = layout.find(name)
             if index is not None:
-                numbers.append(file.numbers[index])
-        return max(numbers, default=None)
+                found.append(numbers[index])
+        return max(found, default=None)
 
 
 def open_activations(*paths: str | Path) -> Activations:
@@ -246,15 +248,21 @@ def _check_shards(files: Sequence[ActivationsFile]) -> None:
         )
 
 
-def _number_in_turns(files: Sequence[ActivationsFile]) -> None:
-    """Give one record of each shard a number in turn, as their input does."""
+def _numbers_in_turns(files: Sequence[ActivationsFile]) -> list[range]:
+    """Return numbers that alternate between shards, as the lines of their input do."""
     step = len(files)
-    for first, file in enumerate(files):
-        file.numbers = range(first, first + step * file.layout.n_records, step)
+    return [
+        range(first, first + step * file.layout.n_records, step)
+        for first, file in enumerate(files)
+    ]
 
 
-def _number_one_after_another(files: Sequence[ActivationsFile]) -> None:
+def _numbers_one_after_another(files: Sequence[ActivationsFile]) -> list[range]:
+    """Return numbers that follow those of the files before."""
+    numbers = []
     start = 0
     for file in files:
-        file.numbers = range(start, start + file.layout.n_records)
-        start += file.layout.n_records
+        end = start + file.layout.n_records
+        numbers.append(range(start, end))
+        start = end
+    return numbers

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
@@ -37,7 +38,7 @@ class Columns:
     is_usual: bool
     """True if the columns of the text are the usual ones, and none was named."""
 
-    @property
+    @cached_property
     def paths(self) -> tuple[str, ...]:
         """Named columns that may be paths of nested fields, such as `data.text`."""
         names = (*self.texts, self.id, *self.kept)

@@ -41,6 +41,7 @@ class Conllu(InputFormat):
     unit = "sentence"
     suffixes = (".conllu",)
     has_tokens = True
+    tokens_are_stored = True
     has_lemmas = True
     splits_at_cr = True
 

@@ -31,6 +31,7 @@ class Delimited(InputFormat):
     """Table with a header. A class below it has the usual delimiter of its format."""
 
     unit = "row"
+    tokens_are_stored = True
     has_columns = True
     lists_columns = True
     has_cells = True

@@ -31,6 +31,8 @@ class InputFormat:
     """Whether records have ids. None if the first record decides for all."""
     has_tokens: ClassVar[bool] = False
     """True if the records are tokenized."""
+    tokens_are_stored: ClassVar[bool] = False
+    """True if outputs store the tokens, which the text does not tell at white space."""
     has_lemmas: ClassVar[bool] = False
     has_sequences: ClassVar[bool] = False
     """True if the tokens are residues of proteins."""

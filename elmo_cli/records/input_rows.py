@@ -34,6 +34,7 @@ class InputRow(NamedTuple):
 class RowFormat(InputFormat):
     """Format whose records are rows with named fields."""
 
+    tokens_are_stored = True
     has_columns = True
 
     def rows(
@@ -96,11 +97,16 @@ def _tokenized(value: object, column: str, text: TextInput) -> Record | None:
                 text.settings, "tokens", model_language=tokenizer.splits_by
             )
         return record_of_text(value, tokenizer)
-    if isinstance(value, list) and all(map(is_text, value)):
-        if text.settings.splits_words:
-            return record_of_words(value, text.tokenizer)
-        return Record(" ".join(value), value)
-    return None
+    if not isinstance(value, list):
+        return None
+    if not all(isinstance(token, str) for token in value):
+        return None
+    joined = " ".join(value)
+    if not is_text(joined):
+        return None
+    if text.settings.splits_words:
+        return record_of_words(value, text.tokenizer)
+    return Record(joined, value)
 
 
 def _kept_columns(
@@ -130,7 +136,9 @@ def record_of_text(text: str, tokenizer: Tokenizer) -> Record:
 
 def is_text(value: object) -> bool:
     """Return whether a value is Unicode text. JSON can also encode lone surrogates."""
-    return isinstance(value, str) and value.encode("utf-8", "ignore").decode() == value
+    if not isinstance(value, str):
+        return False
+    return value.isascii() or value.encode("utf-8", "ignore").decode() == value
 
 
 def _invalid(row: InputRow, problem: object, text: TextInput) -> Record:

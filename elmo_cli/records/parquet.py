@@ -41,6 +41,7 @@ class Parquet(InputFormat):
     unit = "row"
     suffixes = (".parquet", ".pq")
     number_unit = "row"
+    tokens_are_stored = True
     has_columns = True
     lists_columns = True
     is_binary = True

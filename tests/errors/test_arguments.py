@@ -1,5 +1,6 @@
 """Arguments of public functions: forms that are accepted, and how objects are shown."""
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,19 @@ def test_one_argument_is_a_model(kind: Any, models: SmallModels) -> None:
             assert repr(model).startswith(
                 f"{kind.__name__}(model={str(name)!r}, state='zero', "
             )
+
+
+@pytest.mark.parametrize("kind", [ElmoEmbedder, LanguageModel])
+def test_the_first_argument_that_an_editor_shows_is_a_model(kind: Any) -> None:
+    assert next(iter(inspect.signature(kind).parameters)) == "model"
+
+
+def test_a_name_that_is_not_public_has_what_python_needs_for_a_suggestion() -> None:
+    with pytest.raises(AttributeError) as caught:
+        elmo_cli.ElmoEmbeder  # type: ignore[attr-defined] # noqa: B018
+    assert caught.value.name == "ElmoEmbeder"
+    assert caught.value.obj is elmo_cli
+    assert "ElmoEmbedder" in dir(elmo_cli)
 
 
 def test_two_arguments_are_the_files_of_a_model(models: SmallModels) -> None:

@@ -266,7 +266,7 @@ WRONG_OPTIONS = [
         "would not change the cached vectors. Remove one of them.",
     ),
     error_of(
-        lambda m: m.embedder.encode(["a"], pooling="sum"),
+        lambda m: m.embedder.encode(["a"], pooling="sum"),  # type: ignore[call-overload]
         ValueError,
         "pooling 'sum': unknown. Use mean, max, first, last.",
     ),
@@ -282,7 +282,7 @@ WRONG_OPTIONS = [
         "instead.",
     ),
     error_of(
-        lambda m: m.embedder.encode(["a"], device=["cpu", "cpu"]),
+        lambda m: m.embedder.encode(["a"], device=["cpu", "cpu"]),  # type: ignore[call-overload]
         ValueError,
         "device ['cpu', 'cpu']: expected one device, because encode runs in one "
         "process",
@@ -293,7 +293,7 @@ WRONG_OPTIONS = [
         "texts: expected a string or a list, found None. Make a list.",
     ),
     error_of(
-        lambda m: m.embedder.encode(["a"], output_value=None),
+        lambda m: m.embedder.encode(["a"], output_value=None),  # type: ignore[call-overload]
         ValueError,
         "output_value None: has no meaning here: encode returns vectors alone. Choose "
         "sentence_embedding or token_embeddings.",

@@ -94,17 +94,10 @@ def neighbours(
     $ elmo neighbours --queries queries.csv corpus.hdf5 --format jsonl
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
     """
-    reads_lines = False
-    typed: tuple[str, ...] = ()
-    paths = arguments
-    if sentence is None and queries is None:
-        reads_lines = arguments[0] == STANDARD_INPUT
-        n_typed = 1 if reads_lines else 2
-        typed = arguments[:n_typed]
-        paths = arguments[n_typed:]
-    _check_paths(typed, paths)
+    has_query_option = sentence is not None or queries is not None
+    query, paths = _split_arguments(arguments, are_files=has_query_option)
+    _check_paths(query, paths)
 
-    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
     from elmo_cli.analysis.vector_files import open_occurrences
 
     with open_occurrences(*paths) as files:
@@ -119,17 +112,20 @@ def neighbours(
         text_settings = options_from(TextSettings, values)
         model = loading.resolve(model_settings)
         tokenizer = _make_tokenizer(files, text_settings, model)
+        is_table = True
         chunks: Iterable[list[Occurrence]]
         if queries is not None:
             chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
-        elif reads_lines:
+        elif query == (STANDARD_INPUT,):
             chunks = read_queries(
                 lambda line: _find_in_line(line, occurrence, tokenizer)
             )
         elif sentence is not None:
+            is_table = False
             chunks = [[_typed_sentence(sentence, tokenizer)]]
         else:
-            word, text = typed
+            is_table = False
+            word, text = query
             chunks = [[_find_in_text(word, text, occurrence, tokenizer)]]
         results = _search(
             files,
@@ -139,24 +135,38 @@ def neighbours(
             layers=layers,
             other_words=other_words,
         )
-        is_one = not reads_lines and queries is None
-        if is_one and row_format is None:
+        if is_table or row_format is not None:
+            _print_table(results, row_format, pooled=pooled)
+        else:
             for nearest in results:
                 _print_neighbours(files, nearest)
-            return
-        with print_rows(row_format, neighbour_columns(pooled=pooled)) as rows:
-            for number, nearest in enumerate(results, start=1):
-                rows.write(neighbour_rows(number, nearest, pooled=pooled))
 
 
-def _check_paths(typed: tuple[str, ...], paths: tuple[str, ...]) -> None:
+def _split_arguments(
+    arguments: tuple[str, ...], *, are_files: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the typed query and the files.
+
+    The query is WORD and SENTENCE, or - for queries on standard input, or empty if all
+    arguments are files.
+    """
+    if are_files:
+        n_typed = 0
+    elif arguments[0] == STANDARD_INPUT:
+        n_typed = 1
+    else:
+        n_typed = 2
+    return arguments[:n_typed], arguments[n_typed:]
+
+
+def _check_paths(query: tuple[str, ...], paths: tuple[str, ...]) -> None:
     """Raise a `UsageError` for missing files, and for a sentence without quotes."""
     if not paths:
         raise click.UsageError(
             "give WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... "
             "or --queries TABLE FILE..."
         )
-    has_sentence = len(typed) == 2
+    has_sentence = len(query) == 2
     first = paths[0]
     if has_sentence and paths[1:] and first.isalpha() and not os.path.exists(first):
         raise click.UsageError(
@@ -220,6 +230,17 @@ def _search(
             )
         has_printed = True
         yield from found.nearest
+
+
+def _print_table(
+    results: "Iterable[list[Neighbour]]", row_format: str | None, *, pooled: bool
+) -> None:
+    """Print a row per neighbour of each query."""
+    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
+
+    with print_rows(row_format, neighbour_columns(pooled=pooled)) as rows:
+        for number, nearest in enumerate(results, start=1):
+            rows.write(neighbour_rows(number, nearest, pooled=pooled))
 
 
 def _print_neighbours(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
