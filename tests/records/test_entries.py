@@ -235,6 +235,7 @@ def test_other_formats_in_a_stream_are_refused(content: str, name: str) -> None:
         list(records)
     assert str(caught.value) == (
         f"the input, line 1: it seems to be {name}, not text. "
-        f"Use input_format={name!r}, or input_format='text' to read one sentence per line."
+        f"Use input_format={name!r}, or input_format='text' to read one sentence per "
+        "line."
     )
     assert [record.text for record in read("text", content)] == content.splitlines()

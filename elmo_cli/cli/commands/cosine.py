@@ -38,9 +38,11 @@ if TYPE_CHECKING:
 @shared_options.path_option(
     "--pairs TABLE",
     excludes=["--word2", "--occurrence1", "--occurrence2"],
-    help="Table of pairs with the columns word (or word1 and word2), sentence1 and sentence2. "
-    "To choose a word that occurs again, add occurrence1 and occurrence2, or its characters, from "
-    "0: start1, end1, start2 and end2.",
+    help=(
+        "Table of pairs with the columns word (or word1 and word2), sentence1 and "
+        "sentence2. To choose a word that occurs again, add occurrence1 and "
+        "occurrence2, or its characters, from 0: start1, end1, start2 and end2."
+    ),
 )
 @shared_options.input_format_option(requires=["--pairs"])
 @shared_options.text_column_option(
@@ -51,8 +53,10 @@ if TYPE_CHECKING:
 @shared_options.cell_options(requires=["--pairs"], hidden=True)
 @shared_options.tokenizer_options("moses")
 @shared_options.mean_layers_option(
-    help="Print only the cosine of this layer, or of the mean of these layers. "
-    "[default: each layer, and the mean of all]",
+    help=(
+        "Print only the cosine of this layer, or of the mean of these layers. "
+        "[default: each layer, and the mean of all]"
+    ),
 )
 @shared_options.row_options()
 @shared_options.model_options()
@@ -69,11 +73,12 @@ def cosine(
 ) -> None:
     """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
 
-    Prints the cosine similarity for each layer and for the average of all layers. Layer 0
-    does not depend on the sentence. To compare a word in many pairs of sentences, give -
-    instead of the sentences, and two sentences separated by a tab per line of standard input.
-    Each line of the output is then the cosines, separated by tabs. To compare many words, use
-    --pairs with a table such as WiC, whose columns the output repeats.
+    Prints the cosine similarity for each layer and for the average of all layers. Layer
+    0 does not depend on the sentence. To compare a word in many pairs of sentences,
+    give - instead of the sentences, and two sentences separated by a tab per line of
+    standard input. Each line of the output is then the cosines, separated by tabs. To
+    compare many words, use --pairs with a table such as WiC, whose columns the output
+    repeats.
 
     \b
     $ elmo cosine bank "I sat by the bank." "The bank lent us money."
@@ -162,7 +167,7 @@ def _write_pairs(
     layers: str | None,
     rows: RowPrinter,
 ) -> None:
-    """Write a row per pair of a table. The cosines are empty where a word was not found."""
+    """Write a row per pair. The cosines are empty where a word was not found."""
     errors = []
     n_rows = 0
     for chunk in chunks:
@@ -207,7 +212,7 @@ def _print_cosines(
     *,
     for_people: bool,
 ) -> None:
-    """Print a line with the cosines of each pair, or `for_people` a table of all layers."""
+    """Print the cosines of each pair, or `for_people` a table of all layers."""
     for chunk in chunks:
         for similarity in _similarities(embedder, chunk, layers):
             if layers is not None or not for_people:

@@ -91,15 +91,16 @@ def embed(
 ) -> None:
     """Embed INPUT, a text with one sentence per line, and write the vectors to OUTPUT.
 
-    By default, white space separates the tokens of a text file, and moses tokenizes tables.
-    In FASTA, each residue is a token. INPUT may be compressed, a table, or - for standard
-    input. OUTPUT is HDF5 with one dataset per line, named "0", "1", ... or by the ids of the
-    records: float32 of shape (layers, tokens, width), without the axes that --layers, --mix
-    and --pooling remove. Another suffix or --format chooses another format. To write JSON
-    lines to standard output, use - as OUTPUT and --format jsonl.
+    By default, white space separates the tokens of a text file, and moses tokenizes
+    tables. In FASTA, each residue is a token. INPUT may be compressed, a table, or -
+    for standard input. OUTPUT is HDF5 with one dataset per line, named "0", "1", ... or
+    by the ids of the records: float32 of shape (layers, tokens, width), without the
+    axes that --layers, --mix and --pooling remove. Another suffix or --format chooses
+    another format. To write JSON lines to standard output, use - as OUTPUT and --format
+    jsonl.
 
-    OUTPUT appears when it is complete. To resume an interrupted run to HDF5, give the same
-    command again. Other formats start over.
+    OUTPUT appears when it is complete. To resume an interrupted run to HDF5, give the
+    same command again. Other formats start over.
 
     \b
     $ elmo embed sentences.txt vectors.hdf5
@@ -108,7 +109,7 @@ def embed(
     $ elmo embed corpus.txt.gz vectors.hdf5 --layers average --device cuda
     $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
     $ elmo embed items.csv tokens.parquet --rows tokens --layers top --keep-columns all
-    $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
+    $ elmo embed - - --layers top --pooling mean --format jsonl < text | jq .activations
     """
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)

@@ -54,20 +54,21 @@ def occurrences(
     ignore_case: bool,
     **values: Any,
 ) -> None:
-    """Write the vectors of target words in INPUT, a text with one sentence per line, to OUTPUT.
+    """Write the vectors of target words in INPUT, one sentence per line, to OUTPUT.
 
-    Only sentences with a target word are computed. The suffix of OUTPUT chooses its format:
-    .parquet contains one row per occurrence, with its word, form, line (from 1), id, position
-    (from 0), sentence and vector; and .hdf5 one record per line, as from `elmo embed`. Only
-    HDF5 resumes after an interruption. INPUT may be - for standard input. `elmo change`, `elmo
-    plot` and `elmo neighbours` read both formats. The number of occurrences of each word is
-    printed on standard error. If no word occurs, the exit status is 1.
+    Only sentences with a target word are computed. The suffix of OUTPUT chooses its
+    format: .parquet contains one row per occurrence, with its word, form, line (from
+    1), id, position (from 0), sentence and vector; and .hdf5 one record per line, as
+    from `elmo embed`. Only HDF5 resumes after an interruption. INPUT may be - for
+    standard input. `elmo change`, `elmo plot` and `elmo neighbours` read both formats.
+    The number of occurrences of each word is printed on standard error. If no word
+    occurs, the exit status is 1.
 
     \b
-    $ elmo occurrences corpus.txt occurrences.parquet --words targets.txt
-    $ elmo occurrences corpus.txt occurrences.parquet --words targets.txt --tokenizer moses
-    $ elmo occurrences corpus.txt occurrences.hdf5 --words targets.txt --layers all --device cuda
-    $ zcat corpus.gz | elmo occurrences - occurrences.parquet --words targets.txt
+    $ elmo occurrences corpus.txt out.parquet --words targets.txt
+    $ elmo occurrences corpus.txt out.parquet --words targets.txt --tokenizer moses
+    $ elmo occurrences corpus.txt out.hdf5 --words targets.txt --layers all
+    $ zcat corpus.gz | elmo occurrences - out.parquet --words targets.txt
     """
     from elmo_cli.analysis.targets import read_targets
     from elmo_cli.analysis.write_occurrences import (
@@ -115,7 +116,7 @@ def occurrences(
 
 
 def _say_counts(counts: Mapping[str, int]) -> None:
-    """Print the number of occurrences of each word, and a warning about missing words."""
+    """Print the number of occurrences of each word, and warn about missing words."""
     missing = []
     for word, n_occurrences in counts.items():
         if n_occurrences:

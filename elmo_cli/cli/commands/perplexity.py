@@ -44,14 +44,16 @@ def perplexity(
 ) -> None:
     """Measure the perplexity of INPUT, a text with one sentence per line.
 
-    By default, white space separates the tokens of a text file, and moses tokenizes tables.
-    INPUT may be compressed, a table, or - for standard input. The forward direction predicts
-    every token and the end of the sentence, and the backward direction every token and the
-    start of the sentence. The average is the mean of both log probabilities. Tokens outside
-    the vocabulary count as the word <UNK>. Blank lines are not predicted.
+    By default, white space separates the tokens of a text file, and moses tokenizes
+    tables. INPUT may be compressed, a table, or - for standard input. The forward
+    direction predicts every token and the end of the sentence, and the backward
+    direction every token and the start of the sentence. The average is the mean of both
+    log probabilities. Tokens outside the vocabulary count as the word <UNK>. Blank
+    lines are not predicted.
 
-    With --per-sentence, each row begins with the id of the record, or its line number from 1.
-    Log probabilities are natural logarithms. For one row per token, use `elmo surprisal`.
+    With --per-sentence, each row begins with the id of the record, or its line number
+    from 1. Log probabilities are natural logarithms. For one row per token, use `elmo
+    surprisal`.
 
     \b
     $ elmo perplexity test.txt
