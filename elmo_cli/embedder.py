@@ -91,7 +91,7 @@ Array = NDArray[np.float32]
 
 
 class ElmoEmbedder:
-    """Embedder of sentences, with the methods of AllenNLP's `ElmoEmbedder`.
+    """Embedder of texts, words, sentences and files, with AllenNLP's methods too.
 
         embedder = ElmoEmbedder("original")  # without a name: the bundled model
         embedder.encode("We sat on the bank.")  # one vector per text: (1024,)
@@ -142,7 +142,7 @@ class ElmoEmbedder:
         state: InitialState | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
-        options_file: Any = None,
+        options_file: str | Path | None = None,
         vocabulary_file: str | Path | None = None,
     ) -> None:
         """Load a model.
@@ -155,7 +155,7 @@ class ElmoEmbedder:
             model: Name of a model listed by `elmo models`, a folder, a zip file or
                 `ModelFiles`. None is the default model. With `weight_file`, the
                 path or URL of options.json.
-            weight_file: Path or URL of weights.hdf5, with `options_file`.
+            weight_file: Path or URL of weights.hdf5, after the one of options.json.
             cuda_device: Number of a GPU; -1 is the CPU.
             device: `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (a CUDA GPU if there is
                 one), in place of `cuda_device`.
@@ -180,7 +180,8 @@ class ElmoEmbedder:
                 f"weight_file: expected a file, found the device {weight_file}. For a "
                 f"device, use device={str(weight_file)!r}."
             )
-        if weight_file is not None and options_file is None:
+        has_one_file = weight_file is not None and options_file is None
+        if has_one_file and not isinstance(model, ModelFiles):
             # In AllenNLP the first argument is the file with the options.
             options_file = model
             model = None

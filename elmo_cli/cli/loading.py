@@ -1,10 +1,12 @@
 """Loading of the model and the tokenizer of a command."""
 
 import gc
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
+from elmo_cli.callbacks import ignore
 from elmo_cli.cli import stderr
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
@@ -27,18 +29,33 @@ def resolve(settings: ModelSettings) -> "ResolvedModel":
     return resolve_model(settings)
 
 
-def load_model(model: "ResolvedModel") -> "Engine":
-    """Load a model."""
+def load_model(
+    model: "ResolvedModel",
+    *,
+    check_layers: Callable[[int], object] = ignore,
+    writes_file: bool = False,
+) -> "Engine":
+    """Load a model.
+
+    `check_layers` gets the number of its layers before it is loaded, which takes time.
+    """
     files = find_files(model)
+    check_layers(files.parsed_options.n_layers)
+    say_model(files, model.settings, writes_file=writes_file)
 
     from elmo_cli.engine import load_engine
 
     return load_engine(model.settings, files)
 
 
-def load_embedder(model: "ResolvedModel") -> "ElmoEmbedder":
-    """Load a model for commands about single words and texts."""
-    engine = load_model(model)
+def load_embedder(
+    model: "ResolvedModel",
+    *,
+    check_layers: Callable[[int], object] = ignore,
+    writes_file: bool = False,
+) -> "ElmoEmbedder":
+    """Load a model for commands about single words and texts; see `load_model`."""
+    engine = load_model(model, check_layers=check_layers, writes_file=writes_file)
 
     from elmo_cli.embedder import ElmoEmbedder
 
@@ -48,6 +65,7 @@ def load_embedder(model: "ResolvedModel") -> "ElmoEmbedder":
 def load_language_model(model: "ResolvedModel") -> "LanguageModel":
     """Load a model with its softmax."""
     files = find_files(model, with_softmax=True)
+    say_model(files, model.settings, writes_file=False)
 
     from elmo_cli.engine import load_engine
     from elmo_cli.language_model.language_model import LanguageModel
@@ -56,17 +74,29 @@ def load_language_model(model: "ResolvedModel") -> "LanguageModel":
 
 
 def find_files(model: "ResolvedModel", *, with_softmax: bool = False) -> "ModelFiles":
-    """Find or download the files of a model, and print its name."""
+    """Find or download the files of a model."""
     from elmo_cli.pretrained.find import files_of_resolved
-    from elmo_cli.pretrained.registry import BUNDLED
 
     collect_garbage()
-    files = files_of_resolved(model, with_softmax=with_softmax)
-    note = ""
-    if files.name == BUNDLED:
-        note = " (bundled, small; the published model is --model original)"
-    stderr.say(f"Model: {files.name}{note}")
-    return files
+    return files_of_resolved(model, with_softmax=with_softmax)
+
+
+def say_model(
+    files: "ModelFiles", settings: ModelSettings, *, writes_file: bool
+) -> None:
+    """Print the name of a model, with -v or if nobody named the model of a file."""
+    from elmo_cli.pretrained.registry import BUNDLED, is_default_named
+
+    is_named = (
+        settings.model is not None
+        or settings.options_file is not None
+        or is_default_named()
+    )
+    if stderr.verbosity() > 0 or (writes_file and not is_named):
+        note = ""
+        if files.name == BUNDLED:
+            note = " (bundled, small; the published model is --model original)"
+        stderr.say(f"Model: {files.name}{note}")
 
 
 def collect_garbage() -> None:

@@ -182,7 +182,7 @@ def _parsed_rows(
         raise SettingsError(
             Message(
                 "{source}: expected a table, found {format}. Name its format with "
-                "{--input-format}, or pipe lines into the command (see its --help).",
+                "{--input-format}.",
                 source=text.source.name,
                 format=text.format.name,
             )

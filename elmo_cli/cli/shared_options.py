@@ -273,8 +273,8 @@ mean_layers_option = partial(
     "layers",
     aliases=("--layer", "--mean-layers"),
     shell_complete=complete_values("all", "top", "0", "1", "2", "1,2"),
-    help="Use the mean of these layers. "
-    "[default: all but layer 0, which reflects spelling only]",
+    help="Layers whose mean is used, such as 2 or 1,2. "
+    "[default: all but layer 0, which only reflects spelling]",
 )
 dtype_option = field_option(OutputSettings, "dtype")
 

@@ -54,25 +54,25 @@ class TextSettings:
         value="CODE",
     )
     split_sentences: bool = option(
-        False, "Split each text into sentences, and compute each sentence by itself."
+        False, "Split each text into sentences, computed one by one."
     )
     skip_errors: bool = option(
-        False, "Leave the output of a line empty if it cannot be read or computed."
+        False, "Leave lines empty that cannot be read or computed."
     )
     shard: str | None = option(
         None,
-        "Embed every N-th line, beginning with the I-th, as in 3/16.",
+        "Embed every N-th line from the I-th on, as in 3/16.",
         value="I/N",
     )
     text_column: str | None = option(
         None,
-        "Column or field with the text, or a list of tokens.",
+        "Column with the text, or with a list of tokens.",
         default_text="text or tokens",
         value="NAME",
     )
     id_column: str | None = option(
         None,
-        "Column or field with the id of each record.",
+        "Column with the ids.",
         default_text="id, if it exists",
         value="NAME",
     )
@@ -100,8 +100,7 @@ class TextSettings:
     )
     quotes: str | None = option(
         None,
-        "Meaning of quotes in csv or tsv: they enclose cells (csv), "
-        "or are text (none).",
+        "Whether quotes in csv or tsv enclose cells (csv), or are text (none).",
         choices=QUOTES,
     )
     """None is `csv`, but a cell of TSV ends in its line."""

@@ -63,6 +63,11 @@ def default_model() -> str:
     return os.environ.get("ELMO_MODEL") or BUNDLED
 
 
+def is_default_named() -> bool:
+    """Return whether ELMO_MODEL names the default model."""
+    return bool(os.environ.get("ELMO_MODEL"))
+
+
 def published_model(name: str) -> PublishedModel | None:
     """Return the model with a name or an alias, ignoring case, or None."""
     for model in MODELS:

@@ -520,8 +520,6 @@ def test_a_plot_is_drawn() -> None:
         "--plot",
         "s.html",
     )
-    assert result.stderr == (
-        "Model: model\n8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n"
-    )
+    assert result.stderr == ("8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n")
     page = Path("s.html").read_text(encoding="utf-8")
     assert "cat,: 6.00 bits forward, unknown" in page

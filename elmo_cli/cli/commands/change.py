@@ -33,10 +33,8 @@ _LEVEL = 0.05
     "--measure",
     MEASURES,
     default="apd",
-    help=(
-        "apd: mean cosine distance of all pairs; prt: inverse cosine of the means; "
-        "jsd: Jensen-Shannon divergence over clusters."
-    ),
+    help="apd: mean cosine distance of all pairs; prt: inverse cosine of the means; jsd: "
+    "Jensen-Shannon divergence over clusters.",
 )
 @shared_options.count(
     "--permutations",
@@ -46,15 +44,13 @@ _LEVEL = 0.05
     "--correction",
     CORRECTIONS,
     requires=["--permutations"],
-    help=(
-        "Adjust p for the number of words: bh (false discovery rate) or bonferroni. "
-        "[default: none]"
-    ),
+    help="Adjust p for the number of words: bh (false discovery rate) or bonferroni. "
+    "[default: none]",
 )
 @shared_options.words_option(" [default: the target words of OLD and NEW]")
 @shared_options.input_format_option(requires=["--words"])
 @shared_options.text_column_option(
-    help="Column or field with the words.", default_text="word", requires=["--words"]
+    help="Column with the words.", default_text="word", requires=["--words"]
 )
 @shared_options.choice(
     "--match",
@@ -83,20 +79,20 @@ def change(
 ) -> None:
     """Measure how much words changed from OLD to NEW, the most changed word first.
 
-    OLD and NEW are `elmo occurrences` files for two corpora, or patterns of such names.
-    With --words, they can also be HDF5 files with all tokens. The output is a table
-    with one row per word: the word, its change, and how often it occurs in OLD and in
-    NEW. --permutations adds p: the occurrences are divided at random into two groups of
-    the same sizes, and p is the share of divisions with at least this much change.
-    Because some of many words have a small p by chance, --correction adds an adjusted
-    p. Words with fewer than 3 occurrences in OLD or NEW are skipped.
-
     \b
     $ elmo occurrences old.txt old.parquet --words targets.txt
     $ elmo occurrences new.txt new.parquet --words targets.txt
     $ elmo change old.parquet new.parquet --permutations 10000 --correction bh
     $ elmo change old.parquet new.parquet --measure prt --plot change.svg
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
+
+    OLD and NEW are `elmo occurrences` files for two corpora, or patterns of such names. With
+    --words, they can also be HDF5 files with all tokens. The output is a table with one row
+    per word: the word, its change, and how often it occurs in OLD and in NEW.
+    --permutations adds p: the occurrences are divided at random into two groups of the same
+    sizes, and p is the share of divisions with at least this much change. Because some of
+    many words have a small p by chance, --correction adds an adjusted p. Words with fewer
+    than 3 occurrences in OLD or NEW are skipped.
     """
     from elmo_cli.analysis.change import measure_change
     from elmo_cli.analysis.occurrence_matrices import read_occurrences
@@ -168,8 +164,7 @@ def _check_permutations(changes: "list[Change]", permutations: int) -> None:
     least = n_words / (permutations + 1)
     if least >= _LEVEL:
         stderr.say(
-            f"Warning: with {permutations:,} permutations of "
-            f"{counted(n_words, 'word')}, the adjusted p of a single changed word is "
-            f"at least {min(1.0, least):.2g}. Use --permutations "
-            f"{math.ceil(n_words / _LEVEL)} or more."
+            f"Warning: with {permutations:,} permutations of {counted(n_words, 'word')}, "
+            f"the adjusted p of a single changed word is at least {min(1.0, least):.2g}. "
+            f"Use --permutations {math.ceil(n_words / _LEVEL)} or more."
         )

@@ -1,6 +1,7 @@
 """`elmo cosine`."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.selection import parse_mean_layers
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
@@ -38,25 +40,21 @@ if TYPE_CHECKING:
 @shared_options.path_option(
     "--pairs TABLE",
     excludes=["--word2", "--occurrence1", "--occurrence2"],
-    help=(
-        "Table of pairs with the columns word (or word1 and word2), sentence1 and "
-        "sentence2. To choose a word that occurs again, add occurrence1 and "
-        "occurrence2, or its characters, from 0: start1, end1, start2 and end2."
-    ),
+    help="Table of pairs with the columns word (or word1 and word2), sentence1 and sentence2. "
+    "To choose a word that occurs again, add occurrence1 and occurrence2, or its characters, from "
+    "0: start1, end1, start2 and end2.",
 )
 @shared_options.input_format_option(requires=["--pairs"])
 @shared_options.text_column_option(
-    help="Column or field with the sentences, NAME1,NAME2.",
+    help="Columns with the sentences, NAME1,NAME2.",
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
 @shared_options.cell_options(requires=["--pairs"], hidden=True)
 @shared_options.tokenizer_options("moses")
 @shared_options.mean_layers_option(
-    help=(
-        "Print only the cosine of this layer, or of the mean of these layers. "
-        "[default: each layer, and the mean of all]"
-    ),
+    help="Layers whose mean is compared, such as 2 or 1,2. "
+    "[default: each layer, and the mean of all]",
 )
 @shared_options.row_options()
 @shared_options.model_options()
@@ -73,17 +71,16 @@ def cosine(
 ) -> None:
     """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
 
-    Prints the cosine similarity for each layer and for the average of all layers. Layer
-    0 does not depend on the sentence. To compare a word in many pairs of sentences,
-    give - instead of the sentences, and two sentences separated by a tab per line of
-    standard input. Each line of the output is then the cosines, separated by tabs. To
-    compare many words, use --pairs with a table such as WiC, whose columns the output
-    repeats.
-
     \b
     $ elmo cosine bank "I sat by the bank." "The bank lent us money."
-    $ elmo cosine bank - --layers 2 < pairs.tsv
     $ elmo cosine --pairs wic.csv --layers 2 --format csv > cosines.csv
+    $ elmo cosine bank - --layers 2 < pairs.tsv
+
+    Prints the cosine similarity for each layer and for the average of all layers. Layer 0 does
+    not depend on the sentence. To compare many words, use --pairs with a table such as WiC, whose
+    columns the output repeats. In a pipe, give - instead of the sentences, and two sentences
+    separated by a tab per line of standard input. Each line of the output is then the cosines,
+    separated by tabs.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     if pairs is not None:
@@ -117,7 +114,9 @@ def cosine(
     else:
         # A wrong word is an error before the model is loaded.
         chunks = [[parse(arguments[1:])]]
-    embedder = loading.load_embedder(resolved)
+    embedder = loading.load_embedder(
+        resolved, check_layers=partial(parse_mean_layers, layers or "all")
+    )
     if pairs is None and row_format is None:
         _print_cosines(embedder, chunks, layers, for_people=not reads_lines)
         return
@@ -167,7 +166,7 @@ def _write_pairs(
     layers: str | None,
     rows: RowPrinter,
 ) -> None:
-    """Write a row per pair. The cosines are empty where a word was not found."""
+    """Write a row per pair of a table. The cosines are empty where a word was not found."""
     errors = []
     n_rows = 0
     for chunk in chunks:
@@ -212,7 +211,7 @@ def _print_cosines(
     *,
     for_people: bool,
 ) -> None:
-    """Print the cosines of each pair, or `for_people` a table of all layers."""
+    """Print a line with the cosines of each pair, or `for_people` a table of all layers."""
     for chunk in chunks:
         for similarity in _similarities(embedder, chunk, layers):
             if layers is not None or not for_people:

@@ -52,7 +52,7 @@ _WITHOUT_RAY = [("--engine", "none")]
         TextSettings,
         "shard",
         requires=_WITHOUT_RAY,
-        help="With --engine none, embed every N-th part, beginning with the I-th.",
+        help="With --engine none, embed every N-th part from the I-th on.",
     ),
     flag("--status", help="Only print the missing and failed parts of FOLDER."),
     flag("--json", "as_json", requires=["--status"], help="Print the status as JSON."),
@@ -71,7 +71,7 @@ _WITHOUT_RAY = [("--engine", "none")]
     field_option(
         TextSettings,
         "skip_errors",
-        help="Leave the output of a record empty if it cannot be read or computed.",
+        help="Leave records empty that cannot be read or computed.",
     ),
 )
 @shared_options.model_options()
@@ -82,10 +82,8 @@ _WITHOUT_RAY = [("--engine", "none")]
         "--part-size",
         type=POSITIVE,
         metavar="MB",
-        help=(
-            "Approximate size of a part before compression. [default: 1000 MB or a "
-            "million tokens, whichever is smaller]"
-        ),
+        help="Approximate size of a part before compression. [default: 1000 MB or a million "
+        "tokens, whichever is smaller]",
     ),
 )
 @option_group(
@@ -105,19 +103,19 @@ def distribute(
 ) -> None:
     """Embed every INPUT with many workers, and write Parquet files to FOLDER.
 
-    INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
-    pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all
-    inputs. FOLDER is a path that all workers can access, or a URI. To resume after an
-    interruption, give the same command again; other options need another FOLDER. When
-    FOLDER is complete, it contains the file _SUCCESS. If parts are missing at the end,
-    the exit status is 1. `open_activations` reads FOLDER as one file. Without a
-    terminal, progress is printed every 30 seconds.
-
     \b
     $ elmo distribute corpus.txt vectors --layers average --dtype float16
-    $ elmo distribute corpus.txt vectors --address auto --workers 64 --gpus-per-worker 1
+    $ elmo distribute corpus.txt vectors --address auto --workers 100 --gpus-per-worker 1
     $ elmo distribute corpus.txt vectors --engine none --shard 3/16
     $ elmo distribute --status vectors
+
+    INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
+    pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all inputs.
+    FOLDER is a path that all workers can access, or a URI. To resume after an interruption,
+    give the same command again; other options need another FOLDER. When FOLDER is complete,
+    it contains the file _SUCCESS. If parts are missing at the end, the exit status is 1.
+    `open_activations` reads FOLDER as one file. Without a terminal, progress is printed every
+    30 seconds.
     """
     *inputs, folder = arguments
     if status:
@@ -144,8 +142,11 @@ def distribute(
         raise StoppedError("Stopped before the first part.")
     resolved = loading.resolve(model_settings)
     tokenizer = loading.load_tokenizer(text_settings, resolved, inputs[0])
-    # A wrong model, or a wrong precision, is an error before there is a folder.
-    loading.find_files(resolved)
+    # A wrong model, layer or precision is an error before there is a folder.
+    files = loading.find_files(resolved)
+    selection = options_from(Selection, values)
+    selection.for_model(files.parsed_options.n_layers)
+    loading.say_model(files, model_settings, writes_file=True)
     _check_precision(engine, model_settings, resources)
     # Workers share the tokenizer by its full name, and each has its own device and
     # part.
@@ -154,7 +155,7 @@ def distribute(
         text=replace(
             text_settings, tokenizer=tokenizer.name, language=None, shard=None
         ),
-        selection=options_from(Selection, values),
+        selection=selection,
         dtype=dtype,
     ).for_workers()
     parts = Folder(folder)
@@ -203,7 +204,7 @@ def _load_workers(engine: str, resources: Resources) -> "Workers | None":
 def _check_precision(
     engine: str, model_settings: ModelSettings, resources: Resources
 ) -> None:
-    """Raise an error for a precision that the device is known to lack."""
+    """Raise an error for a precision that the device lacks, as far as it is known here."""
     from elmo_cli.inference.device import choose_device
     from elmo_cli.inference.precision import compute_types
 
@@ -226,6 +227,6 @@ def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
     n_missing = counts.n_parts - counts.n_done
     if counts.failed or (n_missing > 0 and not is_shard):
         raise click.ClickException(
-            f"{folder}: {counted(n_missing, 'part')} missing. Give the same command to "
-            "try again, or repair the input for another folder."
+            f"{folder}: {counted(n_missing, 'part')} missing. Give the same command to try "
+            "again, or repair the input for another folder."
         )

@@ -9,7 +9,7 @@ from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, print_rows
-from elmo_cli.cli.scored_text import open_scored_text, score_options
+from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import choice, command_option, flag, path_option
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.wording import counted
@@ -23,7 +23,6 @@ from elmo_cli.options.model import (
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.formats import find_format
 from elmo_cli.records.input_format import TextInput
-from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.surprisal_picture import Measured
@@ -68,11 +67,9 @@ class _SurprisalChoices:
         "--by",
         ["token", "word", "region", "sentence"],
         excludes=["--pair-columns", "--words-by"],
-        help=(
-            "Unit of a row: token, word (between spaces), region (of --regions) or "
-            "sentence. [default: token, or region with --regions, or word with "
-            "--word-column]"
-        ),
+        help="Unit of a row: token, word (between spaces), region (of --regions) or "
+        "sentence. [default: token, or region with --regions, or word with "
+        "--word-column]",
     ),
     choice(
         "--words-by",
@@ -85,18 +82,14 @@ class _SurprisalChoices:
         "--regions COLUMN",
         excludes=["--pair-columns", "--text-column", "--word-column"],
         shell_complete=complete_columns,
-        help=(
-            "Print one row per region. In COLUMN, `|` separates the regions of each "
-            "text. With --by word, print one row per word, with its region."
-        ),
+        help="Print one row per region. In COLUMN, `|` separates the regions of each "
+        "text. With --by word, print one row per word, with its region.",
     ),
     path_option(
         "--frequencies FILE",
         excludes=["--pair-columns"],
-        help=(
-            "Word counts for the log frequencies: one word and its count per line. "
-            "[default: estimated from the ranks in the vocabulary]"
-        ),
+        help="Word counts for the log frequencies: one word and its count per line. [default: "
+        "estimated from the ranks in the vocabulary]",
     ),
     command_option(
         "--pair-columns GOOD,BAD",
@@ -126,33 +119,30 @@ def surprisal(
     text: str,
     **values: Any,
 ) -> None:
-    """Print the surprisal of each token of INPUT, a text with one sentence per line.
-
-    By default, white space separates the tokens of a text file, and moses tokenizes
-    tables. INPUT may be compressed, a table such as CSV, or - for standard input. The
-    output is a table: the id of the record, or its line number from 1; the position of
-    the token, from 0; the token; its surprisal and its log frequency in bits; its
-    length in characters; and 1 if it is in the vocabulary, else 0. An unknown token
-    gets the surprisal of <UNK>, which represents all unknown words, so you should
-    normally exclude it.
-
-    With --by word or --regions, each row is a word or region, numbered from 1, with the
-    sums of its tokens. Use --word-column for a table with one word per row. --entropy
-    adds the expected surprisal at each position, in bits. With --pair-columns, each row
-    is a pair of sentences with their surprisals, and 1 if the good one is more
-    probable. The default tokenizer of words, regions and pairs is moses.
+    """Print the surprisal of each token of INPUT, one sentence per line.
 
     \b
-    $ elmo surprisal stimuli.csv --format csv > surprisal.csv
+    $ elmo surprisal "The keys to the cabinet are on the table."
     $ elmo surprisal stimuli.csv --by word --keep-columns all --plot words.html
-    $ elmo surprisal story.csv --word-column word --id-column story --split-sentences
+    $ elmo surprisal story.csv --word-column word --id-column story
     $ elmo surprisal pairs.csv --pair-columns good,bad --group-by phenomenon
-    $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
+    $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
+
+    INPUT is a text file, a table such as CSV, - for standard input, or the text itself, if it has
+    a space. By default, white space separates the tokens of a text file, and moses tokenizes the
+    rest. The output is a table: the id of the record, or its line number from 1; the position of
+    the token, from 0; the token; its surprisal and its log frequency in bits; its length in
+    characters; and 1 if it is in the vocabulary, else 0. An unknown token gets the surprisal of
+    <UNK>, which stands for all unknown words, so you should normally exclude it.
+
+    With --by word, region or sentence, each row has the sums of its tokens. --entropy adds the
+    expected surprisal at each position, in bits. With --pair-columns, each row is a pair of
+    sentences with their surprisals, and 1 if the good one is more probable.
     """
     choices = options_from(_SurprisalChoices, values)
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
-    source = Source(text)
+    source = source_of(text)
     source.check()  # Loading the model can take a while.
     if choices.plot is not None:
         from elmo_cli.analysis.drawing import check_figure
@@ -167,9 +157,8 @@ def surprisal(
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
     resolved = loading.resolve(model_settings)
-    opened = loading.open_text(
-        source, text_settings, resolved, lines_are_raw=unit == "word"
-    )
+    is_raw = unit == "word" or source.path is None
+    opened = loading.open_text(source, text_settings, resolved, lines_are_raw=is_raw)
     if choices.pairs:
         _print_pairs(opened, choices, resolved)
     else:
@@ -177,7 +166,7 @@ def surprisal(
 
 
 def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind":
-    """Return the unit of a row; raise a `UsageError` if the input cannot have it."""
+    """Return the unit of a row; raise a `UsageError` for one that the input cannot have."""
     if text_settings.word_column is not None:
         if choices.by not in (None, "word"):
             raise click.UsageError(
@@ -251,8 +240,8 @@ def _print_units(
     if choices.frequencies is not None and tally.few_have_frequencies:
         stderr.say(
             f"Warning: {tally.n_without_frequency:,} of {counted(tally.n_rows, 'row')} "
-            f"have no log frequency, because {choices.frequencies} does not contain "
-            "their words. Name its columns word and count."
+            f"have no log frequency, because {choices.frequencies} does not contain their "
+            "words. Name its columns word and count."
         )
     if choices.plot is not None:
         n_drawn = plot_surprisals(
@@ -277,7 +266,7 @@ def _describe_frequencies(path: str, read: "FrequencyList") -> None:
 
 
 def _write_units(rows: RowPrinter, table: "SurprisalTable", scored: "Measured") -> None:
-    """Write the rows of a record. A word that was a row keeps its columns."""
+    """Write the rows of a record. A word that is a row of the input keeps its columns."""
     units = scored.result
     word_columns = scored.record.word_columns
     if not word_columns:
