@@ -479,8 +479,8 @@ WRONG_INPUTS = [
     error_of(
         lambda m: m.embedder.encode({"tokens": ["a"]}),
         ValueError,
-        "texts: expected a string or a list, found a value of type dict. Give one of its "
-        "values. Only HubElmo takes the mapping of TF-Hub.",
+        "texts: expected a string or a list, found a value of type dict. Give one of "
+        "its values. Only HubElmo takes the mapping of TF-Hub.",
     ),
     error_of(
         lambda m: m.embedder.encode({"a", "b"}),
@@ -500,8 +500,8 @@ WRONG_INPUTS = [
     error_of(
         lambda m: m.embedder.encode(Table()),
         ValueError,
-        "texts: expected a string or a list, found a value of type Table. Choose one of its "
-        "columns.",
+        "texts: expected a string or a list, found a value of type Table. Choose one "
+        "of its columns.",
     ),
 ]
 

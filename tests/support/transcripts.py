@@ -19,9 +19,9 @@ A line begins with what it is:
 - `[STATUS]`: the exit status, if it is not 0.
 - Blank lines separate groups of commands.
 
-`[...]` stands for any text, even several lines. Numbers with decimals on standard output may
-differ by 1.5e-6. Not shown is the usage, which must come before an error with status 2.
-`golden/` is the folder of the golden models.
+`[...]` stands for any text, even several lines. Numbers with decimals on standard
+output may differ by 1.5e-6. Not shown is the usage, which must come before an error
+with status 2. `golden/` is the folder of the golden models.
 
 After `pytest --accept`, each command that printed something else has what it printed;
 see `accept.py`.
