@@ -100,7 +100,7 @@ def embed(
     $ zcat text.gz | elmo embed - - --pooling mean --format jsonl > vectors.jsonl
 
     INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard input. By
-    default, white space separates the tokens of a text file, and moses tokenizes tables.
+    default, the marks in INPUT show whether it is raw, and tokenized by moses, or tokenized.
 
     OUTPUT is HDF5 with an array per line: float32 of shape (layers, tokens, width), named "0",
     "1", ... or by the ids of the records. Its suffix or --format chooses another format. It
@@ -117,6 +117,8 @@ def embed(
     )
     if old_name is not None:
         selection = replace(selection, layers=old_name)
+        if not options_on_command_line("--tokenizer"):  # AllenNLP split at white space.
+            text_settings = replace(text_settings, tokenizer=None)
         if not has_format:  # AllenNLP wrote HDF5 whatever the name was.
             output_settings = replace(output_settings, file_format=HDF5.name)
     model = resolve(model_settings)
