@@ -1,7 +1,5 @@
 """`ElmoEmbedder`, the public class: AllenNLP's methods on an `Engine`.
 
-Start reading here.
-
 "Inside a window" in docs/architecture.md shows the stages between sentences and
 activations.
 """
