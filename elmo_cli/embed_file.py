@@ -169,8 +169,8 @@ class EmbeddedInput(NamedTuple):
     """Input that a run has read to its end."""
 
     sink: FileSink
-    """Sink of what was written. It is still to be finished, unless its summary says that
-    the output was complete already."""
+    """Sink of what was written. It is still to be finished, unless its summary says
+    that the output was complete already."""
     progress: Progress
     """Progress at the end of the input."""
 

@@ -45,7 +45,7 @@ NEVER = {
 
 
 def layout() -> list[str]:
-    """Return the folders and modules in the order of the layout in docs/architecture.md."""
+    """Return folders and modules in the order of docs/architecture.md."""
     page = ARCHITECTURE.read_text(encoding="utf-8")
     block = page.partition("```text\nelmo_cli/\n")[2].partition("```")[0]
     # A line has one or several names, and after two spaces what they are.
