@@ -241,7 +241,7 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
 
 
 def find_paths(patterns: tuple[str, ...], folder: Folder) -> list[str]:
-    """Find the files of paths, URIs and patterns that are not in the output `folder`."""
+    """Find the files of paths, URIs and patterns outside the output `folder`."""
     paths: list[str] = []
     for pattern in patterns:
         found = _matching_files(pattern)

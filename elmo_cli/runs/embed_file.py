@@ -169,8 +169,8 @@ class EmbeddedInput(NamedTuple):
     """Input that a run has read to its end."""
 
     sink: FileSink
-    """Sink of what was written. It is still to be finished, unless its summary says that
-    the output was complete already."""
+    """Sink of what was written. It is still to be finished, unless its summary says
+    that the output was complete already."""
     progress: Progress
     """Progress at the end of the input."""
 
@@ -273,8 +273,7 @@ class FileRun:
         writer = self.writer
         unit = self.plan.unit
         for number, read in enumerate(reader.read(point.progress.n_records)):
-            if not writer.is_complete:
-                writer.skip_written(number, read.record)
+            writer.skip_written(number, read.record)
             n_skipped = number + 1
             if n_skipped % _STOP_CHECK_RECORDS == 0 and self.should_stop():
                 raise StoppedError(

@@ -99,12 +99,14 @@ def embed(
     $ elmo embed proteins.fasta vectors.h5 --model seqvec --layers sum
     $ zcat text.gz | elmo embed - - --pooling mean --format jsonl > vectors.jsonl
 
-    INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard input. By
-    default, the marks in INPUT show whether it is raw, and tokenized by moses, or tokenized.
+    INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard
+    input. By default, the marks in INPUT show whether it is raw, and tokenized by
+    moses, or tokenized.
 
-    OUTPUT is HDF5 with an array per line: float32 of shape (layers, tokens, width), named "0",
-    "1", ... or by the ids of the records. Its suffix or --format chooses another format. It
-    appears when it is complete. To resume an interrupted run to HDF5, run the command again.
+    OUTPUT is HDF5 with an array per line: float32 of shape (layers, tokens, width),
+    named "0", "1", ... or by the ids of the records. Its suffix or --format chooses
+    another format. It appears when it is complete. To resume an interrupted run to
+    HDF5, run the command again.
     """
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
