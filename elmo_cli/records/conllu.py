@@ -98,7 +98,7 @@ def _record_of_sentence(lines: _NumberedLines, text: TextInput) -> Record | None
     lemmas: Sentence = []
     for number, line in lines:
         if isinstance(line, InvalidLine):
-            error = line.error
+            error: str | Message = line.error
             return Record(" ".join(tokens), [], identifier, error=error, start=start)
         if line.startswith("#"):
             continue
