@@ -78,7 +78,8 @@ class ActivationsWriter:
         self.n_records = 0
         """Number of records written, by an earlier run too."""
         self.resume_point: ResumePoint | None = None
-        """Point from which a run resumes: the last checkpoint, or a complete file's end.
+        """Point from which a run resumes: the last checkpoint, or a complete file's
+        end.
 
         None without a checkpoint."""
         self._attributes: dict[str, str] = {**attributes, **settings.to_attributes()}
@@ -122,6 +123,8 @@ class ActivationsWriter:
 
     def skip_written(self, number: int, record: Record) -> None:
         """Skip a record that an earlier run has written, by its number from 0."""
+        if self.is_complete:
+            return
         number_in_input = self._shard.number_in_input(number)
         with self._as_output_errors():
             self._format_writer().skip_written(number_in_input, record)
@@ -233,6 +236,8 @@ class ActivationsWriter:
         return self._writer
 
     def _make_writer(self) -> FormatWriter:
+        if self.is_complete:
+            raise ValueError(f"{self.path} is complete: it takes no more records")
         settings = self.settings
         file: Any = sys.stdout.buffer if self._file is None else self._file.file
         if settings.format is HDF5:
