@@ -143,9 +143,7 @@ def test_resume_keeps_counted_words_in_their_order() -> None:
     train("model", steps=2)
     path = Path("model/vocab.txt")
     words = path.read_text().splitlines()
-    special = words[:3]
-    counted = words[3:]
-    path.write_text("\n".join([*special, *reversed(counted)]))
+    path.write_text("\n".join([*words[:3], *reversed(words[3:])]))
     train("model", steps=4)
     assert path.read_text().splitlines() == words
     assert_same_weights("whole", "model")
