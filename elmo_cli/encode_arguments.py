@@ -1,4 +1,4 @@
-"""Arguments of sentence-transformers' `encode` that mean something else here, or nothing.
+"""Arguments of sentence-transformers' `encode` with another or no meaning here.
 
 They are those of its version 6.2.
 """
@@ -6,9 +6,10 @@ They are those of its version 6.2.
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors.checks import Text, check_choice
+from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.selection import Pooling
+from elmo_cli.types import Text
 
 _TEXTS: Final = ("inputs", "sentences")
 """Names of the texts in the present version, and in older ones."""
@@ -69,5 +70,6 @@ def check_one_device(device: object) -> None:
     """Raise a `SettingsError` for several devices."""
     if isinstance(device, (list, tuple)):
         raise SettingsError(
-            f"device {device!r}: expected one device, because encode runs in one process"
+            f"device {device!r}: expected one device, because encode runs in one "
+            "process"
         )

@@ -245,7 +245,7 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
 
 
 def find_paths(patterns: tuple[str, ...], folder: Folder) -> list[str]:
-    """Find the files of paths, URIs and patterns that are not in the output `folder`."""
+    """Find the files of paths, URIs and patterns outside the output `folder`."""
     paths: list[str] = []
     for pattern in patterns:
         found = _matching_files(pattern)
@@ -372,7 +372,9 @@ def _split_lines(text: TextInput, n_bytes: int, types: ColumnTypes) -> Iterator[
     without_tokens = Tokenizer(tokenize=lambda _: [], splits_by=splits_by)
     text = replace(text, tokenizer=without_tokens)
     is_record_per_line = input_format.is_plain and splits_by is None
-    has_ids = input_format.has_ids
+    has_ids: bool | None = None  # None until a record tells it
+    if input_format.ids != "by_first_record":
+        has_ids = input_format.ids == "always"
     with _open(path) as file:
         reader = HashingReader(path, file, input_format)
         limit = math.inf if reader.lines.is_compressed else n_bytes
@@ -410,12 +412,12 @@ def _split_rows(
     """Yield parts of a file of rows; see `_split_lines`."""
     path = text.source.name
     with _open(path) as file:
-        size = input_format.size_of(file.raw, text)
-    types.add_schema(size.id_type, size.kept_types)
-    types.has_ids.setdefault(size.id_type is not None, path)
-    step = max(1, size.n_rows * n_bytes // max(1, size.n_text_bytes))
-    for start in range(0, size.n_rows, step):
-        n_here = min(step, size.n_rows - start)
+        footer = input_format.read_footer(file.raw, text)
+    types.add_schema(footer.id_type, footer.kept_types)
+    types.has_ids.setdefault(footer.id_type is not None, path)
+    step = max(1, footer.n_rows * n_bytes // max(1, footer.n_text_bytes))
+    for start in range(0, footer.n_rows, step):
+        n_here = min(step, footer.n_rows - start)
         yield Part(
             number=0,
             first=0,

@@ -16,13 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors.checks import (
-    Sentence,
-    Text,
-    check_batch,
-    check_sentences,
-    list_texts,
-)
+from elmo_cli.errors.checks import check_batch, check_sentences, list_texts
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.device import Device
@@ -51,6 +45,7 @@ from elmo_cli.text.choose_tokenizer import (
     strings_in,
 )
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
+from elmo_cli.types import Sentence, Text
 
 _Result = TypeVar("_Result")
 
@@ -291,7 +286,7 @@ class LanguageModel:
             directions: The D directions to run: 0 is forward, 1 is backward.
         """
 
-        def compute_batch(
+        def run_batch(
             encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
         ) -> Sequence[_Result]:
             layers = encoder.run_bounded(batch, slots=slots, directions=directions)
@@ -299,7 +294,7 @@ class LanguageModel:
 
         windows = self.engine.run(
             self._tokenize_stream(check_batch(texts, "texts")),
-            partial(self.engine.compute, compute=compute_batch, empty=empty),
+            partial(self.engine.compute_window, run_batch=run_batch, empty=empty),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
             ends_window=lambda sentence: is_ready is not None and not is_ready(),

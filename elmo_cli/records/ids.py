@@ -152,7 +152,7 @@ def survey_ids(
     integers: list[str] = []
     if finds_integers and text.format.has_cells:
         integers = list(text.settings.id_columns) or [DEFAULT_ID]
-    if text.format.has_ids is False:
+    if text.format.ids == "never":
         return IdSurvey(may_repeat=False, integers=())
     if not text.source.is_file:
         return IdSurvey(may_repeat=finds_repeats, integers=())

@@ -5,8 +5,8 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.messages import Message
+from elmo_cli.types import Sentence
 
 ID_SEPARATOR: Final = "/"
 """Character between the parts of an id that has several columns."""
@@ -36,7 +36,8 @@ class Record(NamedTuple):
     Several columns of an id are joined by `/`, and are in `columns` too.
     """
     attributes: Mapping[str, Any] = MappingProxyType({})
-    """Attributes of its dataset in a file of vectors, such as `positions` of target words."""
+    """Attributes of its dataset in a file of vectors, such as `positions` of target
+    words."""
     error: str | Message | None = None
     """Why the record is invalid or was skipped. It has no tokens then."""
     columns: Mapping[str, object] = MappingProxyType({})

@@ -16,9 +16,9 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.ids import IdChecker
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import open_input
 from tests.support.table_files import NAMES, write_table
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -176,7 +176,8 @@ def test_texts_are_read_back_as_written(texts: list[str], name: str, end: str) -
     if name == "json":
         json.dump([{"text": text} for text in texts], written)
     else:
-        # Before Python 3.12, only characters of the line end itself are quoted by default.
+        # Before Python 3.12, only characters of the line end itself are quoted by
+        # default.
         form: Any = {
             "delimiter": "," if name == "csv" else "\t",
             "quoting": csv.QUOTE_ALL,

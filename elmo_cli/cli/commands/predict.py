@@ -29,12 +29,12 @@ from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from elmo_cli.errors.checks import Sentence
     from elmo_cli.language_model.language_model import LanguageModel
     from elmo_cli.language_model.next_words import Prediction
     from elmo_cli.language_model.samples import Samples
     from elmo_cli.language_model.scored_records import ScoredRecord
     from elmo_cli.language_model.substitutes import Substitutes
+    from elmo_cli.types import Sentence
 
     Answer = Prediction | Substitutes | Samples
     Find = Callable[[Iterator[Sentence]], Iterable[Answer]]
@@ -74,7 +74,9 @@ class _PredictChoices:
 @click.argument("text", required=False)
 @shared_options.path_option(
     "--file FILE",
-    help="Read texts from a file, one per line, or another format; - is standard input.",
+    help=(
+        "Read texts from a file, one per line, or another format; - is standard input."
+    ),
 )
 @shared_options.count(
     "--top", default=10, excludes=["--sample"], help="Number of words."
@@ -128,12 +130,13 @@ def predict(
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
 
-    Prints the most probable words of the vocabulary with their probabilities; </S> is the end
-    of the sentence. A gap, and each token with --each, is predicted in both directions. To
-    predict words for many texts, use --file FILE, or - instead of TEXT. The output is then a
-    table with one row per word: the id of the text, or its line number from 1; the rank of
-    the word, the word and its probability. With --each, it also contains the position of the
-    token, from 0, the token, and whether it is in the vocabulary.
+    Prints the most probable words of the vocabulary with their probabilities; </S> is
+    the end of the sentence. A gap, and each token with --each, is predicted in both
+    directions. To predict words for many texts, use --file FILE, or - instead of TEXT.
+    The output is then a table with one row per word: the id of the text, or its line
+    number from 1; the rank of the word, the word and its probability. With --each, it
+    also contains the position of the token, from 0, the token, and whether it is in the
+    vocabulary.
     """
     choices = options_from(_PredictChoices, values)
     model_settings = options_from(ModelSettings, values)
@@ -175,7 +178,8 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
         and options_on_command_line(*_READING)
     ):
         raise click.UsageError(
-            f"{options_on_command_line(*_READING)[0]} requires --file FILE, or - as TEXT"
+            f"{options_on_command_line(*_READING)[0]} requires --file FILE, or - as "
+            "TEXT"
         )
     return STANDARD_INPUT if text == STANDARD_INPUT else file
 
@@ -284,7 +288,7 @@ def _make_find(
 
 def _find_answers(texts: _Texts, find: "Find") -> "Iterator[ScoredRecord[Answer]]":
     from elmo_cli.language_model.scored_records import ScoredRecord, record_names
-    from elmo_cli.pipeline import per_item
+    from elmo_cli.runs.pipeline import per_item
 
     numbers = count(1)
     for chunk in texts.chunks:

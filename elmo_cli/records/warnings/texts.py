@@ -54,7 +54,7 @@ def only_numbers(sample: Sample) -> Message | None:
     option = "--word-column" if sample.has_word_rows else "--text-column"
     return Message(
         "the texts of the table are numbers ({number})",
-        remedy=f"Choose another column with {{{option}}}.",
+        remedy=f"Choose another with {{{option}}}.",
         number=numbers[0][:30],
     )
 
