@@ -46,7 +46,7 @@ class Columns:
         return tuple(name for name in names if "." in name)
 
     def others(self, names: Iterable[str], text: str) -> list[str]:
-        """Return the columns that `ALL_COLUMNS` keeps: not the text, and no whole id."""
+        """Return the columns that `ALL_COLUMNS` keeps: no text, and no whole id."""
         left_out = [text]
         if len(self.ids) == 1:
             left_out += self.ids

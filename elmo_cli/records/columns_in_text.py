@@ -29,8 +29,8 @@ _UNIVERSAL_TAGS: Final = """
     ADJ ADP ADV AUX CCONJ CONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X
 """
 _PENN_TAGS: Final = """
-    CC CD DT EX FW IN JJ JJR JJS LS MD NN NNS NNP NNPS PDT POS PRP PRP$ RB RBR RBS RP SYM
-    TO UH VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB -LRB- -RRB- HYPH NFP AFX ADD
+    CC CD DT EX FW IN JJ JJR JJS LS MD NN NNS NNP NNPS PDT POS PRP PRP$ RB RBR RBS RP
+    SYM TO UH VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB -LRB- -RRB- HYPH NFP AFX ADD
 """
 _MARKS: Final = ". , : ; ! ? ( ) $ # `` '' \" -"
 _PARTS_OF_SPEECH: Final = frozenset(
@@ -42,8 +42,8 @@ _FORMATS: Final = {",": "csv", ";": "csv", "|": "csv", "\t": "tsv"}
 _NAME: Final = re.compile(r"[^\W\d][\w.()/#%-]*(?: [\w.()/#%-]+){0,2}")
 """Name of a column: at most three words, without marks."""
 _USUAL_NAMES: Final = """
-    id text sentence token word item label condition context lemma document title content
-    question target identifier
+    id text sentence token word item label condition context lemma document title
+    content question target identifier
 """
 _MIN_ROWS: Final = 3
 """Number of rows from which a header with unusual names is believed."""

@@ -36,7 +36,7 @@ def missing_header_error(
 
 
 def log_missing_header(settings: TextSettings, text_option: str) -> None:
-    """Log that the name of a column looks like a sentence of a table without a header."""
+    """Log that the name of a column looks like a sentence, as without a header."""
     if settings.no_header:
         return
     for name in (settings.text_column, settings.word_column):

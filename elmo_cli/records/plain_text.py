@@ -32,7 +32,7 @@ class PlainText(InputFormat):
         on_bytes: Callable[[int], object],
         should_stop: Callable[[], bool],
     ) -> tuple[Iterator[Record], Callable[[], bool]]:
-        """Return the records of a text. A stream that seems to be a table is refused."""
+        """Return the records of a text. Refuse a stream that seems to be a table."""
         lines, is_ready = text.source.lines(
             on_bytes, skip_errors=text.settings.skip_errors, should_stop=should_stop
         )

@@ -1,4 +1,4 @@
-"""Words with tags, tables and data in what would be read as plain text: all are refused."""
+"""Words with tags, tables and data in what would be read as plain text."""
 
 import gzip
 from pathlib import Path
@@ -37,7 +37,7 @@ TABLES = {
     "csv with lines in a cell": 'id,text\n1,"The keys\nare here."\n2,A key.\n',
     "csv with semicolons": "item;sentence\n1;The keys are here.\n",
     "csv with bars": "item|sentence\n1|The keys are here.\n",
-    "csv with unusual names": "nr,frage\n1,Wo ist der Hund?\n2,Was ist es?\n3,Wer ist da?\n",
+    "csv with unusual names": "nr,frage\n1,Wo ist er?\n2,Was ist es?\n3,Wer ist da?\n",
     "csv with CR": "id,text\r1,The keys are here.\r2,A key.\r",
     "csv with a mark": "\ufeffid,text\n1,The keys are here.\n",
     "tsv": "id\ttext\n1\tThe keys are here.\n2\tA key.\n",

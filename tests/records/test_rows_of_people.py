@@ -1,4 +1,4 @@
-"""Rows as people have them: without a header, scattered, and as FASTA of other things."""
+"""Rows as people have them: without a header, scattered, and FASTA of DNA."""
 
 import csv
 import io
