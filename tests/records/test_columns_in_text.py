@@ -4,10 +4,10 @@ import gzip
 from pathlib import Path
 
 import pytest
-from elmo_cli.records.text_input import open_input
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from tests.support.commands import TINY, elmo
 

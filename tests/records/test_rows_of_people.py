@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from elmo_cli.records.text_input import open_input
 
 from elmo_cli import ElmoEmbedder, InputError
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
 from tests.support.commands import TINY, elmo
