@@ -125,7 +125,7 @@ def test_any_text_is_embedded_or_an_error(content: bytes, options: str) -> None:
     sentences = None if is_binary(content) else sentences_of(content)
     with folder():
         Path("text").write_bytes(content)
-        arguments = ("embed", "text", "out", "--model", TINY)
+        arguments = ("embed", "text", "out", "--model", TINY, "--input-format", "text")
         tokenizer = ("--tokenizer", "whitespace")
         done = ends_well(*arguments, *tokenizer, *options.split(), output="out")
         if done and options in ("", "--layout packed"):
