@@ -272,7 +272,7 @@ class FileRun:
                 writer.pass_over(number, read.record)
             if number % _PASSED_RECORDS == _PASSED_RECORDS - 1 and self.should_stop():
                 raise StoppedError(
-                    f"Stopped after {unit} {number + 1:,}, which is embedded already."
+                    f"Stopped after {unit} {number + 1:,}, which is embedded already"
                 )
         if reader.error is not None:
             raise reader.error

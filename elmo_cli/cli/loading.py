@@ -170,5 +170,5 @@ def _check_tokenizer(
     elif trained != tokenizer.name:
         stderr.say(
             f"Warning: the model was trained with --tokenizer {trained}, "
-            f"not {tokenizer.name}."
+            f"not {tokenizer.name}"
         )

@@ -115,7 +115,7 @@ def read_pair_table(
     if len(names) != 2:
         raise SettingsError(
             Message(
-                "{--text-column} {name}: name two, such as sentence1,sentence2.",
+                "{--text-column} {name}: name two, such as sentence1,sentence2",
                 name=names[0],
             )
         )

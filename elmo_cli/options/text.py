@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from elmo_cli.errors.checks import check_batch, check_choice
+from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.options.fields import option
+from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.shard import Shard, parse_shard
 
 InputFormatName = Literal[
@@ -107,8 +107,7 @@ class TextSettings:
     """None is `csv`, but a cell of TSV ends in its line."""
 
     def __post_init__(self) -> None:
-        if self.quotes is not None:
-            check_choice("quotes", self.quotes, QUOTES)
+        check_choices(self)
         if self.text_column is not None and self.word_column is not None:
             raise SettingsError(
                 Message("choose one of {--text-column} and {--word-column}")

@@ -61,11 +61,11 @@ def test_a_remedy_whose_option_a_command_lacks_is_left_out() -> None:
 
 
 def test_a_remedy_for_the_shell_is_shown_on_the_command_line_alone() -> None:
-    both = Message("a: no such file.", remedy="Name a file.", shell_remedy="Pipe it.")
+    both = Message("a: no such file", remedy="Name a file.", shell_remedy="Pipe it.")
     assert str(both) == "a: no such file. Name a file."
     assert both.as_options() == "a: no such file. Pipe it."
-    alone = Message("{path}: no such file.", shell_remedy="Pipe it.", path="{a}")
-    assert str(alone) == "{a}: no such file."
+    alone = Message("{path}: no such file", shell_remedy="Pipe it.", path="{a}")
+    assert str(alone) == "{a}: no such file"
     assert alone.as_options() == "{a}: no such file. Pipe it."
 
 

@@ -26,7 +26,7 @@ def test_a_missing_file_is_an_error_of_its_kind_and_a_file_not_found_error(
     error = missing_file_error("no/such/file", kind)
     assert isinstance(error, kind)
     assert isinstance(error, FileNotFoundError)
-    assert str(error) == "no/such/file: no such file."
+    assert str(error) == "no/such/file: no such file"
 
 
 def test_another_subclass_of_a_user_changes_nothing() -> None:

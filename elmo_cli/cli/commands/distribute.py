@@ -139,7 +139,7 @@ def distribute(
         resources = options_from(Resources, values)
         workers = _load_workers(engine, resources)
     if should_stop():
-        raise StoppedError("Stopped before the first part.")
+        raise StoppedError("Stopped before the first part")
     resolved = loading.resolve(model_settings)
     tokenizer = loading.load_tokenizer(text_settings, resolved, inputs[0])
     # A wrong model, or a wrong precision, is an error before there is a folder.

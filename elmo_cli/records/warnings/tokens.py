@@ -16,7 +16,7 @@ _MARKS: Final = tuple('.,;:!?"')
 
 def no_tokens(sample: Sample) -> str | None:
     """Return a warning for an input without tokens."""
-    return None if sample.tokens else "the input has no tokens."
+    return None if sample.tokens else "the input has no tokens"
 
 
 def attached_punctuation(sample: Sample) -> Message | None:
