@@ -44,7 +44,7 @@ OPTION: Final = re.compile(
 )
 """Option in a help text, with the word after it, which may be its value."""
 NOTE: Final = re.compile(
-    r"\s*\[((?:default:|required|[^\[\]]*x\b).*?)\](?=\s*(?:\[|$))"
+    r"\s*\[((?:default:|required|at least|above|from \d).*?)\](?=\s*(?:\[|$))"
 )
 """Default, range or `required` at the end of a help text."""
 COMMENT: Final = (
@@ -322,7 +322,7 @@ def prose(text: str) -> str:
         return shown
     # The parts between the notes are empty.
     note = "; ".join(notes[::2])
-    note = escape(note.replace("x>=", "at least ").replace("x>", "above "))
+    note = escape(note)
     note = mark_options(note[0].upper() + note[1:])
     return f"{shown} *{note}.*"
 

@@ -72,7 +72,9 @@ def plan_file(
             column_types = text.format.column_types(text.source)
             output_settings = replace(output_settings, column_types=column_types)
     if str(output_path) != STANDARD_OUTPUT:
-        check_output(output_path, text.source.path, may_exist=True)
+        # HDF5 resumes, and a complete file of the same run is left unchanged.
+        may_exist = output_settings.overwrite or output_settings.can_resume
+        check_output(output_path, text.source.path, may_exist=may_exist)
     return FilePlan(
         text=text,
         output_path=output_path,

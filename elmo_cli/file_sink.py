@@ -185,8 +185,10 @@ class FileSink:
         n_bytes = n_written / n_read * n_input
         free = shutil.disk_usage(self.writer.path.parent).free
         sizes = f"about {size_text(n_bytes)} to be written, {size_text(free)} free"
-        logger.info("Output: %s", sizes)
-        if n_bytes - n_written > free:
+        n_missing = n_bytes - n_written
+        is_little = n_missing > free / 2
+        logger.log(logging.INFO if is_little else logging.DEBUG, "Output: %s", sizes)
+        if n_missing > free:
             remedy = (
                 "Use {--layers average}, {--pooling mean} or {--dtype float16} to "
                 "write less."

@@ -31,27 +31,27 @@ COMMAND_GROUPS: Final = {
     },
     "Analysis": {
         "cosine": "Compare the vectors of a word in two sentences.",
-        "occurrences": "Write the occurrences of target words in a text.",
-        "neighbours": "Find similar occurrences of words.",
-        "plot": "Draw the occurrences of a word as points.",
+        "occurrences": "Write the vectors of target words in a text.",
+        "neighbours": "Search a corpus for similar uses of a word.",
+        "plot": "Draw the uses of a word as points.",
         "word-vectors": "Write one vector per word.",
         "change": "Measure how much words changed between corpora.",
     },
     "Language models": {
         "perplexity": "Measure the perplexity of a text.",
         "surprisal": "Print the surprisal of each token of a text.",
-        "predict": "Predict words after a text, before it or in it.",
+        "predict": "Predict the next word, the previous one or a missing one.",
         "train": "Train a model on text, or fine-tune one.",
     },
     "Models": {
         "models": "List the pretrained models.",
-        "info": "Show a model, or your installation.",
+        "info": "Describe a model or this installation.",
         "download": "Download a published model.",
         "convert": "Convert weights to another format.",
     },
     "Help": {
-        "help": "Show the help of a command, or of the formats.",
-        "completion": "Print a script for completion with TAB.",
+        "help": "Show the help of a command, or of a topic such as layers.",
+        "completion": "Print a shell-completion script.",
     },
 }
 """Description of each command, by heading, common ones first.
@@ -104,6 +104,13 @@ class ElmoGroup(click.Group):
             return None
         return find_command(name)
 
+    def format_options(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """Write the commands, and then the options."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
@@ -115,7 +122,7 @@ class ElmoGroup(click.Group):
                 formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write examples, variables, and where the documentation is."""
+        """Write the variables, and where the documentation is."""
         text = Path(__file__).with_name("epilog.txt").read_text(encoding="utf-8")
         self.epilog = text.replace("\\b", "\b") + _documentation()
         super().format_epilog(ctx, formatter)
@@ -227,5 +234,11 @@ def _documentation() -> str:
 def main() -> None:
     """Contextual word vectors from ELMo.
 
-    The bundled English model works offline. To use another model, give --model.
+    \b
+    Start here:
+      $ elmo cosine bank "I sat by the bank." "The bank lent us money."
+      $ elmo embed sentences.txt vectors.hdf5
+      $ elmo help embed
+
+    The bundled English model works offline. Most commands accept --model for another.
     """

@@ -1,12 +1,15 @@
 """Option of a command: its heading in the help, its variable, and what it requires."""
 
+import re
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
+_DEFAULT: Final = re.compile(r"(?P<help>.*?) ?\[default: (?P<default>.*)\]", re.DOTALL)
+"""Help that ends with a description of the default."""
 ARGUMENTS = "elmo_cli.arguments"
 """Key in `Context.meta` of the arguments of a command, as they were typed."""
 Condition = str | tuple[str, str]
@@ -101,10 +104,38 @@ class Option(click.Option):
         return f"'{self.shown(ctx)}'"
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return the names and the help of the option, without its aliases."""
+        """Return the names and the help of the option, without its aliases.
+
+        The help ends with the bounds and the default: `[at least 2; default: 3]`.
+        """
         shown = copy(self)
         shown.opts = [name for name in self.opts if name not in self.aliases]
-        return click.Option.get_help_record(shown, ctx)
+        shown.show_default = False
+        shown.required = False
+        record = click.Option.get_help_record(shown, ctx)
+        if record is None:
+            return None
+        names, text = record
+        return names, self._with_notes(text, ctx)
+
+    def _with_notes(self, text: str, ctx: click.Context) -> str:
+        """Return a help with the bounds and the default of the option at its end."""
+        described = _DEFAULT.fullmatch(text)
+        default = ""
+        if described is not None:
+            text = described["help"]
+            default = described["default"]
+        elif self.show_default and not self.is_flag:
+            value = self.get_default(ctx, call=False)
+            if isinstance(value, (str, int, float)):
+                default = str(value)
+        notes = [getattr(self.type, "bounds", "")]
+        if default:
+            notes.append(f"default: {default}")
+        if self.required:
+            notes.append("required")
+        shown = "; ".join(note for note in notes if note)
+        return f"{text} [{shown}]".lstrip() if shown else text
 
 
 def _condition_text(condition: Condition) -> str:

@@ -10,7 +10,7 @@ PATH: Final = click.Path(readable=False, allow_dash=True, path_type=str)
 
 
 class WholeNumber(click.IntRange):
-    """Whole number in a range. The help shows the range unless it begins with 1."""
+    """Whole number in a range. The help says its bounds unless it begins with 1."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the number; an error describes the range in words."""
@@ -18,15 +18,20 @@ class WholeNumber(click.IntRange):
             return super().convert(value, param, ctx)
         except click.BadParameter:
             self.fail(
-                f"expected a whole number {_range_in_words(self)}, found {value!r}",
+                f"expected a whole number {_after_number(self)}, found {value!r}",
                 param,
                 ctx,
             )
 
-    def _describe_range(self) -> str:
+    @property
+    def bounds(self) -> str:
+        """Bounds in words, for the help."""
         if self.min == 1 and self.max is None:
             return ""
-        return super()._describe_range()
+        return _bounds_in_words(self)
+
+    def _describe_range(self) -> str:
+        return ""  # The help has `bounds` in its place.
 
 
 class Number(click.FloatRange):
@@ -38,22 +43,37 @@ class Number(click.FloatRange):
             return super().convert(value, param, ctx)
         except click.BadParameter:
             self.fail(
-                f"expected a number {_range_in_words(self)}, found {value!r}",
+                f"expected a number {_after_number(self)}, found {value!r}",
                 param,
                 ctx,
             )
+
+    @property
+    def bounds(self) -> str:
+        """Bounds in words, for the help."""
+        return _bounds_in_words(self)
+
+    def _describe_range(self) -> str:
+        return ""  # The help has `bounds` in its place.
 
 
 POSITIVE: Final = Number(min=0, min_open=True)
 
 
-def _range_in_words(numbers: click.IntRange | click.FloatRange) -> str:
-    lower = f"above {numbers.min}" if numbers.min_open else f"of at least {numbers.min}"
+def _bounds_in_words(numbers: click.IntRange | click.FloatRange) -> str:
+    if numbers.min_open:
+        return f"above {numbers.min}"
     if numbers.max is None:
-        return lower
+        return f"at least {numbers.min}"
     if numbers.max_open:
-        return f"{lower} and below {numbers.max}"
-    return f"{lower} and of at most {numbers.max}"
+        return f"from {numbers.min} to below {numbers.max}"
+    return f"from {numbers.min} to {numbers.max}"
+
+
+def _after_number(numbers: click.IntRange | click.FloatRange) -> str:
+    """Return the bounds as they follow `expected a number`."""
+    bounds = _bounds_in_words(numbers)
+    return f"of {bounds}" if bounds.startswith("at least") else bounds
 
 
 class FormatChoice(click.Choice):  # type: ignore[type-arg]  # not generic before 8.2

@@ -41,19 +41,21 @@ def progress_bar(
     *,
     as_lines: bool = False,
     leave: bool = True,
+    is_shown: bool = True,
 ) -> Iterator["tqdm[None]"]:
     """Open a progress bar with the time left.
 
     It counts a unit, or by default the bytes of `source`. It is shown on a terminal
     unless -q was given or a person types the source, and as lines if `as_lines` is
-    True. It disappears at the end if `leave` is False.
+    True. It disappears at the end if `leave` is False. `is_shown` is False for short
+    texts that need none.
     """
     from tqdm import tqdm
     from tqdm.contrib.logging import logging_redirect_tqdm
 
     from elmo_cli.text.sources import Source
 
-    if verbosity() < 0:
+    if verbosity() < 0 or not is_shown:
         disable: bool | None = True
     elif as_lines:
         disable = False

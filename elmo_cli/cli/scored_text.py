@@ -1,17 +1,31 @@
 """Texts whose sentences a language model scores."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmo_cli.cli import progress_bar, shared_options
 from elmo_cli.cli.command import Decorator, option_group
+from elmo_cli.records.formats import looks_like_path
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import Records, open_records
+from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.language_model import LanguageModel
+
+
+def source_of(given: str) -> Source:
+    """Return the source of INPUT: a file, standard input, or the text that it is.
+
+    It is a text if it has a space and does not look like the path of a file.
+    """
+    if " " not in given or os.path.exists(given) or looks_like_path(given):
+        return Source(given)
+    return Source(StringIO(given))
 
 
 class OpenText(NamedTuple):
@@ -50,7 +64,9 @@ def open_scored_text(
         may_have_regions=may_have_regions, region_column=region_column
     )
     with (
-        progress_bar.progress_bar(source=text.source.path) as bar,
+        progress_bar.progress_bar(
+            source=text.source.path, is_shown=text.source.path is not None
+        ) as bar,
         open_records(
             text,
             expected,
@@ -77,9 +93,7 @@ def score_options(
         )
         speed = option_group("Speed", shared_options.batch_tokens_option, batch_size)
         model = shared_options.language_model_options(shows_softmax=shows_softmax)
-        text = shared_options.text_options(
-            shared_options.BY_FORMAT, shows_cells=shows_cells
-        )
+        text = shared_options.text_options(shows_cells=shows_cells)
         return text(model(speed(function)))
 
     return add

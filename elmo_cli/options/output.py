@@ -55,7 +55,7 @@ class OutputSettings:
     compression: str | None = option(
         None, "Compression of HDF5.", default_text="none", choices=OUTPUT_COMPRESSIONS
     )
-    dtype: str = option("float32", "Data type of the stored values.", choices=DTYPES)
+    dtype: str = option("float32", "Data type of the values.", choices=DTYPES)
     forget_sentences: bool = option(False, "Omit sentence_to_index from the file.")
     use_sentence_keys: bool = option(
         False, "Name datasets by their sentence instead of their number."

@@ -26,21 +26,21 @@ class Selection:
 
     layers: str = option(
         "all",
-        "Layers to write: all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
-        "such as 0,2.",
+        "Layers to write: all, top, average, sum, or numbers such as 0,2. See "
+        "`elmo help layers`.",
         value="CHOICE",
     )
     mix: tuple[float, ...] | None = option(
         None,
-        "Write a weighted sum of all layers. The weights are the softmax of S0,S1,..., "
-        "which a task has learned.",
+        "Write a weighted sum of all layers, with the softmax of these numbers, which a "
+        "task has learned.",
         value="S0,S1,...",
     )
     """gamma * sum_k softmax(s)_k * layer_k, one number s per layer."""
     gamma: float | None = option(None, "Scale of {--mix}.", default_text="1", value="G")
     pooling: Pooling | None = option(
         None,
-        "Combine the vectors of a sentence into one; zeros for a blank line.",
+        "Pool the token vectors into one per sentence (zeros for a blank line).",
         default_text="one vector per token",
         choices=POOLINGS,
     )

@@ -9,6 +9,7 @@ from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.shard import Shard, parse_shard
+from elmo_cli.options.tokenizer_names import AUTO
 
 InputFormatName = Literal[
     "text", "fasta", "conllu", "jsonl", "json", "csv", "tsv", "parquet"
@@ -42,11 +43,11 @@ class TextSettings:
     )
     """None: chosen by the content and the suffix."""
     tokenizer: str | None = option(
-        None,
-        "whitespace, moses, spacy (spacy:de) or residues.",
-        default_text="the model's, else by format",
+        AUTO,
+        "auto, whitespace, moses, spacy (spacy:de) or residues.",
         value="NAME",
     )
+    """None is white space for lines, and for texts the model's, else moses."""
     language: str | None = option(
         None,
         "Language of the text, such as fr.",
@@ -54,25 +55,25 @@ class TextSettings:
         value="CODE",
     )
     split_sentences: bool = option(
-        False, "Split each text into sentences, and compute each sentence by itself."
+        False, "Split each text into sentences, computed one by one."
     )
     skip_errors: bool = option(
-        False, "Leave the output of a line empty if it cannot be read or computed."
+        False, "Leave lines empty that cannot be read or computed."
     )
     shard: str | None = option(
         None,
-        "Embed every N-th line, beginning with the I-th, as in 3/16.",
+        "Embed every N-th line from the I-th on, as in 3/16.",
         value="I/N",
     )
     text_column: str | None = option(
         None,
-        "Column or field with the text, or a list of tokens.",
+        "Column with the text, or with a list of tokens.",
         default_text="text or tokens",
         value="NAME",
     )
     id_column: str | None = option(
         None,
-        "Column or field with the id of each record.",
+        "Column with the ids.",
         default_text="id, if it exists",
         value="NAME",
     )
@@ -100,8 +101,7 @@ class TextSettings:
     )
     quotes: str | None = option(
         None,
-        "Meaning of quotes in csv or tsv: they enclose cells (csv), "
-        "or are text (none).",
+        "Whether quotes in csv or tsv enclose cells (csv), or are text (none).",
         choices=QUOTES,
     )
     """None is `csv`, but a cell of TSV ends in its line."""
@@ -116,7 +116,12 @@ class TextSettings:
     @property
     def chooses_tokenizer(self) -> bool:
         """True if the options name a tokenizer or its language."""
-        return self.tokenizer is not None or self.language is not None
+        return self.names_tokenizer or self.language is not None
+
+    @property
+    def names_tokenizer(self) -> bool:
+        """True if the options name a tokenizer."""
+        return self.tokenizer not in (None, AUTO)
 
     @property
     def cell_attributes(self) -> dict[str, str]:

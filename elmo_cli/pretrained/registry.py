@@ -63,11 +63,24 @@ def default_model() -> str:
     return os.environ.get("ELMO_MODEL") or BUNDLED
 
 
+def is_default_named() -> bool:
+    """Return whether ELMO_MODEL names the default model."""
+    return bool(os.environ.get("ELMO_MODEL"))
+
+
 def published_model(name: str) -> PublishedModel | None:
     """Return the model with a name or an alias, ignoring case, or None."""
     for model in MODELS:
         if name.lower() in (model.name, *model.aliases):
             return model
+    return None
+
+
+def language_name(code: str) -> str | None:
+    """Return the English name of a language that a published model is for, or None."""
+    for model in MODELS:
+        if model.language_code == code:
+            return model.language
     return None
 
 

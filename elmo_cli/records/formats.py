@@ -1,5 +1,6 @@
 """Formats of inputs, and which one an input has."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
@@ -101,6 +102,21 @@ def find_format(source: Source, name: str | None = None) -> InputFormat:
         return by_content
     _check_is_read(source)
     return TEXT
+
+
+def looks_like_path(text: str) -> bool:
+    """Return whether a text is hardly anything but the path of a text file.
+
+    It has the suffix of one, or is in an existing folder.
+    """
+    name = _without_compression(text)
+    folder = os.path.dirname(text)
+    return (
+        name != text.lower()
+        or name.endswith(".txt")
+        or _find_by_suffix(text) is not None
+        or (folder != "" and os.path.isdir(folder))
+    )
 
 
 def _find_by_suffix(path: str) -> InputFormat | None:

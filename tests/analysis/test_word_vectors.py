@@ -105,7 +105,7 @@ def test_another_file_may_have_the_softmax() -> None:
     result = elmo(*command.split(), "--model", "model")
     assert result.exit_code == 0
     assert result.stdout == ""
-    assert result.stderr == "Model: model\nWrote w.tsv: 8 words\n"
+    assert result.stderr == "Wrote w.tsv: 8 words\n"
     assert_allclose(np.loadtxt("w.tsv"), weight, rtol=1e-5)
     assert Path("w.metadata.tsv").read_bytes() == Path("model/vocab.txt").read_bytes()
 
@@ -334,7 +334,7 @@ def test_the_command_averages_over_a_corpus() -> None:
     result = elmo(*command.split())
     assert result.exit_code == 0
     assert result.stdout == ""
-    assert result.stderr == "Model: model\nWrote out.tsv: 3 words\n"
+    assert result.stderr == "Wrote out.tsv: 3 words\n"
     metadata = Path("out.metadata.tsv").read_text()
     assert metadata == "word\tcount\nthe\t3\ncat\t2\ndog\t2\n"
     vectors = np.loadtxt("out.tsv", delimiter="\t")

@@ -34,7 +34,7 @@ from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.text_input import open_input
 from tests.support.accept import CheckExample
-from tests.support.commands import LOADED, TINY, elmo, without_size
+from tests.support.commands import TINY, elmo
 from tests.support.layouts import layouts
 from tests.support.runs import assert_same_file, embed, limit_memory, stop_after
 from tests.support.table_files import read_rows
@@ -410,8 +410,7 @@ def test_the_command_prints_the_number_of_occurrences() -> None:
     command = "occurrences text.txt u.parquet --words targets.txt --model"
     result = elmo(*command.split(), TINY)
     assert result.exit_code == 0
-    assert without_size(result.stderr) == (
-        f"{LOADED}"
+    assert result.stderr == (
         "bank: 5 occurrences\n"
         "see: 1 occurrence\n"
         "Warning: no occurrence of fish\n"

@@ -10,7 +10,9 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import click
 import h5py
@@ -24,7 +26,6 @@ from elmo_cli.cli.progress_bar import progress_bar, show_summary
 from elmo_cli.file_sink import Summary
 from elmo_cli.pretrained.registry import PublishedModel
 from tests.support.commands import (
-    LOADED,
     TINY,
     Terminal,
     assert_fails,
@@ -131,10 +132,9 @@ def test_an_old_command_line_still_works() -> None:
         TINY / "weights.hdf5",
     )
     assert result.exit_code == 0
-    assert result.stderr.splitlines()[:3] == [
+    assert result.stderr.splitlines()[:2] == [
         "Warning: --vocab-path has no effect. It is accepted for old scripts.",
         "Warning: --include-package has no effect. It is accepted for old scripts.",
-        f"Model: {TINY / 'weights.hdf5'}",
     ]
     shapes = [values.shape for values in datasets("out.hdf5").values()]
     assert shapes == [(3, 32), (0, 32), (1, 32), (6, 32)]
@@ -153,22 +153,44 @@ def test_an_old_flag_writes_hdf5_whatever_the_suffix(flag: str) -> None:
     assert len(Path("lines").read_text().splitlines()) == 4
 
 
-def test_model_size_and_outcome_are_logged_in_a_line_each() -> None:
+def test_model_and_size_are_said_with_v_and_the_outcome_always() -> None:
     result = embed("text", "out.hdf5")
     assert (result.exit_code, result.stdout) == (0, "")
-    model, size, outcome = result.stderr.splitlines()
-    assert model + "\n" == LOADED
-    assert re.fullmatch(
-        r"Output: about 5\.4 kB to be written, [\d.,]+ [kMGT]B free", size
+    [outcome] = result.stderr.splitlines()
+    verbose = embed("text", "other.hdf5", "-v").stderr
+    assert f"\nModel: {TINY}\n" in verbose
+    assert re.search(
+        r"\nOutput: about 5\.4 kB to be written, [\d.,]+ [kMGT]B free\n", verbose
     )
     assert outcome.startswith("Wrote out.hdf5: 4 sentences, 10 tokens, ")
     assert outcome.endswith(" tokens/s")
 
 
-def test_the_bundled_model_is_the_default_and_is_logged() -> None:
-    result = elmo("embed", "text", "out.hdf5")
+def test_the_size_is_said_if_little_space_is_left() -> None:
+    Path("long").write_text(3000 * "the cat sat\n")
+    usage = SimpleNamespace(free=1000)
+    with patch("shutil.disk_usage", return_value=usage):
+        result = embed("long", "out.hdf5", "--batch-tokens", "100")
+    size = r"about \S+ MB to be written, 1\.0 kB free"
+    output, warning, _ = result.stderr.splitlines()
+    assert re.fullmatch(f"Output: {size}", output)
+    assert re.match(rf"Warning: out\.hdf5: {size}\. Use --layers average", warning)
+
+
+def test_a_model_that_nobody_named_is_said_once_and_for_files_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     model = "Model: mini (bundled, small; the published model is --model original)\n"
+    wrong = elmo("embed", "text", "out.hdf5", "--layers", "7")
+    assert wrong.exit_code == 2
+    assert "Model: " not in wrong.stderr
+    result = elmo("embed", "text", "out.hdf5")
     assert result.stderr.startswith(model)
+    assert result.stderr.count("Model: ") == 1
+    printed = elmo("embed", "text", "-", "--format", "jsonl", "--layers", "0")
+    assert "Model: " not in printed.stderr
+    monkeypatch.setenv("ELMO_MODEL", "mini")
+    assert "Model: " not in elmo("embed", "text", "other.hdf5").stderr
     with h5py.File("out.hdf5", "r") as file:
         assert file["0"].shape == (3, 3, 1024)
         assert file["1"].shape == (3, 0, 1024)
@@ -217,7 +239,7 @@ def test_a_token_and_a_line_may_be_very_long(layout: str) -> None:
 def test_progress_as_lines_needs_no_terminal() -> None:
     result = embed("text", "out.hdf5", "--file-friendly-logging")
     assert "\r" not in result.stderr
-    _, first, *_, last, _ = result.stderr.splitlines()
+    first, *_, last, _ = result.stderr.splitlines()
     assert first.startswith("0%|")
     assert re.fullmatch(r"100%\|.* tokens/s\]", last)
 
@@ -260,7 +282,7 @@ def test_an_output_that_cannot_be_written_is_an_error() -> None:
     long = "x" * 300
     result = embed("text", long)
     message = f"{long}: cannot write the output: File name too long"
-    assert_fails(result, message, loads=True)
+    assert_fails(result, message)
     assert sorted(os.listdir()) == ["raw.txt", "text"]
 
 
@@ -281,7 +303,6 @@ def test_ctrl_c_says_what_the_same_command_does_next() -> None:
     _, errors = process.communicate()
     assert process.returncode == 130
     assert errors.decode() == (
-        f"{LOADED}"
         "Stopping after the current batch. Press Ctrl-C again to stop immediately.\n"
         "Stopped after line 0. The same command starts over.\n"
     )
@@ -294,7 +315,7 @@ def test_ctrl_c_says_what_the_same_command_does_next() -> None:
 def embed_text(*options: str) -> tuple[list[Any], dict[str, str]]:
     """Return the datasets and attributes that `elmo embed` writes with these options."""
     result = embed("text", "out.hdf5", "--overwrite", *options)
-    assert "\nWrote out.hdf5: 4 sentences, 10 tokens, " in result.stderr, result.stderr
+    assert "Wrote out.hdf5: 4 sentences, 10 tokens, " in result.stderr, result.stderr
     with h5py.File("out.hdf5") as file:
         values = [file[str(line)][()] for line in range(4)]
         return values, dict(file.attrs)

@@ -13,7 +13,7 @@ from click.testing import Result
 from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, tokenize
-from tests.support.commands import LOADED, TINY, assert_misused, elmo
+from tests.support.commands import TINY, assert_misused, elmo
 from tests.support.table_files import NAMES, csv_rows, write_matrices, write_table
 
 RIVER = "I sat by the bank."
@@ -74,6 +74,7 @@ def cosines(
     return found
 
 
+RAW = "Tokenizer: moses, because the text is raw\n"
 EXPECTED = cosines(tokenize(RIVER), 4, tokenize(MONEY), 1)
 
 
@@ -84,7 +85,7 @@ def cosine(*arguments: str, stdin: str | None = None) -> Result:
 
 def test_the_words_and_the_cosine_of_each_layer_are_shown() -> None:
     result = cosine("bank", RIVER, MONEY)
-    assert (result.exit_code, result.stderr) == (0, LOADED)
+    assert (result.exit_code, result.stderr) == (0, RAW)
     assert result.stdout == (
         "I sat by the [bank] .\n"
         "The [bank] lent us money .\n"
@@ -116,10 +117,11 @@ def test_the_cosine_of_chosen_layers_is_a_number(layer: str, expected: float) ->
         assert cosine("-q", "bank", RIVER, MONEY, name, layer).stdout == result.stdout
 
 
-def test_a_sentence_that_is_tokenized_already_logs_a_warning() -> None:
-    result = cosine("bank", RIVER, "The bank 's money .")
-    warning = '"bank \'s" looks tokenized already. Use --tokenizer whitespace.'
-    assert warning in result.stderr
+def test_tokenized_sentences_are_split_at_spaces() -> None:
+    result = cosine("bank", "I sat by the bank .", "The bank 's money .")
+    assert "I sat by the [bank] .\nThe [bank] 's money .\n" in result.stdout
+    reason = "Tokenizer: whitespace, because the text is tokenized\n"
+    assert result.stderr == reason
 
 
 def test_a_word_is_found_with_a_typographic_or_a_plain_apostrophe() -> None:
@@ -161,7 +163,7 @@ ANSWERS = [EXPECTED, [1.0] * 4, cosines(["Naïve", "bank"], 1, ["bank", "Zürich
 
 def test_every_pair_is_answered_with_a_line() -> None:
     result = cosine("bank", "-", stdin=PAIRS)
-    assert (result.exit_code, result.stderr) == (0, LOADED)
+    assert (result.exit_code, result.stderr) == (0, RAW)
     lines = result.stdout.splitlines()
     found = [[float(value) for value in line.split("\t")] for line in lines]
     assert_allclose(found, ANSWERS, atol=2e-6)
@@ -205,7 +207,7 @@ def test_a_table_of_pairs_keeps_all_columns(name: str) -> None:
         "Warning: 1 row without cosines. The first is row 2: 'lend' is not a token of "
         "'The bank lent us money .'. Did you mean 'lent'?\n"
     )
-    assert (result.exit_code, result.stderr) == (0, LOADED + warning)
+    assert (result.exit_code, result.stderr) == (0, RAW + warning)
     first, second = csv_rows(result.stdout, "\t")
     assert [*first] == ["line", *COLUMNS, "sentence1", "word", "sentence2", "label"]
     assert_allclose(cosines_in(first), EXPECTED, atol=2e-6)
@@ -280,8 +282,8 @@ def test_uses_are_shown_by_line_with_the_word_marked(name: str) -> None:
         assert len(re.findall(r"\[[\w.]+\]", sentence)) == 1
     found = [float(cosine) for cosine, _, _ in neighbours]
     assert found == sorted(found, reverse=True)
-    loaded, baseline = result.stderr.splitlines(keepends=True)[:2]
-    assert loaded == LOADED
+    chosen, baseline = result.stderr.splitlines(keepends=True)[:2]
+    assert chosen == "Tokenizer: whitespace, because the text is tokenized\n"
     assert re.fullmatch(
         r"Cosine of two random tokens: -?0\.\d{3} on average\n", baseline
     )
@@ -343,10 +345,22 @@ def test_several_files_are_searched_as_one() -> None:
     assert pattern.stdout == result.stdout
 
 
+PIPED = [
+    "neighbours",
+    "--queries",
+    "-",
+    "v.hdf5",
+    "--input-format",
+    "tsv",
+    "--top",
+    "2",
+]
+
+
 def test_queries_come_from_standard_input() -> None:
-    queries = f"bank\t{NEW}\nsat\tHe sat down .\n"
-    table = elmo("neighbours", "-", "v.hdf5", "--top", "2", stdin=queries)
-    answers = elmo("neighbours", "-", "v.hdf5", "--top", "2", "--json", stdin=queries)
+    queries = f"word\ttext\nbank\t{NEW}\nsat\tHe sat down .\n"
+    table = elmo(*PIPED, stdin=queries)
+    answers = elmo(*PIPED, "--json", stdin=queries)
     hits = [json.loads(line) for line in answers.stdout.splitlines()]
     shown = csv_rows(table.stdout, "\t")
     header = [
@@ -371,8 +385,8 @@ def test_queries_come_from_standard_input() -> None:
 
 
 def test_a_query_from_standard_input_is_answered_like_one_of_the_command_line() -> None:
-    query = f"bank\t{NEW}\n"
-    answers = elmo("neighbours", "-", "v.hdf5", "--top", "2", "--json", stdin=query)
+    query = f"word\ttext\nbank\t{NEW}\n"
+    answers = elmo(*PIPED, "--json", stdin=query)
     hits = [json.loads(line) for line in answers.stdout.splitlines()]
     neighbours = neighbours_in(elmo("neighbours", "bank", NEW, "v.hdf5", "--top", "2"))
     for hit, (_, line, sentence) in zip(hits, neighbours, strict=True):
@@ -436,7 +450,7 @@ def test_layer_0_logs_a_warning() -> None:
     def errors(name: str, *options: str) -> str:
         return elmo("neighbours", "bank", NEW, name, *options).stderr
 
-    warning = "Warning: these vectors contain layer 0, which finds similar spelling.\n"
+    warning = "Warning: these vectors contain layer 0, which finds similar spelling\n"
     assert warning in errors("average.hdf5")
     assert warning in errors("v.hdf5", "--layers", "0")
     assert warning not in errors("packed.hdf5")

@@ -53,6 +53,7 @@ def completed(line: str, shell: str = "bash") -> list[str]:
         ("elmo train text --init-from mi", ["mini"]),
         ("elmo completion ", ["bash", "zsh", "fish"]),
         ("elmo help em", ["embed"]),
+        ("elmo help l", ["layers"]),
         ("elmo plot a b c --layers ", ["all", "top", "1"]),
         *((f"elmo {command} --", ["--help"]) for command in COMMANDS),
     ],
@@ -152,6 +153,14 @@ def test_formats_are_a_topic_of_help() -> None:
         assert re.search(rf"^  {name} .*{suffixes}$", topic, re.MULTILINE)
     for line in topic.splitlines():
         assert len(line) <= 91
+
+
+@pytest.mark.parametrize("topic", ["layers", "numbers"])
+def test_layers_and_numbers_are_topics_of_help(topic: str) -> None:
+    page = elmo("help", topic).stdout
+    assert page.startswith(topic.upper())
+    assert elmo("help", topic.removesuffix("s")).stdout == page
+    assert max(map(len, page.splitlines())) <= 91
 
 
 def test_commands_that_read_formats_name_the_topic() -> None:

@@ -478,28 +478,28 @@ WRONG_INPUTS = [
     error_of(
         lambda m: m.embedder.encode({"tokens": ["a"]}),
         ValueError,
-        "texts: expected a list, found a value of type dict. Give one of its "
+        "texts: expected a string or a list, found a value of type dict. Give one of its "
         "values. Only HubElmo takes the mapping of TF-Hub.",
     ),
     error_of(
         lambda m: m.embedder.encode({"a", "b"}),
         ValueError,
-        "texts: expected a list, found a value of type set. Make a list.",
+        "texts: expected a string or a list, found a value of type set. Make a list.",
     ),
     error_of(
         lambda m: m.embedder.encode(None),
         ValueError,
-        "texts: expected a list, found None",
+        "texts: expected a string or a list, found None",
     ),
     error_of(
         lambda m: m.embedder.encode(b"The cat"),  # type: ignore[arg-type]
         ValueError,
-        "texts: expected a list, found bytes. Put it into a list.",
+        "texts: expected a string or a list, found bytes. Put it into a list.",
     ),
     error_of(
         lambda m: m.embedder.encode(Table()),
         ValueError,
-        "texts: expected a list, found a value of type Table. Choose one of its "
+        "texts: expected a string or a list, found a value of type Table. Choose one of its "
         "columns.",
     ),
 ]

@@ -1,11 +1,16 @@
 """Messages, as Python and the command line spell them."""
 
+import ast
 import pickle
+import re
+from collections.abc import Iterator
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import elmo_cli
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, joined, spelled_as_options
 from elmo_cli.options.fields import option_fields
@@ -101,3 +106,36 @@ def test_a_problem_has_the_typed_name_of_an_option_and_a_remedy_its_own() -> Non
     message = Message("{--device}: no GPU", remedy="Use {--device cpu}.")
     typed = {"--device": "--cuda", "--cuda": "--cuda"}
     assert message.as_options(typed) == "--cuda: no GPU. Use --device cpu."
+
+
+def literals_of_messages() -> Iterator[tuple[str, str]]:
+    """Yield the place and text of each literal of a message, error or warning.
+
+    Values in it are written as `{}`.
+    """
+    package = Path(elmo_cli.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            called = ast.unparse(node.func).rpartition(".")[2]
+            if called == "Message" or called.endswith(("Error", "_error", "warning")):
+                text = text_of(node.args[0])
+                yield f"{path.relative_to(package)}:{node.lineno}", text
+
+
+def text_of(node: ast.expr) -> str:
+    """Return the text of a literal, with `{}` for values; empty for anything else."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        parts = [text_of(part) for part in node.values]
+        return "".join(part or "{}" for part in parts)
+    return ""
+
+
+def test_a_message_of_one_sentence_has_no_full_stop() -> None:
+    for place, text in literals_of_messages():
+        is_one_sentence = re.search(r"[.?!] |[.?!]{", text) is None
+        if is_one_sentence and not text.endswith("..."):
+            assert not text.endswith("."), f"{place}: {text}"

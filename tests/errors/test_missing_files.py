@@ -39,6 +39,35 @@ def test_a_missing_file_suggests_one_with_a_similar_name(folder: Path) -> None:
     assert str(error).endswith("Did you mean 'corpus.txt'? Name a file.")
 
 
+@pytest.mark.parametrize(
+    ("missing", "there"),
+    [
+        ("corpsu.txt", "corpus.txt"),
+        ("corpus.txt", "corpus.txt.gz"),
+        ("corpus.txt", "corpus.csv"),
+        ("corpus", "corpus.txt"),
+        ("CORPUS.TXT", "corpsu.txt"),
+    ],
+)
+def test_a_file_is_similar_with_the_same_suffix_or_the_same_name(
+    missing: str, there: str, folder: Path
+) -> None:
+    (folder / there).touch()
+    error = missing_file_error(missing, InputError)
+    assert str(error) == f"{missing}: no such file. Did you mean {there!r}?"
+
+
+@pytest.mark.parametrize(
+    ("missing", "there"), [("no.txt", "o.hdf5"), ("a.txt", "b.txt"), ("text", "te.h5")]
+)
+def test_another_kind_of_file_or_another_name_is_not_suggested(
+    missing: str, there: str, folder: Path
+) -> None:
+    (folder / there).touch()
+    error = missing_file_error(missing, InputError)
+    assert str(error) == f"{missing}: no such file"
+
+
 def test_advice_for_the_shell_is_not_shown_in_python() -> None:
     for cause in (FileNotFoundError(2, "gone"), IsADirectoryError(21, "a folder")):
         error = unreadable_file_error(

@@ -69,9 +69,8 @@ def test_the_command_takes_a_model_of_the_hub(
     folder = tmp_path / "hub" / "models--somebody--tiny-elmo" / "snapshots" / COMMIT
     assert process.communicate() == (f"{folder}\n".encode(), b"")
     (tmp_path / "text").write_text("The cat sat .\n")
-    result = elmo(
-        "embed", tmp_path / "text", tmp_path / "out.hdf5", "--model", f"{NAME}@main"
-    )
+    model = ["--model", f"{NAME}@main", "-v"]
+    result = elmo("embed", tmp_path / "text", tmp_path / "out.hdf5", *model)
     assert result.exit_code == 0
     assert f"Model: {NAME}@main\n" in result.stderr
     assert f'"path": "{folder}' in elmo("info", f"{NAME}@{COMMIT}", "--json").stdout

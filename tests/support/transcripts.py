@@ -19,8 +19,8 @@ A line begins with what it is:
 - Blank lines separate groups of commands.
 
 `[...]` stands for any text, even several lines. Numbers with decimals on standard output may
-differ by 1.5e-6. Not shown are the usage, which must come before an error with status 2, and
-the size of an output. `golden/` is the folder of the golden models.
+differ by 1.5e-6. Not shown is the usage, which must come before an error with status 2.
+`golden/` is the folder of the golden models.
 
 After `pytest --accept`, each command that printed something else has what it printed; see
 `accept.py`.
@@ -37,7 +37,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import elmo, without_size
+from tests.support.commands import elmo
 from tests.support.golden import GOLDEN
 
 ANY_TEXT = "[...]"
@@ -169,7 +169,7 @@ def run_command(command: str) -> Printed:
     elif input_name:
         stdin = Path(input_name).read_bytes()
     result = elmo(*shlex.split(arguments), stdin=stdin)
-    stderr = without_size(result.stderr).replace(f"{GOLDEN}/", "golden/")
+    stderr = result.stderr.replace(f"{GOLDEN}/", "golden/")
     if result.exit_code == 2:
         assert USAGE.search(stderr), f"{command}: no usage before the error: {stderr}"
         stderr = USAGE.sub("", stderr)

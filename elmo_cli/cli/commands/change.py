@@ -50,7 +50,7 @@ _LEVEL = 0.05
 @shared_options.words_option(" [default: the target words of OLD and NEW]")
 @shared_options.input_format_option(requires=["--words"])
 @shared_options.text_column_option(
-    help="Column or field with the words.", default_text="word", requires=["--words"]
+    help="Column with the words.", default_text="word", requires=["--words"]
 )
 @shared_options.choice(
     "--match",
@@ -79,6 +79,13 @@ def change(
 ) -> None:
     """Measure how much words changed from OLD to NEW, the most changed word first.
 
+    \b
+    $ elmo occurrences old.txt old.parquet --words targets.txt
+    $ elmo occurrences new.txt new.parquet --words targets.txt
+    $ elmo change old.parquet new.parquet --permutations 10000 --correction bh
+    $ elmo change old.parquet new.parquet --measure prt --plot change.svg
+    $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
+
     OLD and NEW are `elmo occurrences` files for two corpora, or patterns of such names. With
     --words, they can also be HDF5 files with all tokens. The output is a table with one row
     per word: the word, its change, and how often it occurs in OLD and in NEW.
@@ -86,13 +93,6 @@ def change(
     sizes, and p is the share of divisions with at least this much change. Because some of
     many words have a small p by chance, --correction adds an adjusted p. Words with fewer
     than 3 occurrences in OLD or NEW are skipped.
-
-    \b
-    $ elmo occurrences old.txt old.parquet --words targets.txt
-    $ elmo occurrences new.txt new.parquet --words targets.txt
-    $ elmo change old.parquet new.parquet --permutations 10000 --correction bh
-    $ elmo change old.parquet new.parquet --measure prt --plot change.svg
-    $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
     """
     from elmo_cli.analysis.change import measure_change
     from elmo_cli.analysis.occurrence_matrices import read_occurrences

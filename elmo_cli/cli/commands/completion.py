@@ -12,13 +12,13 @@ from elmo_cli.cli.command import command
 def completion(ctx: click.Context, shell: str) -> None:
     """Print the script that lets SHELL (bash, zsh or fish) complete `elmo` with TAB.
 
-    Commands, options, files, columns, models, formats, layers and devices are completed.
-    For zsh, write the script to a file _elmo in any folder of $fpath.
-
     \b
     $ elmo completion bash > ~/.local/share/bash-completion/completions/elmo
     $ elmo completion zsh > ~/.zfunc/_elmo
     $ elmo completion fish > ~/.config/fish/completions/elmo.fish
+
+    Commands, options, files, columns, models, formats, layers and devices are completed.
+    For zsh, write the script to a file _elmo in any folder of $fpath.
     """
     shell_class = get_completion_class(shell)
     assert shell_class is not None

@@ -23,12 +23,12 @@ from elmo_cli.options.output import DTYPES
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
     """Convert the weights of a biLM or a softmax from INPUT to OUTPUT.
 
-    The suffixes choose HDF5 or safetensors. float16 halves the size, but the weights are
-    still loaded as float32. OUTPUT appears when it is complete.
-
     \b
     $ elmo convert weights.hdf5 weights.safetensors
     $ elmo convert weights.hdf5 small.hdf5 --dtype float16
+
+    The suffixes choose HDF5 or safetensors. float16 halves the size, but the weights are
+    still loaded as float32. OUTPUT appears when it is complete.
     """
     from elmo_cli.pretrained.convert import convert_weights
 

@@ -1,20 +1,22 @@
 """`elmo cosine`."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command
-from elmo_cli.cli.queries import read_pair_table, read_queries
+from elmo_cli.cli.queries import PairColumns, first_line, read_pair_table, read_queries
 from elmo_cli.cli.row_printer import RowPrinter, cell, print_rows
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.selection import parse_mean_layers
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.sources import STANDARD_INPUT
+from elmo_cli.text.sources import STANDARD_INPUT, Source
 
 if TYPE_CHECKING:
     from elmo_cli.cli.queries import PairRow
@@ -44,14 +46,14 @@ if TYPE_CHECKING:
 )
 @shared_options.input_format_option(requires=["--pairs"])
 @shared_options.text_column_option(
-    help="Column or field with the sentences, NAME1,NAME2.",
+    help="Columns with the sentences, NAME1,NAME2.",
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
 @shared_options.cell_options(requires=["--pairs"], hidden=True)
-@shared_options.tokenizer_options("moses")
+@shared_options.tokenizer_options()
 @shared_options.mean_layers_option(
-    help="Print only the cosine of this layer, or of the mean of these layers. "
+    help="Layers whose mean is compared, such as 2 or 1,2. "
     "[default: each layer, and the mean of all]",
 )
 @shared_options.row_options()
@@ -69,16 +71,16 @@ def cosine(
 ) -> None:
     """Compare the vectors of WORD in SENTENCE1 and in SENTENCE2.
 
-    Prints the cosine similarity for each layer and for the average of all layers. Layer 0
-    does not depend on the sentence. To compare a word in many pairs of sentences, give -
-    instead of the sentences, and two sentences separated by a tab per line of standard input.
-    Each line of the output is then the cosines, separated by tabs. To compare many words, use
-    --pairs with a table such as WiC, whose columns the output repeats.
-
     \b
     $ elmo cosine bank "I sat by the bank." "The bank lent us money."
-    $ elmo cosine bank - --layers 2 < pairs.tsv
     $ elmo cosine --pairs wic.csv --layers 2 --format csv > cosines.csv
+    $ elmo cosine bank - --layers 2 < pairs.tsv
+
+    Prints the cosine similarity for each layer and for the average of all layers. Layer 0 does
+    not depend on the sentence. To compare many words, use --pairs with a table such as WiC, whose
+    columns the output repeats. In a pipe, give - instead of the sentences, and two sentences
+    separated by a tab per line of standard input. Each line of the output is then the cosines,
+    separated by tabs.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     if pairs is not None:
@@ -94,7 +96,6 @@ def cosine(
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
     resolved = loading.resolve(model_settings)
-    tokenizer = loading.load_tokenizer(text_settings, resolved)
 
     def parse(sentences: Sequence[str]) -> "PairRow":
         return _find_pair(
@@ -106,13 +107,22 @@ def cosine(
 
     chunks: Iterable[list[PairRow]]
     if pairs is not None:
-        chunks = read_pair_table(pairs, text_settings, tokenizer)
+        sides = PairColumns.of(text_settings.text_column)
+        table = loading.open_text(pairs, sides.settings(text_settings), resolved)
+        chunks = read_pair_table(table, sides)
     elif reads_lines:
-        chunks = read_queries(lambda line: parse(line.split("\t")))
+        source = Source(STANDARD_INPUT)
+        typed = first_line(source).split("\t")
+        tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
+        chunks = read_queries(source, lambda line: parse(line.split("\t")))
     else:
+        typed = [*arguments[1:]]
+        tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
         # A wrong word is an error before the model is loaded.
-        chunks = [[parse(arguments[1:])]]
-    embedder = loading.load_embedder(resolved)
+        chunks = [[parse(typed)]]
+    embedder = loading.load_embedder(
+        resolved, check_layers=partial(parse_mean_layers, layers or "all")
+    )
     if pairs is None and row_format is None:
         _print_cosines(embedder, chunks, layers, for_people=not reads_lines)
         return
@@ -152,7 +162,7 @@ def _find_on_side(
 ) -> "Occurrence":
     from elmo_cli.text.occurrences import occurrence_of
 
-    tokens = loading.typed_tokens(tokenizer, sentence)
+    tokens = tokenizer.tokenize(sentence)
     return occurrence_of(word, tokens, number, f"--occurrence{side}")
 
 

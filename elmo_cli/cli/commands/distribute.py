@@ -22,6 +22,8 @@ from elmo_cli.options.text import DISTRIBUTED_FORMATS, TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.distributed.workers import RunCounts, Workers
+    from elmo_cli.pretrained.find import ResolvedModel
+    from elmo_cli.text.tokenizers import Tokenizer
 
 _WITH_RAY = [("--engine", "ray")]
 _WITHOUT_RAY = [("--engine", "none")]
@@ -52,7 +54,7 @@ _WITHOUT_RAY = [("--engine", "none")]
         TextSettings,
         "shard",
         requires=_WITHOUT_RAY,
-        help="With --engine none, embed every N-th part, beginning with the I-th.",
+        help="With --engine none, embed every N-th part from the I-th on.",
     ),
     flag("--status", help="Only print the missing and failed parts of FOLDER."),
     flag("--json", "as_json", requires=["--status"], help="Print the status as JSON."),
@@ -65,13 +67,13 @@ _WITHOUT_RAY = [("--engine", "none")]
         default_text="by suffix",
     ),
     shared_options.text_column_option(),
-    shared_options.splitting_options(shared_options.BY_FORMAT),
+    shared_options.splitting_options(),
     shared_options.id_column_option(aliases=("--key-column",)),
     shared_options.keep_columns_option,
     field_option(
         TextSettings,
         "skip_errors",
-        help="Leave the output of a record empty if it cannot be read or computed.",
+        help="Leave records empty that cannot be read or computed.",
     ),
 )
 @shared_options.model_options()
@@ -103,6 +105,12 @@ def distribute(
 ) -> None:
     """Embed every INPUT with many workers, and write Parquet files to FOLDER.
 
+    \b
+    $ elmo distribute corpus.txt vectors --layers average --dtype float16
+    $ elmo distribute corpus.txt vectors --address auto --workers 100 --gpus-per-worker 1
+    $ elmo distribute corpus.txt vectors --engine none --shard 3/16
+    $ elmo distribute --status vectors
+
     INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
     pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all inputs.
     FOLDER is a path that all workers can access, or a URI. To resume after an interruption,
@@ -110,12 +118,6 @@ def distribute(
     it contains the file _SUCCESS. If parts are missing at the end, the exit status is 1.
     `open_activations` reads FOLDER as one file. Without a terminal, progress is printed every
     30 seconds.
-
-    \b
-    $ elmo distribute corpus.txt vectors --layers average --dtype float16
-    $ elmo distribute corpus.txt vectors --address auto --workers 100 --gpus-per-worker 1
-    $ elmo distribute corpus.txt vectors --engine none --shard 3/16
-    $ elmo distribute --status vectors
     """
     *inputs, folder = arguments
     if status:
@@ -130,6 +132,7 @@ def distribute(
 
     # Importing torch and Ray takes seconds.
     with stop_on_signal() as should_stop:
+        from elmo_cli.distributed.inputs import find_paths
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.files.shared_folder import Folder
@@ -141,9 +144,14 @@ def distribute(
     if should_stop():
         raise StoppedError("Stopped before the first part")
     resolved = loading.resolve(model_settings)
-    tokenizer = loading.load_tokenizer(text_settings, resolved, inputs[0])
-    # A wrong model, or a wrong precision, is an error before there is a folder.
-    loading.find_files(resolved)
+    parts = Folder(folder)
+    first = find_paths(tuple(inputs), parts)[0]
+    tokenizer = _choose_tokenizer(first, text_settings, resolved)
+    # A wrong model, layer or precision is an error before there is a folder.
+    files = loading.find_files(resolved)
+    selection = options_from(Selection, values)
+    selection.for_model(files.parsed_options.n_layers)
+    loading.say_model(files, model_settings, writes_file=True)
     _check_precision(engine, model_settings, resources)
     # Workers share the tokenizer by its full name, and each has its own device and
     # part.
@@ -152,10 +160,9 @@ def distribute(
         text=replace(
             text_settings, tokenizer=tokenizer.name, language=None, shard=None
         ),
-        selection=options_from(Selection, values),
+        selection=selection,
         dtype=dtype,
     ).for_workers()
-    parts = Folder(folder)
     plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
     with stop_on_signal() as should_stop, progress_bar.progress_bar("part") as bar:
         if bar.disable:
@@ -196,6 +203,22 @@ def _load_workers(engine: str, resources: Resources) -> "Workers | None":
 
     load_ray()  # Ray may be missing, which is an error before anything is read.
     return partial(embed_on_ray, resources=resources)
+
+
+def _choose_tokenizer(
+    path: str, text_settings: TextSettings, model: "ResolvedModel"
+) -> "Tokenizer":
+    """Return the tokenizer of all files, which the beginning of the first one shows."""
+    from elmo_cli.distributed.inputs import find_input_format, read_first_texts_of
+    from elmo_cli.records.text_input import content_of
+
+    content = content_of(find_input_format(text_settings, path))
+    texts: list[str] = []
+    if content != "tokens":
+        texts = read_first_texts_of(path, text_settings)
+    elif text_settings.names_tokenizer and text_settings.tokenizer != "whitespace":
+        raise click.UsageError(f"--tokenizer has no effect with the tokens of {path}")
+    return loading.load_tokenizer(text_settings, model, texts, content)
 
 
 def _check_precision(

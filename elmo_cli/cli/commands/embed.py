@@ -89,26 +89,22 @@ def embed(
     file_friendly_logging: bool,
     **values: Any,
 ) -> None:
-    """Embed INPUT, a text with one sentence per line, and write the vectors to OUTPUT.
-
-    By default, white space separates the tokens of a text file, and moses tokenizes tables.
-    In FASTA, each residue is a token. INPUT may be compressed, a table, or - for standard
-    input. OUTPUT is HDF5 with one dataset per line, named "0", "1", ... or by the ids of the
-    records: float32 of shape (layers, tokens, width), without the axes that --layers, --mix
-    and --pooling remove. Another suffix or --format chooses another format. To write JSON
-    lines to standard output, use - as OUTPUT and --format jsonl.
-
-    OUTPUT appears when it is complete. To resume an interrupted run to HDF5, give the same
-    command again. Other formats start over.
+    """Embed INPUT, one sentence per line, and write the vectors to OUTPUT.
 
     \b
     $ elmo embed sentences.txt vectors.hdf5
     $ elmo embed book.txt vectors.hdf5 --tokenizer moses --split-sentences
-    $ elmo embed proteins.fasta proteins.h5 --model seqvec --layers sum --pooling mean
-    $ elmo embed corpus.txt.gz vectors.hdf5 --layers average --device cuda
-    $ elmo embed sentences.txt sentence-vectors.parquet --layers average --pooling mean
-    $ elmo embed items.csv tokens.parquet --rows tokens --layers top --keep-columns all
-    $ cat text | elmo embed - - --layers top --pooling mean --format jsonl | jq .activations
+    $ elmo embed items.csv tokens.parquet --rows tokens --keep-columns all
+    $ elmo embed text.txt sentences.parquet --layers average --pooling mean
+    $ elmo embed proteins.fasta vectors.h5 --model seqvec --layers sum
+    $ zcat text.gz | elmo embed - - --pooling mean --format jsonl > vectors.jsonl
+
+    INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard input. By
+    default, white space separates the tokens of a text file, and moses tokenizes tables.
+
+    OUTPUT is HDF5 with an array per line: float32 of shape (layers, tokens, width), named "0",
+    "1", ... or by the ids of the records. Its suffix or --format chooses another format. It
+    appears when it is complete. To resume an interrupted run to HDF5, run the command again.
     """
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
@@ -121,6 +117,8 @@ def embed(
     )
     if old_name is not None:
         selection = replace(selection, layers=old_name)
+        if not options_on_command_line("--tokenizer"):  # AllenNLP split at white space.
+            text_settings = replace(text_settings, tokenizer=None)
         if not has_format:  # AllenNLP wrote HDF5 whatever the name was.
             output_settings = replace(output_settings, file_format=HDF5.name)
     model = resolve(model_settings)
@@ -131,7 +129,11 @@ def embed(
     text.source.check()  # Loading the model can take a while.
     if not has_format:
         _warn_about_format(plan)
-    engine = load_model(model)
+    engine = load_model(
+        model,
+        check_layers=selection.for_model,
+        writes_file=output_file != STANDARD_OUTPUT,
+    )
     _warn_about_batch_size(engine)
 
     from elmo_cli.embed_file import embed_file

@@ -1,6 +1,7 @@
 """`elmo help`."""
 
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -16,43 +17,55 @@ _OF_FORMATS = (
     *TOKENIZERS,
     "column",
     "format",
+    "token",
     "tokenizer",
 )
 """Topics of the page of formats, without an `s` at their end."""
+_PAGES: Final = ("formats", "layers", "numbers")
+"""Topics with a page, which is a file next to this one."""
 
 
 def _complete_topics(ctx: click.Context, _parameter: object, start: str) -> list[str]:
-    names = [*getattr(ctx.find_root().command, "commands", ()), "formats"]
+    names = [*getattr(ctx.find_root().command, "commands", ()), *_PAGES]
     return [name for name in names if name.startswith(start)]
+
+
+def _page_of(topic: str) -> str | None:
+    """Return the page of a topic, which may lack its `s`."""
+    name = topic.lower().removesuffix("s")
+    if name in _OF_FORMATS:
+        return "formats"
+    return f"{name}s" if f"{name}s" in _PAGES else None
 
 
 @command("help")
 @click.argument(
     "topic",
-    metavar="[COMMAND|formats]",
+    metavar="[COMMAND|TOPIC]",
     required=False,
     shell_complete=_complete_topics,
 )
 @click.pass_context
 def help(ctx: click.Context, topic: str | None) -> None:
-    """Show the help of a command, or of the formats that all commands share.
+    """Show the help of a command, or of a topic: formats, layers or numbers.
 
     \b
     $ elmo help embed
-    $ elmo help formats
+    $ elmo help layers
     """
     parent = ctx.find_root()
     assert isinstance(parent.command, click.Group)
     if topic is None:
         click.echo(parent.get_help())
         return
-    if topic.lower().removesuffix("s") in _OF_FORMATS:
-        page = Path(__file__).with_name("formats.txt")
-        click.echo(page.read_text(encoding="utf-8"), nl=False)
+    page = _page_of(topic)
+    if page is not None:
+        path = Path(__file__).with_name(f"{page}.txt")
+        click.echo(path.read_text(encoding="utf-8"), nl=False)
         return
     found = parent.command.get_command(parent, topic)
     if found is None:
-        topics = [*parent.command.commands, "formats"]
+        topics = [*parent.command.commands, *_PAGES]
         raise click.UsageError(
             f"{topic}: no such topic.{did_you_mean(topic, topics)} "
             f"Choose one of {', '.join(topics)}.",

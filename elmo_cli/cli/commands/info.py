@@ -18,14 +18,14 @@ from elmo_cli.files.json_form import json_text
 def info(model: str | None, as_json: bool) -> None:
     """Show the size of MODEL, its architecture, files, checksums and card.
 
-    MODEL is a name listed by `elmo models`, a folder or a zip file. Nothing is downloaded,
-    except for a model of the Hugging Face hub. Without MODEL, the command shows your
-    installation, as needed for a bug report, and the default model.
-
     \b
     $ elmo info
     $ elmo info mini
     $ elmo info ./my-model
+
+    MODEL is a name listed by `elmo models`, a folder or a zip file. Nothing is downloaded,
+    except for a model of the Hugging Face hub. Without MODEL, the command shows your
+    installation, as needed for a bug report, and the default model.
     """
     from elmo_cli.pretrained.describe import describe_model
 

@@ -35,12 +35,12 @@ def models(
 ) -> None:
     """List the pretrained models, English ones first.
 
-    Bundled and downloaded models work offline. Available models are downloaded on first
-    use, or with `elmo download`.
-
     \b
     $ elmo models
     $ elmo models --language fr
+
+    Bundled and downloaded models work offline. Available models are downloaded on first
+    use, or with `elmo download`.
     """
     if remove is not None:
         from elmo_cli.pretrained.remove import remove_model

@@ -11,9 +11,9 @@ from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH
-from elmo_cli.cli.queries import read_queries, read_query_table
+from elmo_cli.cli.queries import query_settings, read_query_table
 from elmo_cli.cli.row_printer import print_rows
-from elmo_cli.errors.exceptions import InputError, ModelError
+from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 @shared_options.text_column_option(requires=["--queries"])
 @shared_options.cell_options(requires=["--queries"], hidden=True)
 @shared_options.mean_layers_option()
-@shared_options.tokenizer_options("moses")
+@shared_options.tokenizer_options()
 @shared_options.row_options()
 @shared_options.file_options()
 @option_group("Speed", shared_options.device_option())
@@ -76,23 +76,21 @@ def neighbours(
 ) -> None:
     """Find the occurrences in FILE nearest to WORD in SENTENCE.
 
-    FILE may be HDF5 from `elmo embed`, any file from `elmo occurrences`, a folder from `elmo
-    distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE
-    is tokenized like FILE and embedded with the same model. For a table of another program,
-    give --model and --layers. The command prints the cosine of each occurrence, its line
-    number or id, and its sentence with the word marked. SENTENCE itself is excluded. To judge
-    a cosine, compare it with the average for two random tokens on standard error.
-
-    To search for many words, use --queries, or give - instead of WORD and SENTENCE, and a
-    word, a tab and a sentence per line of standard input. The output is then a table with
-    query_number, rank, cosine, file, line, id, position (from 0), token and sentence.
-
     \b
-    $ elmo embed corpus.txt corpus.hdf5 --layout packed --layers 1,2 --dtype float16
-    $ elmo neighbours bank "We sat on the bank of the river." corpus.hdf5 --top 5
-    $ elmo neighbours - corpus.hdf5 < queries.tsv
-    $ elmo neighbours --queries queries.csv corpus.hdf5 --format jsonl
+    $ elmo embed corpus.txt v.hdf5 --layout packed --layers 1,2 --dtype float16
+    $ elmo neighbours bank "We sat on the bank of the river." v.hdf5 --top 5
+    $ elmo neighbours --queries queries.csv v.hdf5 --format jsonl
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
+
+    FILE is an HDF5 file from `elmo embed`, any file from `elmo occurrences`, a folder from `elmo
+    distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE is
+    tokenized like FILE and embedded with the same model. For a table of another program, give
+    --model and --layers. The command prints the cosine of each occurrence, its line number or
+    id, and its sentence with the word marked. SENTENCE itself is left out. To judge a cosine,
+    compare it with the average for two random tokens, which is printed on standard error.
+
+    To search for many words, use --queries. The output is then a table with query_number, rank,
+    cosine, file, line, id, position (from 0), token and sentence.
     """
     has_query_option = sentence is not None or queries is not None
     query, paths = _split_arguments(arguments, are_files=has_query_option)
@@ -110,22 +108,20 @@ def neighbours(
             )
         model_settings = _model_of(files, options_from(ModelSettings, values))
         text_settings = options_from(TextSettings, values)
+        text_settings = _with_tokenizer_of(files, text_settings)
         model = loading.resolve(model_settings)
-        tokenizer = _make_tokenizer(files, text_settings, model)
-        is_table = True
         chunks: Iterable[list[Occurrence]]
         if queries is not None:
-            chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
-        elif query == (STANDARD_INPUT,):
-            chunks = read_queries(
-                lambda line: _find_in_line(line, occurrence, tokenizer)
+            table = loading.open_text(
+                queries, query_settings(text_settings, pooled=pooled), model
             )
+            chunks = read_query_table(table, pooled=pooled)
         elif sentence is not None:
-            is_table = False
+            tokenizer = loading.load_tokenizer(text_settings, model, [sentence])
             chunks = [[_typed_sentence(sentence, tokenizer)]]
         else:
-            is_table = False
             word, text = query
+            tokenizer = loading.load_tokenizer(text_settings, model, [text])
             chunks = [[_find_in_text(word, text, occurrence, tokenizer)]]
         results = _search(
             files,
@@ -135,7 +131,7 @@ def neighbours(
             layers=layers,
             other_words=other_words,
         )
-        if is_table or row_format is not None:
+        if queries is not None or row_format is not None:
             _print_table(results, row_format, pooled=pooled)
         else:
             for nearest in results:
@@ -147,24 +143,21 @@ def _split_arguments(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the typed query and the files.
 
-    The query is WORD and SENTENCE, or - for queries on standard input, or empty if all
-    arguments are files.
+    The query is WORD and SENTENCE, or empty if all arguments are files.
     """
     if are_files:
-        n_typed = 0
-    elif arguments[0] == STANDARD_INPUT:
-        n_typed = 1
-    else:
-        n_typed = 2
-    return arguments[:n_typed], arguments[n_typed:]
+        return (), arguments
+    if arguments[0] == STANDARD_INPUT:
+        raise click.UsageError("to read queries from a pipe, use --queries -")
+    return arguments[:2], arguments[2:]
 
 
 def _check_paths(query: tuple[str, ...], paths: tuple[str, ...]) -> None:
     """Raise a `UsageError` for missing files, and for a sentence without quotes."""
     if not paths:
         raise click.UsageError(
-            "give WORD SENTENCE FILE..., - FILE..., --sentence TEXT FILE... "
-            "or --queries TABLE FILE..."
+            "give WORD SENTENCE FILE..., --sentence TEXT FILE... or "
+            "--queries TABLE FILE..."
         )
     has_sentence = len(query) == 2
     first = paths[0]
@@ -179,26 +172,15 @@ def _find_in_text(
 ) -> "Occurrence":
     from elmo_cli.text.occurrences import occurrence_of
 
-    tokens = loading.typed_tokens(tokenizer, text)
+    tokens = tokenizer.tokenize(text)
     return occurrence_of(word, tokens, occurrence, "--occurrence")
-
-
-def _find_in_line(
-    line: str, occurrence: int | None, tokenizer: "Tokenizer"
-) -> "Occurrence":
-    word, tab, text = line.partition("\t")
-    if not tab:
-        raise InputError(
-            "expected a word and a sentence separated by a tab, found no tab"
-        )
-    return _find_in_text(word.strip(), text, occurrence, tokenizer)
 
 
 def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
     """Return a query for a sentence, which any of its words represents."""
     from elmo_cli.text.occurrences import Occurrence
 
-    tokens = loading.typed_tokens(tokenizer, sentence)
+    tokens = tokenizer.tokenize(sentence)
     if not tokens:
         raise click.UsageError("--sentence must not be empty")
     return Occurrence(tokens, 0)
@@ -272,17 +254,17 @@ def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
     return replace(settings, model=recorded.model, state=recorded.state)
 
 
-def _make_tokenizer(
-    files: "VectorFiles", text_settings: TextSettings, model: "ResolvedModel"
-) -> "Tokenizer":
-    """Make the tokenizer of the options, or else of the files, or else of their model."""
+def _with_tokenizer_of(files: "VectorFiles", settings: TextSettings) -> TextSettings:
+    """Return options with the tokenizer of the files, unless the user chooses one.
+
+    Files of tokenized text record none. Queries may be raw all the same.
+    """
     from elmo_cli.options.tokenizer_names import recorded_tokenizer
-    from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
     recorded = recorded_tokenizer(files.attributes)
     if recorded is None or options_on_command_line("--tokenizer", "--language"):
-        return loading.load_tokenizer(text_settings, model)
-    return choose_tokenizer(replace(text_settings, tokenizer=recorded), "raw")
+        return settings
+    return replace(settings, tokenizer=recorded)
 
 
 def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedder":

@@ -54,20 +54,19 @@ def occurrences(
     ignore_case: bool,
     **values: Any,
 ) -> None:
-    """Write the vectors of target words in INPUT, a text with one sentence per line, to OUTPUT.
-
-    Only sentences with a target word are computed. The suffix of OUTPUT chooses its format:
-    .parquet contains one row per occurrence, with its word, form, line (from 1), id, position
-    (from 0), sentence and vector; and .hdf5 one record per line, as from `elmo embed`. Only
-    HDF5 resumes after an interruption. INPUT may be - for standard input. `elmo change`, `elmo
-    plot` and `elmo neighbours` read both formats. The number of occurrences of each word is
-    printed on standard error. If no word occurs, the exit status is 1.
+    """Write the vectors of target words in INPUT, one sentence per line, to OUTPUT.
 
     \b
-    $ elmo occurrences corpus.txt occurrences.parquet --words targets.txt
-    $ elmo occurrences corpus.txt occurrences.parquet --words targets.txt --tokenizer moses
-    $ elmo occurrences corpus.txt occurrences.hdf5 --words targets.txt --layers all --device cuda
-    $ zcat corpus.gz | elmo occurrences - occurrences.parquet --words targets.txt
+    $ elmo occurrences corpus.txt bank.parquet --words targets.txt
+    $ elmo occurrences book.txt bank.hdf5 --words targets.txt --tokenizer moses
+    $ zcat corpus.gz | elmo occurrences - bank.parquet --words targets.txt
+
+    Only sentences with a target word are computed. The suffix of OUTPUT chooses its format.
+    Parquet (.parquet) has one row per occurrence: its word, form, line (from 1), id, position
+    (from 0), sentence and vector. HDF5 (.hdf5) has one record per line, as from `elmo embed`,
+    and resumes after an interruption. `elmo change`, `elmo plot` and `elmo neighbours` read both.
+    The number of occurrences of each word is printed on standard error. If no word occurs, the
+    exit status is 1.
     """
     from elmo_cli.analysis.targets import read_targets
     from elmo_cli.analysis.write_occurrences import (
@@ -93,7 +92,7 @@ def occurrences(
         match=match,
     )
     opened.source.check()  # Loading the model can take a while.
-    engine = load_model(model)
+    engine = load_model(model, check_layers=selection.for_model, writes_file=True)
     with (
         stop_on_signal() as should_stop,
         progress_bar.progress_bar(source=text) as bar,

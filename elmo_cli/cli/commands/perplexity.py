@@ -11,14 +11,13 @@ from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.row_printer import print_rows
-from elmo_cli.cli.scored_text import open_scored_text, score_options
+from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import flag
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.errors.checks import Sentence
@@ -42,30 +41,33 @@ def perplexity(
     batch_size: int,
     **values: Any,
 ) -> None:
-    """Measure the perplexity of INPUT, a text with one sentence per line.
-
-    By default, white space separates the tokens of a text file, and moses tokenizes tables.
-    INPUT may be compressed, a table, or - for standard input. The forward direction predicts
-    every token and the end of the sentence, and the backward direction every token and the
-    start of the sentence. The average is the mean of both log probabilities. Tokens outside
-    the vocabulary count as the word <UNK>. Blank lines are not predicted.
-
-    With --per-sentence, each row begins with the id of the record, or its line number from 1.
-    Log probabilities are natural logarithms. For one row per token, use `elmo surprisal`.
+    """Measure the perplexity of INPUT, one sentence per line.
 
     \b
     $ elmo perplexity test.txt
+    $ elmo perplexity "The keys to the cabinet are on the table."
     $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
+
+    INPUT is a text file, a table, - for standard input, or the text itself, if it has a space. By
+    default, white space separates the tokens of a text file, and moses tokenizes the rest. The
+    forward direction predicts every token and the end of the sentence, and the backward direction
+    every token and the start of the sentence. The average is the mean of both log probabilities.
+    Tokens outside the vocabulary count as the word <UNK>. Blank lines are not predicted.
+
+    With --per-sentence, each row begins with the id of the record, or its line number from 1.
+    Log probabilities are natural logarithms. For one row per token, use `elmo surprisal`.
     """
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
-    source = Source(text)
+    source = source_of(text)
     source.check()  # Loading the model can take a while.
     if text_settings.keep_columns and not per_sentence:
         raise click.UsageError("--keep-columns requires --per-sentence")
     text_settings.check_whole_records()
     resolved = loading.resolve(model_settings)
-    opened_text = loading.open_text(source, text_settings, resolved)
+    opened_text = loading.open_text(
+        source, text_settings, resolved, lines_are_texts=source.path is None
+    )
     model = loading.load_language_model(resolved)
 
     from elmo_cli.language_model.perplexity import (

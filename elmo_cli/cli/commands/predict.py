@@ -112,7 +112,7 @@ class _PredictChoices:
 @option_group(
     "Output", shared_options.row_options(), shared_options.keep_columns_option
 )
-@shared_options.text_options("moses")
+@shared_options.text_options()
 @shared_options.language_model_options()
 def predict(
     text: str | None,
@@ -121,19 +121,19 @@ def predict(
 ) -> None:
     """Predict the words that follow TEXT, or that fill the gap ___ in it.
 
-    Prints the most probable words of the vocabulary with their probabilities; </S> is the end
-    of the sentence. A gap, and each token with --each, is predicted in both directions. To
-    predict words for many texts, use --file FILE, or - instead of TEXT. The output is then a
-    table with one row per word: the id of the text, or its line number from 1; the rank of
-    the word, the word and its probability. With --each, it also contains the position of the
-    token, from 0, the token, and whether it is in the vocabulary.
-
     \b
     $ elmo predict "The cat sat on the"
     $ elmo predict "We sat on the ___ of the river ."
     $ elmo predict "The king" --sample 3 --temperature 0.7 --seed 1
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
+
+    Prints the most probable words of the vocabulary with their probabilities; </S> is the end
+    of the sentence. A gap, and each token with --each, is predicted in both directions. To
+    predict words for many texts, use --file FILE, or - instead of TEXT. The output is then a
+    table with one row per word: the id of the text, or its line number from 1; the rank of
+    the word, the word and its probability. With --each, it also contains the position of the
+    token, from 0, the token, and whether it is in the vocabulary.
     """
     choices = options_from(_PredictChoices, values)
     model_settings = options_from(ModelSettings, values)
@@ -142,11 +142,13 @@ def predict(
     resolved = loading.resolve(model_settings)
     opened: Tokenizer | TextInput
     if path is None:
-        opened = loading.load_tokenizer(text_settings, resolved)
+        opened = loading.load_tokenizer(text_settings, resolved, [text or ""])
     else:
         source = Source(path)
         source.check()
-        opened = loading.open_text(source, text_settings, resolved, lines_are_raw=True)
+        opened = loading.open_text(
+            source, text_settings, resolved, lines_are_texts=True
+        )
         if opened.splits_records and not choices.each:
             raise click.UsageError("--split-sentences of a table requires --each")
         text_settings.check_whole_records()
@@ -192,7 +194,7 @@ class _Texts(NamedTuple):
 def _typed_text(text: str, tokenizer: Tokenizer, *, each: bool) -> _Texts:
     from elmo_cli.language_model.gaps import cut_around_gaps
 
-    tokens = cut_around_gaps(text, partial(loading.typed_tokens, tokenizer))
+    tokens = cut_around_gaps(text, tokenizer.tokenize)
     record = _checked(Record(text, tokens), each=each)
     return _Texts(columns=("line",), chunks=[[record]], are_from_file=False)
 

@@ -9,7 +9,7 @@ from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, print_rows
-from elmo_cli.cli.scored_text import open_scored_text, score_options
+from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import choice, command_option, flag, path_option
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.wording import counted
@@ -120,32 +120,30 @@ def surprisal(
     text: str,
     **values: Any,
 ) -> None:
-    """Print the surprisal of each token of INPUT, a text with one sentence per line.
-
-    By default, white space separates the tokens of a text file, and moses tokenizes tables.
-    INPUT may be compressed, a table such as CSV, or - for standard input. The output is a
-    table: the id of the record, or its line number from 1; the position of the token, from 0;
-    the token; its surprisal and its log frequency in bits; its length in characters; and 1 if
-    it is in the vocabulary, else 0. An unknown token gets the surprisal of <UNK>, which
-    represents all unknown words, so you should normally exclude it.
-
-    With --by word or --regions, each row is a word or region, numbered from 1, with the sums
-    of its tokens. Use --word-column for a table with one word per row. --entropy adds the
-    expected surprisal at each position, in bits. With --pair-columns, each row is a pair of
-    sentences with their surprisals, and 1 if the good one is more probable. The default
-    tokenizer of words, regions and pairs is moses.
+    """Print the surprisal of each token of INPUT, one sentence per line.
 
     \b
-    $ elmo surprisal stimuli.csv --format csv > surprisal.csv
+    $ elmo surprisal "The keys to the cabinet are on the table."
     $ elmo surprisal stimuli.csv --by word --keep-columns all --plot words.html
-    $ elmo surprisal story.csv --word-column word --id-column story --split-sentences
+    $ elmo surprisal story.csv --word-column word --id-column story
     $ elmo surprisal pairs.csv --pair-columns good,bad --group-by phenomenon
-    $ echo "The keys to the cabinet are on the table ." | elmo surprisal - --entropy
+    $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
+
+    INPUT is a text file, a table such as CSV, - for standard input, or the text itself, if it has
+    a space. By default, white space separates the tokens of a text file, and moses tokenizes the
+    rest. The output is a table: the id of the record, or its line number from 1; the position of
+    the token, from 0; the token; its surprisal and its log frequency in bits; its length in
+    characters; and 1 if it is in the vocabulary, else 0. An unknown token gets the surprisal of
+    <UNK>, which stands for all unknown words, so you should normally exclude it.
+
+    With --by word, region or sentence, each row has the sums of its tokens. --entropy adds the
+    expected surprisal at each position, in bits. With --pair-columns, each row is a pair of
+    sentences with their surprisals, and 1 if the good one is more probable.
     """
     choices = options_from(_SurprisalChoices, values)
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
-    source = Source(text)
+    source = source_of(text)
     source.check()  # Loading the model can take a while.
     if choices.plot is not None:
         from elmo_cli.analysis.drawing import check_figure
@@ -160,13 +158,14 @@ def surprisal(
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
     resolved = loading.resolve(model_settings)
-    opened = loading.open_text(
-        source, text_settings, resolved, lines_are_raw=unit == "word"
-    )
     if choices.pairs:
-        _print_pairs(opened, choices, resolved)
-    else:
-        _print_units(opened, unit, choices, resolved)
+        _print_pairs(source, text_settings, choices, resolved)
+        return
+    are_texts = unit == "word" or source.path is None
+    opened = loading.open_text(
+        source, text_settings, resolved, lines_are_texts=are_texts
+    )
+    _print_units(opened, unit, choices, resolved)
 
 
 def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind":
@@ -305,14 +304,18 @@ class _Tally:
 
 
 def _print_pairs(
-    text: TextInput, choices: _SurprisalChoices, resolved: "ResolvedModel"
+    source: Source,
+    text_settings: TextSettings,
+    choices: _SurprisalChoices,
+    resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
-    table = PairTable(choices.pairs or (), text.settings, choices.group_by)
+    table = PairTable(choices.pairs or (), text_settings, choices.group_by)
+    text = loading.open_text(source, table.reading, resolved)
     model = loading.load_language_model(resolved)
     accuracy = Accuracy(choices.direction, choices.group_by)
-    pairs = replace(text, settings=table.reading, column_option="--pair-columns")
+    pairs = replace(text, column_option="--pair-columns")
     with open_scored_text(pairs, model, may_have_regions=True) as opened:
         columns = [*opened.columns, *pair_columns(choices.direction)]
         kept = {

@@ -1,15 +1,18 @@
 """`elmo word-vectors`."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 
+from elmo_cli.callbacks import ignore
 from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
@@ -43,7 +46,7 @@ from elmo_cli.text.sources import Source
         help="Average only the first N occurrences of a word. [default: all]",
     ),
 )
-@shared_options.text_options(shared_options.BY_FORMAT, requires=["--corpus"])
+@shared_options.text_options(requires=["--corpus"])
 @shared_options.file_options()
 @option_group(
     "Model", shared_options.softmax_option(requires=["--softmax"], hidden=True)
@@ -61,6 +64,12 @@ def word_vectors(
 ) -> None:
     """Write one vector per word to OUTPUT, for the words in VOCABULARY, one per line.
 
+    \b
+    $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
+    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --layers 2 --model original
+    $ elmo word-vectors vocab.txt spelling.hdf5
+    $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
+
     With --corpus, the vector of a word is the mean over its occurrences in a text, so that it
     reflects its meaning there. If you leave out VOCABULARY, OUTPUT contains all words that
     are frequent enough, the most frequent first. Without --corpus, the vectors come from the
@@ -70,25 +79,24 @@ def word_vectors(
     word2vec binary (.bin), .npz with the arrays "words" and "vectors", .tsv for the Embedding
     Projector, with the words in OUTPUT.metadata.tsv, or HDF5 (.hdf5, .h5) with a dataset
     "embedding", as in bilm-tf. OUTPUT appears when it is complete.
-
-    \b
-    $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
-    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --layers 2 --model original
-    $ elmo word-vectors vocab.txt spelling.hdf5
-    $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
     """
+    from elmo_cli.analysis.word_vector_files import check_vectors_file
+
     *words_files, output = arguments
     if len(words_files) > 1 or (not words_files and corpus is None):
         raise click.UsageError("give VOCABULARY and OUTPUT, or --corpus and OUTPUT")
     words_file = words_files[0] if words_files else None
     if words_file is not None:
         Source(words_file, "Give the name of a file with one word per line.").check()
+    # Loading the model can take a while.
+    check_vectors_file(Path(output), words_file, corpus, overwrite=overwrite)
     model_settings = options_from(ModelSettings, values)
     if corpus is None:
         from elmo_cli.analysis.token_vectors import write_token_vectors
 
         resolved = loading.resolve(model_settings)
         files = loading.find_files(resolved, with_softmax=softmax)
+        loading.say_model(files, model_settings, writes_file=True)
         with progress_bar.progress_bar(" words") as bar:
             n_words = write_token_vectors(
                 str(words_file),
@@ -108,7 +116,10 @@ def word_vectors(
 
         from elmo_cli.analysis.average_vectors import Averaging, write_average_vectors
 
-        embedder = loading.load_embedder(resolved)
+        check_layers = ignore if layers is None else Selection(layers).for_model
+        embedder = loading.load_embedder(
+            resolved, check_layers=check_layers, writes_file=True
+        )
         with progress_bar.progress_bar(" tokens") as bar:
             n_words = write_average_vectors(
                 embedder,
