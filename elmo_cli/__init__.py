@@ -10,7 +10,7 @@ Start with `ElmoEmbedder`, which turns texts into vectors:
 
 Main names, each with its own help:
 
-    ElmoEmbedder        vectors of texts, words, sentences and files; encode, word_vector,
+    ElmoEmbedder        vectors of texts, words, sentences, files; encode, word_vector,
                         similarity and embed_file are its methods
     open_activations    the files that it and `elmo embed` write
     LanguageModel       probabilities of words, with the functions measure_surprisal,
@@ -21,12 +21,13 @@ Main names, each with its own help:
     write_word_vectors                    one vector per word
     Elmo, batch_to_ids, HubElmo           layers of a torch model
 
-All names are listed in `_MODULES` below. `ElmoError` is the base class of all errors that
-the package raises on purpose.
+All names are listed in `_MODULES` below. `ElmoError` is the base class of all errors
+that the package raises on purpose.
 
-Letters in shapes: B sentences per batch, T tokens per sentence (the longest of the batch), N tokens
-of all sentences together, L layers including the token layer, W their width, P = W / 2 the size of
-a token vector, D the size of a memory cell, V words in the vocabulary.
+Letters in shapes: B sentences per batch, T tokens per sentence (the longest of the
+batch), N tokens of all sentences together, L layers including the token layer, W their
+width, P = W / 2 the size of a token vector, D the size of a memory cell, V words in the
+vocabulary.
 
 Importing this package loads neither torch nor h5py; using its names does.
 """
@@ -79,7 +80,7 @@ _MODULES = {
     "write_occurrences": "elmo_cli.analysis.write_occurrences",
     "write_word_vectors": "elmo_cli.analysis.word_vectors",
 }
-"""Module of each public name. It is imported when the name is used for the first time."""
+"""Module of each public name. It is imported when the name is first used."""
 
 _OLDER_NAMES = {
     "open_vectors": "open_occurrences",

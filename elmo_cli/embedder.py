@@ -1,7 +1,5 @@
 """`ElmoEmbedder`, the public class: AllenNLP's methods on an `Engine`.
 
-Start reading here.
-
 "Inside a window" in docs/architecture.md shows the stages between sentences and
 activations.
 """
@@ -240,7 +238,10 @@ class ElmoEmbedder:
         from elmo_cli.pretrained.save import save_model
 
         if self.engine.changed is not None:
-            problem = "elmo_bilm: its weights differ from the files that save_pretrained copies"
+            problem = (
+                "elmo_bilm: its weights differ from the files that save_pretrained "
+                "copies"
+            )
             raise ModelError(
                 f"{problem}. Save elmo_bilm.state_dict() with torch instead."
             )
@@ -646,9 +647,9 @@ class ElmoEmbedder:
                 "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
             occurrence: Number of the word's occurrence, from 1; required if it occurs
                 several times.
-            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
-                that is tokenized at white space, and tokenizes others like the model's
-                training text, else by "moses".
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a
+                sentence that is tokenized at white space, and tokenizes others like the
+                model's training text, else by "moses".
             language: Code of the language of the sentence. None is the model's.
 
         Returns:
@@ -689,9 +690,9 @@ class ElmoEmbedder:
             word2: Word in the second sentence, if it differs.
             occurrence1, occurrence2: Numbers of the word's occurrences, from 1;
                 required if it occurs several times.
-            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
-                that is tokenized at white space, and tokenizes others like the model's
-                training text, else by "moses".
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a
+                sentence that is tokenized at white space, and tokenizes others like the
+                model's training text, else by "moses".
             language: Code of the language of the sentences. None is the model's.
 
         Returns:

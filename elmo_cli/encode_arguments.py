@@ -1,4 +1,4 @@
-"""Arguments of sentence-transformers' `encode` that mean something else here, or nothing.
+"""Arguments of sentence-transformers' `encode` with another or no meaning here.
 
 They are those of its version 6.2.
 """
@@ -69,5 +69,6 @@ def check_one_device(device: object) -> None:
     """Raise a `SettingsError` for several devices."""
     if isinstance(device, (list, tuple)):
         raise SettingsError(
-            f"device {device!r}: expected one device, because encode runs in one process"
+            f"device {device!r}: expected one device, because encode runs in one "
+            "process"
         )

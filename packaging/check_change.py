@@ -1,4 +1,4 @@
-"""Check a change in less than a minute: lint, types, pages, tests of changed folders.
+"""Check a change in about a minute: lint, types, pages, tests of changed folders.
 
     python packaging/check_change.py [BASE]
 
@@ -73,7 +73,7 @@ def print_wording_hints(changed: list[str]) -> None:
 
 
 def changed_files(base: str) -> list[str]:
-    """Return the paths that differ from where this branch left `base`, and the new ones."""
+    """Return the paths that differ from where this branch left `base`, or are new."""
     start = git("merge-base", base, "HEAD")[0]
     changed = git("diff", "--name-only", start)
     new = git("ls-files", "-o", "--exclude-standard")

@@ -27,7 +27,7 @@ def lengths(words: Iterable[str]) -> Iterator[int]:
 
 
 def in_windows_of(n_words: int, words: Iterable[str]) -> Iterator[str]:
-    """Yield the words in capitals, of which as many as a window are read before the first."""
+    """Yield words in capitals, after reading as many as a window has."""
     window = []
     for word in words:
         window.append(word)

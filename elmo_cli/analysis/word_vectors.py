@@ -1,4 +1,4 @@
-"""One vector per word, in a file: over the occurrences in a corpus, or without a context."""
+"""One vector per word, in a file: over a corpus, or without a context."""
 
 from pathlib import Path
 

@@ -138,10 +138,10 @@ def embed_occurrences(
         on_progress=on_progress,
         should_stop=should_stop,
     ) as file_run:
-        sink = file_run.embed_input(
+        sink, progress = file_run.embed_input(
             keep=search.keep_targets, select=select_targets, on_restart=search.restart
         )
-        if not sink.counts.was_complete:
+        if not sink.summary.was_complete:
             warning = search.finder.warning()
             if not search.counts.total():
                 file_run.writer.clear()
@@ -154,8 +154,8 @@ def embed_occurrences(
                 )
             if warning:
                 logger.warning("%s", warning)
-            sink.finish()
-        return WrittenOccurrences(dict(search.counts), sink.summary())
+            sink.finish(progress)
+        return WrittenOccurrences(dict(search.counts), sink.summary_so_far())
 
 
 class _Search:

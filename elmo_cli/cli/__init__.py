@@ -1,4 +1,6 @@
-"""Command `elmo`: its commands are in `commands`, the options they share in `options`.
+"""Command `elmo`: its commands are in `commands`.
+
+The options that they share are in `shared_options`.
 
 Only this package imports click. A command parses, makes one library call and prints.
 Heavy packages (torch, h5py) are imported when a command runs.
@@ -200,7 +202,7 @@ def error_line(error: Exception) -> str | None:
 
 
 def _one_line(message: str) -> str:
-    """Replace characters that would move the cursor. Names of files may contain them."""
+    """Replace characters that would move the cursor, as names of files may."""
     characters = []
     for character in message.strip():
         characters.append(character if character.isprintable() else " ")

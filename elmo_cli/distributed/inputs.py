@@ -241,7 +241,7 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
 
 
 def find_paths(patterns: tuple[str, ...], folder: Folder) -> list[str]:
-    """Find the files of paths, URIs and patterns that are not in the output `folder`."""
+    """Find the files of paths, URIs and patterns outside the output `folder`."""
     paths: list[str] = []
     for pattern in patterns:
         found = _matching_files(pattern)
@@ -406,12 +406,12 @@ def _split_rows(
     """Yield parts of a file of rows; see `_split_lines`."""
     path = text.source.name
     with _open(path) as file:
-        size = input_format.size_of(file.raw, text)
-    types.add_schema(size.id_type, size.kept_types)
-    types.has_ids.setdefault(size.id_type is not None, path)
-    step = max(1, size.n_rows * n_bytes // max(1, size.n_text_bytes))
-    for start in range(0, size.n_rows, step):
-        n_here = min(step, size.n_rows - start)
+        footer = input_format.read_footer(file.raw, text)
+    types.add_schema(footer.id_type, footer.kept_types)
+    types.has_ids.setdefault(footer.id_type is not None, path)
+    step = max(1, footer.n_rows * n_bytes // max(1, footer.n_text_bytes))
+    for start in range(0, footer.n_rows, step):
+        n_here = min(step, footer.n_rows - start)
         yield Part(
             number=0,
             first=0,

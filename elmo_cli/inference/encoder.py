@@ -36,9 +36,11 @@ from elmo_cli.model.bilm import (
 from elmo_cli.options.model import InitialState
 
 WARM_TEXT = """\
-The committee met on Monday to discuss the report , and most of its members agreed with it .
+The committee met on Monday to discuss the report , and most of its members agreed \
+with it .
 " I have never seen such a thing , " she said , looking out at the rain .
-In 1997 , the company sold 2.5 million units in Europe , up from 800,000 the year before .
+In 1997 , the company sold 2.5 million units in Europe , up from 800,000 the year \
+before .
 """
 """Text that is read before a warm start. Another text would change every warm
 result."""

@@ -291,7 +291,7 @@ class LanguageModel:
             directions: The D directions to run: 0 is forward, 1 is backward.
         """
 
-        def compute_batch(
+        def run_batch(
             encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
         ) -> Sequence[_Result]:
             layers = encoder.run_bounded(batch, slots=slots, directions=directions)
@@ -299,7 +299,7 @@ class LanguageModel:
 
         windows = self.engine.run(
             self._tokenize_stream(check_batch(texts, "texts")),
-            partial(self.engine.compute, compute=compute_batch, empty=empty),
+            partial(self.engine.compute_window, run_batch=run_batch, empty=empty),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
             ends_window=lambda sentence: is_ready is not None and not is_ready(),

@@ -100,15 +100,16 @@ class PairTable:
         if len(self.columns) != 2:
             raise SettingsError(
                 Message(
-                    "{--pair-columns} {names}: name two columns, separated by a comma, such "
-                    "as good,bad",
+                    "{--pair-columns} {names}: name two columns, separated by a comma, "
+                    "such as good,bad",
                     names=",".join(self.columns),
                 )
             )
         if self.settings.text_column is not None:
             raise SettingsError(
                 Message(
-                    "{--text-column} has no effect with the two columns of {--pair-columns}"
+                    "{--text-column} has no effect with the two columns of "
+                    "{--pair-columns}"
                 )
             )
 

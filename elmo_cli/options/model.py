@@ -26,7 +26,7 @@ DEFAULT_BATCH_SIZE: Final = 64
 
 
 def is_device(value: object) -> bool:
-    """Return whether a value names a device, such as "cuda:0", 0 or a `torch.device`."""
+    """Return whether a value names a device: "cuda:0", 0 or a `torch.device`."""
     return _DEVICE.fullmatch(str(value)) is not None
 
 
@@ -72,7 +72,8 @@ class ModelSettings:
     )
     precision: Precision = option(
         "float32",
-        "Precision of the computation. int8 needs AVX-512 VNNI, and tf32 an NVIDIA GPU.",
+        "Precision of the computation. int8 needs AVX-512 VNNI, and tf32 an NVIDIA "
+        "GPU.",
         choices=PRECISIONS,
     )
     device: str | int = option(

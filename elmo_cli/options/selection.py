@@ -32,8 +32,8 @@ class Selection:
     )
     mix: tuple[float, ...] | None = option(
         None,
-        "Write a weighted sum of all layers, with the softmax of these numbers, which a "
-        "task has learned.",
+        "Write a weighted sum of all layers, with the softmax of these numbers, which "
+        "a task has learned.",
         value="S0,S1,...",
     )
     """gamma * sum_k softmax(s)_k * layer_k, one number s per layer."""
@@ -71,8 +71,8 @@ class Selection:
         if len(self.mix) != n_layers:
             raise SettingsError(
                 Message(
-                    "{--mix}: expected {n_layers} numbers, one per layer from the token "
-                    "layer up, found {n_numbers}",
+                    "{--mix}: expected {n_layers} numbers, one per layer from the "
+                    "token layer up, found {n_numbers}",
                     n_layers=n_layers,
                     n_numbers=len(self.mix),
                 )

@@ -134,12 +134,12 @@ class TextSettings:
         return attributes
 
     def check_whole_records(self) -> None:
-        """Raise a `SettingsError` for kept columns of words, if a row is a whole text."""
+        """Raise a `SettingsError` for kept columns of words if a row is a text."""
         if self.word_column is not None and self.keep_columns:
             raise SettingsError(
                 Message(
-                    "{--keep-columns} has no effect with {--word-column}, because a row "
-                    "is a whole text; elmo surprisal prints a row per word"
+                    "{--keep-columns} has no effect with {--word-column}, because a "
+                    "row is a whole text; elmo surprisal prints a row per word"
                 )
             )
 

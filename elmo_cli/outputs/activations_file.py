@@ -53,7 +53,7 @@ class ActivationsFile:
     def pairs(
         self, start: int, stop: int, *, with_records: bool = False
     ) -> Iterator[tuple[Record, Array]]:
-        """Yield records and activations. The former are empty without `with_records`."""
+        """Yield records, empty without `with_records`, and their activations."""
         while start < stop:
             with self.reading() as layout:
                 values = layout.values(start, stop)

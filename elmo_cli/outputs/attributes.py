@@ -85,8 +85,8 @@ def check_attributes(attributes: Mapping[str, Any], path: object) -> None:
             continue
         found = "none" if value is None else " ".join(shown(repr(value)).split())
         raise InputError(
-            f"{path}: the file is damaged: attribute {name}: expected {_EXPECTED[name]}, "
-            f"found {found}"
+            f"{path}: the file is damaged: attribute {name}: expected "
+            f"{_EXPECTED[name]}, found {found}"
         )
 
 

@@ -25,7 +25,8 @@ class Record(NamedTuple):
     id: str | None = None
     """Id of the record as text. None if it has none and is named by its number."""
     attributes: Mapping[str, Any] = MappingProxyType({})
-    """Attributes of its dataset in a file of vectors, such as `positions` of target words."""
+    """Attributes of its dataset in a file of vectors, such as `positions` of target
+    words."""
     error: str | Message | None = None
     """Why the record is invalid or was skipped. It has no tokens then."""
     columns: Mapping[str, object] = MappingProxyType({})

@@ -24,6 +24,8 @@ Evidence = Literal["raw", "tokenized"]
 EVIDENCE_LINES: Final = 200
 """Number of lines at the beginning of a text that are looked at."""
 
+_MIN_ATTACHED: Final = 0.01
+"""Minimum share of the words of a raw text that end in a mark."""
 _MARKS: Final = ",;:!?.…،؛؟"
 _CLOSING: Final = "\"'”’»“)]}*_"
 """Quotes, brackets and signs of emphasis that may follow a mark."""
@@ -114,7 +116,10 @@ def find_evidence(lines: Iterable[str]) -> Evidence | None:
         return None
     if find_unspaced_script(all_words) is not None:
         return None
-    return "tokenized" if n_detached >= n_attached else "raw"
+    if n_detached >= n_attached:
+        return "tokenized"
+    # A text without punctuation still has rare abbreviations that are not known.
+    return "raw" if n_attached >= _MIN_ATTACHED * len(all_words) else None
 
 
 def _is_detached(words: Sequence[str], index: int) -> bool:

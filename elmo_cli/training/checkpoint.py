@@ -1,7 +1,7 @@
 """The checkpoint of a run, from which the same run resumes.
 
-A checkpoint is one file of `torch.save`, with the keys of `TrainingCheckpoint`. It is written
-whole or not at all, whatever ends the process.
+A checkpoint is one file of `torch.save`, with the keys of `TrainingCheckpoint`. It is
+written whole or not at all, whatever ends the process.
 """
 
 import pickle

@@ -123,7 +123,8 @@ def _find_files(options: StartOptions) -> ModelFiles | None:
         if options.options_file is None:
             raise SettingsError(
                 Message(
-                    "{--init-from} {model}: a file of weights requires {--options-file}",
+                    "{--init-from} {model}: a file of weights requires "
+                    "{--options-file}",
                     model=model,
                 )
             )

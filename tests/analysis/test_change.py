@@ -1,4 +1,4 @@
-"""Measures of change against their formulas, on planted data; what is read, and what is refused."""
+"""Measures of change against their formulas on planted data, and refused files."""
 
 import itertools
 import json

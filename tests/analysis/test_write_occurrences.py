@@ -1,4 +1,4 @@
-"""`elmo occurrences`: the occurrences of target words, in every form that holds them."""
+"""`elmo occurrences`: the occurrences of target words, in every form."""
 
 import json
 import re

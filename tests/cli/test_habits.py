@@ -1,4 +1,4 @@
-"""Habits of people at a command line: TAB, short options, `elmo help`, colours and pipes."""
+"""Habits at a command line: TAB, short options, `elmo help`, colours, pipes."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ def text_and_words(folder: Path) -> None:
 
 
 def completed(line: str, shell: str = "bash") -> list[str]:
-    """Return the lines that a shell gets for TAB at the end of a line, for bash `type,value`."""
+    """Return what a shell gets for TAB at the end of a line: in bash `type,value`."""
     environment = {
         "COMP_WORDS": line,
         "COMP_CWORD": str(line.count(" ")),

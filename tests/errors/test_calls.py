@@ -1,4 +1,4 @@
-"""Errors of calls in Python, as Python users see them: their kind and their one line."""
+"""Errors of calls in Python, as users see them: their kind and one line."""
 
 import os
 import pickle
@@ -307,8 +307,8 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.similarity("The cat sat.", "cat", "A cat."),
         ValueError,
-        "sentence1: expected a sentence with 'The cat sat.', found 'cat'. Give the word "
-        "first, then the sentence.",
+        "sentence1: expected a sentence with 'The cat sat.', found 'cat'. Give the "
+        "word first, then the sentence.",
     ),
     error_of(
         lambda m: m.embedder.similarity("cat", "A cat, a cat.", "A cat."),
@@ -319,8 +319,9 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.similarities([("A cat.", "A cat.")]),  # type: ignore[list-item]
         ValueError,
-        "pairs[0]: expected two results of find_occurrence, found a value of type tuple. To "
-        "compare a word in two sentences, use similarity(word, sentence1, sentence2).",
+        "pairs[0]: expected two results of find_occurrence, found a value of type "
+        "tuple. To compare a word in two sentences, use similarity(word, sentence1, "
+        "sentence2).",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], layers="middle"),
@@ -478,8 +479,8 @@ WRONG_INPUTS = [
     error_of(
         lambda m: m.embedder.encode({"tokens": ["a"]}),
         ValueError,
-        "texts: expected a string or a list, found a value of type dict. Give one of its "
-        "values. Only HubElmo takes the mapping of TF-Hub.",
+        "texts: expected a string or a list, found a value of type dict. Give one of "
+        "its values. Only HubElmo takes the mapping of TF-Hub.",
     ),
     error_of(
         lambda m: m.embedder.encode({"a", "b"}),
@@ -499,8 +500,8 @@ WRONG_INPUTS = [
     error_of(
         lambda m: m.embedder.encode(Table()),
         ValueError,
-        "texts: expected a string or a list, found a value of type Table. Choose one of its "
-        "columns.",
+        "texts: expected a string or a list, found a value of type Table. Choose one "
+        "of its columns.",
     ),
 ]
 

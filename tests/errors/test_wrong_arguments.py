@@ -1,4 +1,4 @@
-"""Arguments of public functions: values of other types are errors that name the argument."""
+"""Arguments of the wrong type raise errors that name the argument."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

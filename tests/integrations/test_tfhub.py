@@ -1,4 +1,4 @@
-"""HubElmo takes what ELMo on TensorFlow Hub took, and returns the outputs that it had."""
+"""HubElmo takes what TensorFlow Hub's ELMo took, and returns its outputs."""
 
 import copy
 import pickle
@@ -42,7 +42,7 @@ def hub() -> HubElmo:
 def expected_outputs(
     embedder: ElmoEmbedder, tokens: Sequence[list[str]], n_steps: int, hub: HubElmo
 ) -> dict[str, Any]:
-    """Compute the outputs in plain numpy, from activations of each sentence by itself."""
+    """Compute the outputs in plain numpy, from each sentence's activations."""
     n_layers = embedder.options.n_layers
     width = embedder.options.width
     layers = np.zeros((n_layers, len(tokens), n_steps, width))

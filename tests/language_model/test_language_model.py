@@ -230,7 +230,7 @@ def test_an_empty_sentence_is_an_error(
 
 
 def log_p(folder: Path, text: list[str], *, backward: bool) -> Any:
-    """Return the reference's log probabilities of all words after a text, or before it."""
+    """Return the reference's log probabilities of words after or before a text."""
     (forward_values, backward_values), _ = reference.model_predictions(
         folder, text, WORDS
     )
@@ -238,7 +238,7 @@ def log_p(folder: Path, text: list[str], *, backward: bool) -> Any:
 
 
 def probabilities(prediction: Prediction) -> NDArray[np.float64]:
-    """Return the probability of every word by its number, 0 for words that are missing."""
+    """Return the probability of every word by number, 0 for missing words."""
     by_word = dict(prediction.candidates)
     return np.array([by_word.get(word, 0.0) for word in WORDS])
 

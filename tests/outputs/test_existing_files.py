@@ -1,4 +1,4 @@
-"""Files that exist before a run: finished outputs, inputs, and files of other programs."""
+"""Files that exist before a run: outputs, inputs, files of other programs."""
 
 import os
 import re
@@ -154,7 +154,7 @@ def test_a_run_killed_before_renaming_its_file_is_complete(
 
 @pytest.fixture
 def inputs(text_file: None) -> State:
-    """Write a model, a text, words and a picture, and return the contents of all files."""
+    """Write a model, a text, words and a picture, and return all contents."""
     shutil.copytree(TINY, "m")
     for name in ("t.txt", "w.txt", "p.svg"):
         Path(name).write_text("bank\n")

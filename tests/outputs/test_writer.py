@@ -1,4 +1,4 @@
-"""HDF5 as it is written: names, bytes that do not depend on stops, and writes that fail."""
+"""HDF5 as it is written: names, bytes despite stops, and writes that fail."""
 
 import errno
 import json
@@ -17,7 +17,15 @@ from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.files.resumable.paged_file import PagedFile
 from elmo_cli.outputs.saved_output import ResumePoint
 from elmo_cli.records.progress import Progress
-from tests.support.layouts import Corpus, corpora, layouts, lines, open_writer, write
+from tests.support.layouts import (
+    Corpus,
+    corpora,
+    finish,
+    layouts,
+    lines,
+    open_writer,
+    write,
+)
 
 
 def test_datasets_are_named_by_line_and_indexed_by_sentence(tmp_path: Path) -> None:
@@ -100,6 +108,23 @@ def test_a_checkpoint_with_too_few_records_is_an_error(
         writer.checkpoint(ResumePoint(Progress(2, "")))
     with pytest.raises(OutputError, match=r"expected 2 records, found 1$"):
         write(corpus, tmp_path / "out", layout)
+
+
+@layouts
+def test_a_complete_file_takes_no_more_records(layout: str, tmp_path: Path) -> None:
+    corpus = lines("a", "b")
+    write(corpus, tmp_path / "out", layout)
+    content = (tmp_path / "out").read_bytes()
+    with open_writer(tmp_path / "out", corpus.attributes, layout=layout) as writer:
+        assert writer.is_complete
+        assert writer.n_records == 2
+        for number, record in enumerate(corpus.records):
+            writer.skip_written(number, record)
+        with pytest.raises(ValueError, match="is complete: it takes no more records"):
+            writer.write(corpus.records[0], corpus.values[0])
+        with pytest.raises(ValueError, match="is complete: it takes no more records"):
+            finish(writer)
+    assert (tmp_path / "out").read_bytes() == content
 
 
 @pytest.mark.parametrize("n_good", [0, 30])

@@ -120,7 +120,8 @@ def test_a_very_long_entry_is_shortened_in_its_error() -> None:
         (
             "fasta",
             f">{'é' * 32_766}\nM\n",
-            f"the id {'é' * 60!r} {n_bytes}. Use layout='packed', Parquet or JSON lines.",
+            f"the id {'é' * 60!r} {n_bytes}. Use layout='packed', Parquet or JSON "
+            "lines.",
         ),
     ):
         with pytest.raises(InputError) as caught:
@@ -132,7 +133,8 @@ def test_an_id_of_1_begins_a_sentence_of_conllu(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     text = (
-        "# sent_id = a\n1\tik\t_\n2\tzie\t_\n# sent_id = b\n1-2\tzum\t_\n1\tzu\t_\n2\tdem\t_\n"
+        "# sent_id = a\n1\tik\t_\n2\tzie\t_\n"
+        "# sent_id = b\n1-2\tzum\t_\n1\tzu\t_\n2\tdem\t_\n"
         "# sent_id = c\n0.1\t_\n1\tdes\t_\n"
     )
     records = read("conllu", text)
@@ -232,7 +234,8 @@ def test_other_formats_in_a_stream_are_refused(content: str, name: str) -> None:
     ):
         list(records)
     assert str(caught.value) == (
-        f"the input, line 1: it seems to be {name}, not text. Use input_format={name!r}, "
-        "or input_format='text' to read one sentence per line."
+        f"the input, line 1: it seems to be {name}, not text. "
+        f"Use input_format={name!r}, or input_format='text' to read one sentence per "
+        "line."
     )
     assert [record.text for record in read("text", content)] == content.splitlines()

@@ -176,7 +176,8 @@ def test_texts_are_read_back_as_written(texts: list[str], name: str, end: str) -
     if name == "json":
         json.dump([{"text": text} for text in texts], written)
     else:
-        # Before Python 3.12, only characters of the line end itself are quoted by default.
+        # Before Python 3.12, only characters of the line end itself are quoted by
+        # default.
         form: Any = {
             "delimiter": "," if name == "csv" else "\t",
             "quoting": csv.QUOTE_ALL,

@@ -1,4 +1,4 @@
-"""Sources of text: lines of files, compressed data, standard input and pipes, and paragraphs."""
+"""Sources of text: files, compressed data, standard input, pipes, paragraphs."""
 
 import bz2
 import gzip

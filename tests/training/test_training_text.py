@@ -1,4 +1,4 @@
-"""Training on every input format, vocabularies of other texts, and the tokenizer of a model."""
+"""Training on every input format, others' vocabularies, and a model's tokenizer."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("training_folder")
 
 @pytest.fixture
 def texts(training_folder: None) -> None:
-    """Write the lines of the text in other formats, with equal ids and other columns."""
+    """Write the text in other formats, with equal ids and other columns."""
     lines = Path("text.txt").read_text().splitlines()
     tokens = [line.split() for line in lines if line]
     json_lines = [json.dumps({"id": "a/b", "tokens": line}) for line in tokens]

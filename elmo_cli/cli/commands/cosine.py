@@ -40,9 +40,11 @@ if TYPE_CHECKING:
 @shared_options.path_option(
     "--pairs TABLE",
     excludes=["--word2", "--occurrence1", "--occurrence2"],
-    help="Table of pairs with the columns word (or word1 and word2), sentence1 and sentence2. "
-    "To choose a word that occurs again, add occurrence1 and occurrence2, or its characters, from "
-    "0: start1, end1, start2 and end2.",
+    help=(
+        "Table of pairs with the columns word (or word1 and word2), sentence1 and "
+        "sentence2. To choose a word that occurs again, add occurrence1 and "
+        "occurrence2, or its characters, from 0: start1, end1, start2 and end2."
+    ),
 )
 @shared_options.input_format_option(requires=["--pairs"])
 @shared_options.text_column_option(
@@ -53,8 +55,10 @@ if TYPE_CHECKING:
 @shared_options.cell_options(requires=["--pairs"], hidden=True)
 @shared_options.tokenizer_options()
 @shared_options.mean_layers_option(
-    help="Layers whose mean is compared, such as 2 or 1,2. "
-    "[default: each layer, and the mean of all]",
+    help=(
+        "Layers whose mean is compared, such as 2 or 1,2. "
+        "[default: each layer, and the mean of all]"
+    ),
 )
 @shared_options.row_options()
 @shared_options.model_options()
@@ -76,11 +80,11 @@ def cosine(
     $ elmo cosine --pairs wic.csv --layers 2 --format csv > cosines.csv
     $ elmo cosine bank - --layers 2 < pairs.tsv
 
-    Prints the cosine similarity for each layer and for the average of all layers. Layer 0 does
-    not depend on the sentence. To compare many words, use --pairs with a table such as WiC, whose
-    columns the output repeats. In a pipe, give - instead of the sentences, and two sentences
-    separated by a tab per line of standard input. Each line of the output is then the cosines,
-    separated by tabs.
+    Prints the cosine similarity for each layer and for the average of all layers. Layer
+    0 does not depend on the sentence. To compare many words, use --pairs with a table
+    such as WiC, whose columns the output repeats. In a pipe, give - instead of the
+    sentences, and two sentences separated by a tab per line of standard input. Each
+    line of the output is then the cosines, separated by tabs.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     if pairs is not None:
@@ -172,7 +176,7 @@ def _write_pairs(
     layers: str | None,
     rows: RowPrinter,
 ) -> None:
-    """Write a row per pair of a table. The cosines are empty where a word was not found."""
+    """Write a row per pair. The cosines are empty where a word was not found."""
     errors = []
     n_rows = 0
     for chunk in chunks:
@@ -217,7 +221,7 @@ def _print_cosines(
     *,
     for_people: bool,
 ) -> None:
-    """Print a line with the cosines of each pair, or `for_people` a table of all layers."""
+    """Print the cosines of each pair, or `for_people` a table of all layers."""
     for chunk in chunks:
         for similarity in _similarities(embedder, chunk, layers):
             if layers is not None or not for_people:

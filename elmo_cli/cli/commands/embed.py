@@ -99,12 +99,14 @@ def embed(
     $ elmo embed proteins.fasta vectors.h5 --model seqvec --layers sum
     $ zcat text.gz | elmo embed - - --pooling mean --format jsonl > vectors.jsonl
 
-    INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard input. By
-    default, white space separates the tokens of a text file, and moses tokenizes tables.
+    INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard
+    input. By default, the marks in INPUT show whether it is raw, and tokenized by
+    moses, or tokenized.
 
-    OUTPUT is HDF5 with an array per line: float32 of shape (layers, tokens, width), named "0",
-    "1", ... or by the ids of the records. Its suffix or --format chooses another format. It
-    appears when it is complete. To resume an interrupted run to HDF5, run the command again.
+    OUTPUT is HDF5 with an array per line: float32 of shape (layers, tokens, width),
+    named "0", "1", ... or by the ids of the records. Its suffix or --format chooses
+    another format. It appears when it is complete. To resume an interrupted run to
+    HDF5, run the command again.
     """
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
@@ -144,15 +146,15 @@ def embed(
             source=input_file, as_lines=file_friendly_logging
         ) as bar,
     ):
-        done = embed_file(
+        summary = embed_file(
             engine,
             plan,
             batch_size,
             on_progress=partial(progress_bar.show_summary, bar),
             should_stop=should_stop,
         )
-    if not done.was_complete:  # embed_file logs it.
-        _say_what_was_written(plan, done)
+    if not summary.was_complete:  # embed_file logs it.
+        _say_what_was_written(plan, summary)
 
 
 def _warn_about_options_without_effect() -> None:
@@ -187,11 +189,11 @@ def _warn_about_batch_size(engine: "Engine") -> None:
         stderr.say("Warning: --batch-size requires --state carry. See --batch-tokens.")
 
 
-def _say_what_was_written(plan: FilePlan, done: "Summary") -> None:
+def _say_what_was_written(plan: FilePlan, summary: "Summary") -> None:
     unit = "sentence" if plan.text.format.is_plain else plan.unit
-    n_sentences = counted(done.n_records, unit)
-    n_tokens = counted(done.n_tokens, "token")
-    speed = done.n_tokens / max(done.seconds, 1e-9)
+    n_sentences = counted(summary.n_records, unit)
+    n_tokens = counted(summary.n_tokens, "token")
+    speed = summary.n_tokens / max(summary.seconds, 1e-9)
     stderr.say(
         f"Wrote {shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
         f"{speed:,.0f} tokens/s"

@@ -61,12 +61,12 @@ def occurrences(
     $ elmo occurrences book.txt bank.hdf5 --words targets.txt --tokenizer moses
     $ zcat corpus.gz | elmo occurrences - bank.parquet --words targets.txt
 
-    Only sentences with a target word are computed. The suffix of OUTPUT chooses its format.
-    Parquet (.parquet) has one row per occurrence: its word, form, line (from 1), id, position
-    (from 0), sentence and vector. HDF5 (.hdf5) has one record per line, as from `elmo embed`,
-    and resumes after an interruption. `elmo change`, `elmo plot` and `elmo neighbours` read both.
-    The number of occurrences of each word is printed on standard error. If no word occurs, the
-    exit status is 1.
+    Only sentences with a target word are computed. The suffix of OUTPUT chooses its
+    format. Parquet (.parquet) has one row per occurrence: its word, form, line (from
+    1), id, position (from 0), sentence and vector. HDF5 (.hdf5) has one record per
+    line, as from `elmo embed`, and resumes after an interruption. `elmo change`, `elmo
+    plot` and `elmo neighbours` read both. The number of occurrences of each word is
+    printed on standard error. If no word occurs, the exit status is 1.
     """
     from elmo_cli.analysis.targets import read_targets
     from elmo_cli.analysis.write_occurrences import (
@@ -114,7 +114,7 @@ def occurrences(
 
 
 def _say_counts(counts: Mapping[str, int]) -> None:
-    """Print the number of occurrences of each word, and a warning about missing words."""
+    """Print the number of occurrences of each word, and warn about missing words."""
     missing = []
     for word, n_occurrences in counts.items():
         if n_occurrences:

@@ -74,7 +74,9 @@ class _PredictChoices:
 @click.argument("text", required=False)
 @shared_options.path_option(
     "--file FILE",
-    help="Read texts from a file, one per line, or another format; - is standard input.",
+    help=(
+        "Read texts from a file, one per line, or another format; - is standard input."
+    ),
 )
 @shared_options.count(
     "--top", default=10, excludes=["--sample"], help="Number of words."
@@ -128,12 +130,13 @@ def predict(
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
 
-    Prints the most probable words of the vocabulary with their probabilities; </S> is the end
-    of the sentence. A gap, and each token with --each, is predicted in both directions. To
-    predict words for many texts, use --file FILE, or - instead of TEXT. The output is then a
-    table with one row per word: the id of the text, or its line number from 1; the rank of
-    the word, the word and its probability. With --each, it also contains the position of the
-    token, from 0, the token, and whether it is in the vocabulary.
+    Prints the most probable words of the vocabulary with their probabilities; </S> is
+    the end of the sentence. A gap, and each token with --each, is predicted in both
+    directions. To predict words for many texts, use --file FILE, or - instead of TEXT.
+    The output is then a table with one row per word: the id of the text, or its line
+    number from 1; the rank of the word, the word and its probability. With --each, it
+    also contains the position of the token, from 0, the token, and whether it is in the
+    vocabulary.
     """
     choices = options_from(_PredictChoices, values)
     model_settings = options_from(ModelSettings, values)
@@ -175,7 +178,8 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
         and options_on_command_line(*_READING)
     ):
         raise click.UsageError(
-            f"{options_on_command_line(*_READING)[0]} requires --file FILE, or - as TEXT"
+            f"{options_on_command_line(*_READING)[0]} requires --file FILE, or - as "
+            "TEXT"
         )
     return STANDARD_INPUT if text == STANDARD_INPUT else file
 

@@ -68,9 +68,11 @@ class _SurprisalChoices:
         "--by",
         ["token", "word", "region", "sentence"],
         excludes=["--pair-columns", "--words-by"],
-        help="Unit of a row: token, word (between spaces), region (of --regions) or "
-        "sentence. [default: token, or region with --regions, or word with "
-        "--word-column]",
+        help=(
+            "Unit of a row: token, word (between spaces), region (of --regions) or "
+            "sentence. [default: token, or region with --regions, or word with "
+            "--word-column]"
+        ),
     ),
     choice(
         "--words-by",
@@ -83,14 +85,18 @@ class _SurprisalChoices:
         "--regions COLUMN",
         excludes=["--pair-columns", "--text-column", "--word-column"],
         shell_complete=complete_columns,
-        help="Print one row per region. In COLUMN, `|` separates the regions of each "
-        "text. With --by word, print one row per word, with its region.",
+        help=(
+            "Print one row per region. In COLUMN, `|` separates the regions of each "
+            "text. With --by word, print one row per word, with its region."
+        ),
     ),
     path_option(
         "--frequencies FILE",
         excludes=["--pair-columns"],
-        help="Word counts for the log frequencies: one word and its count per line. [default: "
-        "estimated from the ranks in the vocabulary]",
+        help=(
+            "Word counts for the log frequencies: one word and its count per line. "
+            "[default: estimated from the ranks in the vocabulary]"
+        ),
     ),
     command_option(
         "--pair-columns GOOD,BAD",
@@ -129,16 +135,18 @@ def surprisal(
     $ elmo surprisal pairs.csv --pair-columns good,bad --group-by phenomenon
     $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
 
-    INPUT is a text file, a table such as CSV, - for standard input, or the text itself, if it has
-    a space. By default, white space separates the tokens of a text file, and moses tokenizes the
-    rest. The output is a table: the id of the record, or its line number from 1; the position of
-    the token, from 0; the token; its surprisal and its log frequency in bits; its length in
-    characters; and 1 if it is in the vocabulary, else 0. An unknown token gets the surprisal of
-    <UNK>, which stands for all unknown words, so you should normally exclude it.
+    INPUT is a text file, a table such as CSV, - for standard input, or the text itself,
+    if it has a space. By default, the marks in INPUT show whether it is raw or
+    tokenized. The output is a table: the id of the record, or its line number from 1;
+    the position of the token, from 0; the token; its surprisal and its log frequency in
+    bits; its length in characters; and 1 if it is in the vocabulary, else 0. An unknown
+    token gets the surprisal of <UNK>, which stands for all unknown words, so you should
+    normally exclude it.
 
-    With --by word, region or sentence, each row has the sums of its tokens. --entropy adds the
-    expected surprisal at each position, in bits. With --pair-columns, each row is a pair of
-    sentences with their surprisals, and 1 if the good one is more probable.
+    With --by word, region or sentence, each row has the sums of its tokens. --entropy
+    adds the expected surprisal at each position, in bits. With --pair-columns, each row
+    is a pair of sentences with their surprisals, and 1 if the good one is more
+    probable.
     """
     choices = options_from(_SurprisalChoices, values)
     model_settings = options_from(ModelSettings, values)
@@ -169,7 +177,7 @@ def surprisal(
 
 
 def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind":
-    """Return the unit of a row; raise a `UsageError` for one that the input cannot have."""
+    """Return the unit of a row; raise a `UsageError` if the input cannot have it."""
     if text_settings.word_column is not None:
         if choices.by not in (None, "word"):
             raise click.UsageError(
@@ -243,8 +251,8 @@ def _print_units(
     if choices.frequencies is not None and tally.few_have_frequencies:
         stderr.say(
             f"Warning: {tally.n_without_frequency:,} of {counted(tally.n_rows, 'row')} "
-            f"have no log frequency, because {choices.frequencies} does not contain their "
-            "words. Name its columns word and count."
+            f"have no log frequency, because {choices.frequencies} does not contain "
+            "their words. Name its columns word and count."
         )
     if choices.plot is not None:
         n_drawn = plot_surprisals(
@@ -269,7 +277,7 @@ def _describe_frequencies(path: str, read: "FrequencyList") -> None:
 
 
 def _write_units(rows: RowPrinter, table: "SurprisalTable", scored: "Measured") -> None:
-    """Write the rows of a record. A word that is a row of the input keeps its columns."""
+    """Write the rows of a record. A word that was a row keeps its columns."""
     units = scored.result
     word_columns = scored.record.word_columns
     if not word_columns:
