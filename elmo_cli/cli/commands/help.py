@@ -68,7 +68,7 @@ def help(ctx: click.Context, topic: str | None) -> None:
         topics = [*parent.command.commands, *_PAGES]
         raise click.UsageError(
             f"{topic}: no such topic.{did_you_mean(topic, topics)} "
-            f"Choose one of {', '.join(topics)}",
+            f"Choose one of {', '.join(topics)}.",
             parent,
         )
     context = found.make_context(topic, [], parent, resilient_parsing=True)

@@ -67,7 +67,7 @@ class _SurprisalChoices:
     choice(
         "--by",
         ["token", "word", "region", "sentence"],
-        excludes=["--pair-columns", "--words-by"],
+        excludes=["--pair-columns"],
         help=(
             "Unit of a row: token, word (between spaces), region (of --regions) or "
             "sentence. [default: token, or region with --regions, or word with "
