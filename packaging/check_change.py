@@ -29,12 +29,8 @@ TESTED_IN: Final = {
     "files": ("outputs", "errors"),
     "options": ("options", "cli", "errors"),
     "records": ("records", "text"),
-    "embed_file.py": ("test_resume.py", "outputs"),
-    "encode_arguments.py": ("test_embedder.py",),
-    "engine.py": ("inference", "test_resume.py"),
-    "file_plan.py": ("test_resume.py", "outputs"),
-    "file_sink.py": ("test_resume.py", "outputs"),
-    "similarity.py": ("test_embedder.py",),
+    "engine.py": ("inference", "runs"),
+    "runs": ("runs", "outputs"),
 }
 """Tests of a folder or file of the package where they are not called like it."""
 OTHER_TESTS: Final = {
