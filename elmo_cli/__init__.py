@@ -14,7 +14,7 @@ Main names, each with its own help:
                         similarity and embed_file are its methods
     open_activations    the files that it and `elmo embed` write
     LanguageModel       probabilities of words, with the functions measure_surprisal,
-                        measure_perplexity, predict_words and substitute_words
+                        measure_perplexity, predict_words and find_substitutes
 
     find_neighbours, find_word_neighbours, plot_occurrences    similar words in files
     write_occurrences, measure_change     words in a corpus, and how their use changes
@@ -56,6 +56,7 @@ _MODULES = {
     "ElmoVectorizer": "elmo_cli.integrations.vectorizer",
     "find_neighbours": "elmo_cli.analysis.neighbours",
     "find_occurrence": "elmo_cli.text.occurrences",
+    "find_substitutes": "elmo_cli.language_model.substitutes",
     "find_word_neighbours": "elmo_cli.analysis.word_neighbours",
     "HubElmo": "elmo_cli.integrations.hub_elmo",
     "InputError": "elmo_cli.errors.exceptions",
@@ -90,7 +91,6 @@ _MODULES = {
     "SettingsError": "elmo_cli.errors.exceptions",
     "Similarity": "elmo_cli.similarity",
     "StoppedError": "elmo_cli.errors.exceptions",
-    "substitute_words": "elmo_cli.language_model.substitutes",
     "Substitutes": "elmo_cli.language_model.substitutes",
     "Summary": "elmo_cli.runs.file_sink",
     "tokenize": "elmo_cli.text.tokenizers",

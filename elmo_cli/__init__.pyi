@@ -53,8 +53,8 @@ from elmo_cli.language_model.perplexity import Perplexity as Perplexity
 from elmo_cli.language_model.perplexity import measure_perplexity as measure_perplexity
 from elmo_cli.language_model.samples import sample_sentences as sample_sentences
 from elmo_cli.language_model.substitutes import Substitutes as Substitutes
+from elmo_cli.language_model.substitutes import find_substitutes as find_substitutes
 from elmo_cli.language_model.substitutes import iter_substitutes as iter_substitutes
-from elmo_cli.language_model.substitutes import substitute_words as substitute_words
 from elmo_cli.language_model.surprisal import iter_surprisal as iter_surprisal
 from elmo_cli.language_model.surprisal import measure_surprisal as measure_surprisal
 from elmo_cli.language_model.surprisal_table import UnitSurprisal as UnitSurprisal

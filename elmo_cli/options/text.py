@@ -156,7 +156,12 @@ DEFAULT_SETTINGS: Final = TextSettings()
 def text_settings(*, keep_columns: Sequence[str] = (), **options: Any) -> TextSettings:
     """Return the options of a text from the keyword arguments of a function.
 
-    Raise an `InputError` for `keep_columns` that are a string or a set.
+    `keep_columns` are names, or `"all"`. Raise an `InputError` for another string or a
+    set.
     """
-    columns = tuple(check_batch(keep_columns, "keep_columns"))
+    columns: tuple[str, ...]
+    if keep_columns == "all":
+        columns = ALL_COLUMNS
+    else:
+        columns = tuple(check_batch(keep_columns, "keep_columns"))
     return TextSettings(keep_columns=columns, **options)

@@ -8,13 +8,17 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import elmo_cli
+from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, joined, spelled_as_options
 from elmo_cli.options.fields import option_fields
+from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.resources import Resources
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 
@@ -43,12 +47,27 @@ def test_an_option_is_an_argument_in_python(
     assert Message(template).as_options() == as_options
 
 
-@pytest.mark.parametrize("options", [TextSettings, Selection, OutputSettings])
+@pytest.mark.parametrize(
+    "options", [ModelSettings, Resources, TextSettings, Selection, OutputSettings]
+)
 def test_each_flag_is_true_in_python(options: Any) -> None:
     for field in fields(options):
         if field.name in option_fields(options) and isinstance(field.default, bool):
             flag = "--" + field.name.replace("_", "-")
             assert str(Message(f"{{{flag}}}")) == f"{field.name}=True"
+
+
+def test_each_flag_that_a_message_names_is_true_in_python() -> None:
+    flags = set()
+    for command in COMMANDS:
+        for parameter in find_command(command).params:
+            if isinstance(parameter, click.Option) and parameter.is_flag:
+                flags.update(parameter.opts)
+    named: set[str] = set()
+    for _, text in literals_of_messages():
+        named.update(re.findall(r"\{(--[a-z-]+)\}", text))
+    for flag in named & flags:
+        assert str(Message(f"{{{flag}}}")).endswith("=True")
 
 
 def test_values_are_inserted_as_they_are() -> None:

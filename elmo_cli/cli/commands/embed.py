@@ -100,8 +100,8 @@ def embed(
     $ zcat text.gz | elmo embed - - --pooling mean --format jsonl > vectors.jsonl
 
     INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard
-    input. By default, the marks in INPUT show whether it is raw, and tokenized by
-    moses, or tokenized.
+    input. By default, the marks in INPUT show whether it is tokenized. If it is raw,
+    Moses' rules tokenize it.
 
     OUTPUT is HDF5 with an array per line: float32 of shape (layers, tokens, width),
     named "0", "1", ... or by the ids of the records. Its suffix or --format chooses
