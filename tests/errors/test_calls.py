@@ -362,8 +362,8 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.encode(["a"], tokenizer="words"),
         ValueError,
-        "tokenizer 'words': unknown. Use whitespace, moses, spacy, residues, or a "
-        "language with moses or spacy, such as spacy:de, or spacy:zh with a "
+        "tokenizer 'words': unknown. Use auto, whitespace, moses, spacy, residues, "
+        "or a language with moses or spacy, such as spacy:de, or spacy:zh with a "
         "segmenter, such as spacy:zh:jieba.",
     ),
     error_of(
