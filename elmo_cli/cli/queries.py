@@ -32,7 +32,7 @@ MAX_CHUNK: Final = 64
 """Maximum number of queries that are answered together."""
 
 
-def first_line(source: Source) -> str:
+def peek_first_line(source: Source) -> str:
     """Return the first line of a source, which is not read yet for `read_queries`."""
     with source.peeking():
         lines, _ = source.lines()

@@ -259,7 +259,8 @@ def test_the_line_of_older_files_is_read_as_its_index(
 ) -> None:
     record = Record("a b", ["a", "b"], attributes={"line": 3})
     attributes = {"split_sentences": "True"}
-    corpus = Corpus([record], [np.zeros((3, 2, 4), np.float32)], attributes)
+    values = np.zeros((3, 2, 4), np.float32)
+    corpus = Corpus([record], [values], attributes)
     write(corpus, tmp_path / "out", layout=layout)
     with open_activations(tmp_path / "out") as activations:
         [(read, _)] = activations.records()
