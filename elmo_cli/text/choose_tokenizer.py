@@ -110,7 +110,7 @@ def strings_in(texts: Iterable[object]) -> Iterator[str]:
 def peek_strings(texts: Iterable[_Text]) -> tuple[list[str], Iterable[_Text]]:
     """Return the strings among the first texts, and all texts again.
 
-    Of a stream, only the first text is read. Raise an `InputError` for what is no batch.
+    Of a stream, only the first text is read. Raise an `InputError` for no batch.
     """
     texts = check_batch(texts, "texts")
     if not isinstance(texts, Iterator):
