@@ -839,7 +839,7 @@ class ElmoEmbedder:
                 Consecutive rows with the same id are one text.
             id_column: Column or field with the ids, or several, such as
                 `["item", "condition"]`. None is `id`, if there is one.
-            keep_columns: Columns that rows of the output repeat; `("all",)` is all
+            keep_columns: Columns that rows of the output repeat; `"all"` is all
                 others.
 
         Args: Output

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from elmo_cli.errors.checks import check_batch, check_choice
+from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.column_names import column_names_text, parse_column_names
-from elmo_cli.options.fields import option
+from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.shard import Shard, parse_shard
 from elmo_cli.options.tokenizer_names import AUTO
 
@@ -119,8 +119,7 @@ class TextSettings:
             except SettingsError as error:
                 problem = Message("{--id-column}: {error}", error=error)
                 raise SettingsError(problem) from None
-        if self.quotes is not None:
-            check_choice("quotes", self.quotes, QUOTES)
+        check_choices(self)
         if self.text_column is not None and self.word_column is not None:
             raise SettingsError(
                 Message("choose one of {--text-column} and {--word-column}")
@@ -202,9 +201,14 @@ def text_settings(
 ) -> TextSettings:
     """Return the options of a text from the keyword arguments of a function.
 
-    Raise an `InputError` for `keep_columns` that are a string, or for a set of names.
+    `keep_columns` are names, or `"all"`. Raise an `InputError` for another string or a
+    set.
     """
-    columns = tuple(check_batch(keep_columns, "keep_columns"))
+    columns: tuple[str, ...]
+    if keep_columns == "all":
+        columns = ALL_COLUMNS
+    else:
+        columns = tuple(check_batch(keep_columns, "keep_columns"))
     if id_column is not None and not isinstance(id_column, str):
         id_column = tuple(check_batch(id_column, "id_column"))
     return TextSettings(id_column=id_column, keep_columns=columns, **options)

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
@@ -27,6 +27,18 @@ _OTHER_FORMATS: Final = "Use {--layout packed}, Parquet or JSON lines."
 _NUMBERED: Final = 'To number the records instead, use {--id-column} "".'
 
 
+@dataclass(frozen=True)
+class IdRules:
+    """What an output asks of the ids of its records."""
+
+    name_datasets: bool = False
+    """Ids are names of datasets: valid ones, which do not repeat."""
+    numbers_repeated: bool = False
+    """Records have their number as `line` if their ids may repeat."""
+    finds_integers: bool = False
+    """The ids of CSV and TSV are integers if all of them look so."""
+
+
 class IdChecker:
     """Check of the ids of an output, which each record passes once.
 
@@ -34,9 +46,9 @@ class IdChecker:
     they are also valid names, and do not repeat.
     """
 
-    def __init__(self, *, name_datasets: bool = False, n_columns: int = 1) -> None:
+    def __init__(self, rules: IdRules, n_columns: int = 1) -> None:
         """Check ids of `n_columns` columns, which are joined by `/`."""
-        self._name_datasets = name_datasets
+        self._name_datasets = rules.name_datasets
         self._n_columns = n_columns
         self._starts: dict[str, int] = {}  # start of the first record with an id
         self._n_with_id = 0
