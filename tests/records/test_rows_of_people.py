@@ -63,6 +63,7 @@ def test_no_header_is_an_option_of_python(tiny: ElmoEmbedder) -> None:
 
 
 def test_no_header_requires_a_table_of_cells() -> None:
+    Path("a.jsonl").write_text('{"text": "the cat"}\n')
     result = elmo(
         "embed", "a.jsonl", "o.hdf5", "--no-header", "--input-format", "jsonl"
     )
@@ -214,7 +215,7 @@ def test_characters_count_in_joined_tokens_on_both_sides() -> None:
     for name in ("text.jsonl", "lists.jsonl"):
         result = elmo(
             *("cosine", "--pairs", name, "--model", TINY, "--format", "csv"),
-            *("--tokenizer", "whitespace"),
+            *("--tokenizer", "whitespace", "--layer", "2"),
         )
         assert result.exit_code == 0, result.stderr
         (row,) = csv.DictReader(io.StringIO(result.stdout))
