@@ -193,12 +193,12 @@ def input_format_option(**settings: Any) -> Decorator:
 
 
 def cell_options(**settings: Any) -> Decorator:
-    """Add --delimiter, --quotes and --no-header."""
+    """Add --delimiter, --quotes and --no-header, which is always hidden."""
     return option_group(
         "Text",
         field_option(TextSettings, "delimiter", type=one_character, **settings),
         field_option(TextSettings, "quotes", **settings),
-        field_option(TextSettings, "no_header", **settings),
+        field_option(TextSettings, "no_header", **{**settings, "hidden": True}),
     )
 
 

@@ -22,7 +22,7 @@ def parse_column_names(text: str) -> tuple[str, ...]:
         names = [cell.strip() for cell in cells]
     if not all(names) or not names:
         raise SettingsError(f"expected names separated by commas, found {text!r}")
-    return tuple(dict.fromkeys(names))
+    return tuple(names)
 
 
 def column_names_text(names: Sequence[str]) -> str:

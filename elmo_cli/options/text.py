@@ -131,7 +131,8 @@ class TextSettings:
         if not self.id_column:
             return ()
         if isinstance(self.id_column, str):
-            return parse_column_names(self.id_column)
+            # A name that is there twice is one column.
+            return tuple(dict.fromkeys(parse_column_names(self.id_column)))
         return tuple(dict.fromkeys(self.id_column))
 
     @property

@@ -38,7 +38,7 @@ _TOKENIZED_SENTENCE_END: Final = re.compile(
 _NUMBERS: Final = re.compile(r"[-+]?\d[\d.,]*(\s+[-+]?\d[\d.,]*)*")
 _WORD: Final = re.compile(r"\S+")
 
-_MIN_WORDS: Final = 3
+_MIN_WORDS: Final = 10
 _MIN_WORDS_SHARE: Final = 0.95
 _MIN_SEQUENCES: Final = 3
 _MIN_PASSAGES_SHARE: Final = 0.3
