@@ -74,7 +74,7 @@ _MODULES = {
     "SettingsError": "elmo_cli.errors.exceptions",
     "StoppedError": "elmo_cli.errors.exceptions",
     "substitute_words": "elmo_cli.language_model.substitutes",
-    "tokenize": "elmo_cli.text.tokenizers",
+    "tokenize": "elmo_cli.text.choose_tokenizer",
     "WeightsError": "elmo_cli.errors.exceptions",
     "write_occurrences": "elmo_cli.analysis.write_occurrences",
     "write_word_vectors": "elmo_cli.analysis.word_vectors",
