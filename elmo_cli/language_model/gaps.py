@@ -18,11 +18,11 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model.candidates import exclude_words
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS
+from elmo_cli.types import Sentence
 
 GAP: Final = "___"
 """Token that marks the word to predict."""
@@ -50,7 +50,7 @@ def check_gaps(tokens: Sentence) -> Sentence:
     mask = _MASK.search("".join(tokens))
     if mask is not None:
         raise InputError(
-            f"{' '.join(tokens)}: write {GAP} for the word to predict, not {mask[0]}."
+            f"{' '.join(tokens)}: write {GAP} for the word to predict, not {mask[0]}"
         )
     n_gaps = tokens.count(GAP)
     if n_gaps > 1:
