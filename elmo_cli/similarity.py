@@ -21,6 +21,19 @@ class Similarity:
     """Cosine of the mean of the chosen layers, by default of all layers."""
 
 
+def mean_of_tokens(
+    activations: NDArray[np.float32], occurrence: Occurrence
+) -> NDArray[np.float32]:
+    """Return the vector of an occurrence: of its token, or the mean of several.
+
+    Shape (L, T, W) becomes (L, W).
+    """
+    if occurrence.n_tokens == 1:
+        return activations[:, occurrence.index]
+    vectors = activations[:, occurrence.positions]
+    return vectors.mean(axis=1, dtype=np.float64).astype(np.float32)
+
+
 def compare_vectors(
     occurrences: OccurrencePair,
     one: NDArray[np.float32],
