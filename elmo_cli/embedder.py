@@ -23,15 +23,12 @@ from elmo_cli.encode_arguments import (
 )
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.checks import (
-    Sentence,
-    Text,
     check_batch,
     check_sentence,
     check_sentences,
     list_texts,
 )
 from elmo_cli.errors.exceptions import ModelError, SettingsError
-from elmo_cli.file_plan import plan_file
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.weights_version import WeightsVersion
@@ -70,7 +67,8 @@ from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
-from elmo_cli.records.text_input import open_input
+from elmo_cli.records.open_input import open_input
+from elmo_cli.runs.file_plan import plan_file
 from elmo_cli.similarity import Similarity, compare_vectors, mean_of_tokens
 from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer,
@@ -84,9 +82,10 @@ from elmo_cli.text.occurrences import (
     tokens_around,
 )
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
+from elmo_cli.types import Sentence, Text
 
 if TYPE_CHECKING:
-    from elmo_cli.file_sink import Summary
+    from elmo_cli.runs.file_sink import Summary
 
 logger = logging.getLogger(__name__)
 
@@ -857,7 +856,9 @@ class ElmoEmbedder:
             ElmoError: The input cannot be read or the output cannot be written.
             StoppedError: `should_stop` returned True.
         """
-        from elmo_cli.embed_file import embed_file  # Importing the writers takes 30 ms.
+        from elmo_cli.runs.embed_file import (
+            embed_file,  # Importing the writers takes 30 ms.
+        )
 
         text = open_input(
             input_file,

@@ -6,9 +6,10 @@ They are those of its version 6.2.
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors.checks import Text, check_choice
+from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.selection import Pooling
+from elmo_cli.types import Text
 
 _TEXTS: Final = ("inputs", "sentences")
 """Names of the texts in the present version, and in older ones."""

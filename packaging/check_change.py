@@ -29,6 +29,7 @@ TESTED_IN: Final = {
     "files": ("outputs", "errors"),
     "options": ("options", "cli", "errors"),
     "records": ("records", "text"),
+    "runs": ("runs", "outputs"),
 }
 """Folders of tests for folders of the package that others test as well."""
 OTHER_TESTS: Final = {

@@ -18,9 +18,9 @@ from tests.support.runs import assert_same_file
 COMMAND = ("embed", "-", "out.hdf5", "--model", str(TINY))
 LINES = b"The cat sat on the mat\n" * 40
 OFTEN = """\
-import elmo_cli.embed_file
+import elmo_cli.runs.embed_file
 from elmo_cli.cli import main
-elmo_cli.embed_file.checkpoint_tokens = lambda options: 6
+elmo_cli.runs.embed_file.checkpoint_tokens = lambda options: 6
 main()
 """
 """A program that makes a checkpoint after each of these lines."""
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("frequent_checkpoints")
 @pytest.fixture
 def frequent_checkpoints(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make checkpoints as often in this process, in an empty folder."""
-    monkeypatch.setattr("elmo_cli.embed_file.checkpoint_tokens", lambda options: 6)
+    monkeypatch.setattr("elmo_cli.runs.embed_file.checkpoint_tokens", lambda options: 6)
 
 
 def start_often(*arguments: str | Path) -> Forked:

@@ -21,7 +21,7 @@ TORCH_FREE = (
     "errors",
     "text.sources",
     "records.columns",
-    "records.text_input",
+    "records.open_input",
     "model.vocabulary",
     "model.architecture",
     "pretrained.find",

@@ -14,9 +14,9 @@ from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.formats import find_format
 from elmo_cli.records.input_format import InputFormat
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import open_input
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import normalize
 

@@ -127,7 +127,7 @@ def open_text(
             for.
         is_new: The model has no training yet.
     """
-    from elmo_cli.records.text_input import open_input
+    from elmo_cli.records.open_input import open_input
 
     opened = open_input(
         source,

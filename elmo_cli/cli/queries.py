@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
@@ -18,6 +17,7 @@ from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.types import Sentence
 
 if TYPE_CHECKING:
     from elmo_cli.text.occurrences import Occurrence, OccurrencePair

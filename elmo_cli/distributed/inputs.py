@@ -368,7 +368,9 @@ def _split_lines(text: TextInput, n_bytes: int, types: ColumnTypes) -> Iterator[
     without_tokens = Tokenizer(tokenize=lambda _: [], splits_by=splits_by)
     text = replace(text, tokenizer=without_tokens)
     is_record_per_line = input_format.is_plain and splits_by is None
-    has_ids = input_format.has_ids
+    has_ids: bool | None = None  # None until a record tells it
+    if input_format.ids != "by_first_record":
+        has_ids = input_format.ids == "always"
     with _open(path) as file:
         reader = HashingReader(path, file, input_format)
         limit = math.inf if reader.lines.is_compressed else n_bytes

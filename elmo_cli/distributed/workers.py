@@ -21,12 +21,12 @@ from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, r
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.errors.wording import SAYS_ITS_KIND, counted
-from elmo_cli.file_sink import log_empty
 from elmo_cli.files.shared_folder import WORK, Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.shard import WHOLE, Shard
 from elmo_cli.outputs.parts import SUCCESS, count_repeated, find_done
 from elmo_cli.records.ids import log_repeated
+from elmo_cli.runs.file_sink import log_empty
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,7 @@ from typing import TypeVar, cast
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import kind_of, listed
-
-Sentence = list[str]
-Text = str | Sentence
-"""Raw text, or a list of tokens."""
+from elmo_cli.types import Sentence, Text
 
 _Item = TypeVar("_Item")
 

@@ -5,9 +5,10 @@ from typing import Any
 
 from torch import Tensor
 
-from elmo_cli.errors.checks import Sentence, check_batch, check_choice, check_sentences
+from elmo_cli.errors.checks import check_batch, check_choice, check_sentences
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import kind_of
+from elmo_cli.types import Sentence
 
 Inputs = Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any]
 Lengths = Sequence[int] | Tensor | None

@@ -18,11 +18,11 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model.candidates import exclude_words
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS
+from elmo_cli.types import Sentence
 
 GAP: Final = "___"
 """Token that marks the word to predict."""

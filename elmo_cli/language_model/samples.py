@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors.checks import (
-    Sentence,
-    Text,
     check_at_least,
     check_choice,
     check_sentence,
@@ -23,6 +21,7 @@ from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.bilm import select_state
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
 from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
+from elmo_cli.types import Sentence, Text
 
 SAMPLE_COLUMNS: Final = ("sample_number", "text")
 

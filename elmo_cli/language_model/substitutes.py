@@ -6,13 +6,7 @@ from typing import Final, NamedTuple, overload
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import (
-    Sentence,
-    Text,
-    check_at_least,
-    check_type,
-    list_texts,
-)
+from elmo_cli.errors.checks import check_at_least, check_type, list_texts
 from elmo_cli.language_model.candidates import (
     PREDICTION_COLUMNS,
     Candidate,
@@ -21,6 +15,7 @@ from elmo_cli.language_model.candidates import (
 from elmo_cli.language_model.gaps import fill_gaps
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.vocabulary import UNKNOWN_TOKEN, Vocabulary
+from elmo_cli.types import Sentence, Text
 
 SUBSTITUTE_COLUMNS: Final = ("position", "token", "known", *PREDICTION_COLUMNS)
 

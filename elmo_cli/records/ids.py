@@ -141,7 +141,7 @@ def survey_ids(
     """
     # Other formats say themselves which ids are integers.
     are_integers = finds_integers and text.format.has_cells
-    if text.format.has_ids is False:
+    if text.format.ids == "never":
         return IdSurvey(may_repeat=False, are_integers=False)
     if not text.source.is_file:
         return IdSurvey(may_repeat=finds_repeats, are_integers=False)

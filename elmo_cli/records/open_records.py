@@ -80,7 +80,7 @@ def open_records(
             records = map(with_integer_id, records)
         if settings.word_column is not None:
             records = group_words(records, text)
-        if not reads_ids and input_format.has_ids is not False:
+        if not reads_ids and input_format.ids != "never":
             records = map(_without_id, records)
         if reads_ids and id_checker is None:
             id_checker = IdChecker()
@@ -90,7 +90,7 @@ def open_records(
             id_checker=id_checker if reads_ids else None,
             report=None if is_quiet else report_for(text, expected),
         )
-        if input_format.has_ids is None:
+        if input_format.ids == "by_first_record":
             records, example = _find_example(records, text)
             has_ids = example.id is not None
         else:
@@ -103,9 +103,9 @@ def open_records(
 
 
 def _may_have_ids(text: TextInput) -> bool:
-    if text.format.has_ids is None:
+    if text.format.ids == "by_first_record":
         return text.settings.id_column != NO_ID
-    return text.format.has_ids
+    return text.format.ids == "always"
 
 
 def check_records(

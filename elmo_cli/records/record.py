@@ -5,8 +5,8 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.messages import Message
+from elmo_cli.types import Sentence
 
 
 class Span(NamedTuple):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from elmo_cli.errors.checks import Sentence, Text, check_sentence, check_type
+from elmo_cli.errors.checks import check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import counted, did_you_mean, kind_of
 from elmo_cli.options.text import TextSettings
@@ -11,6 +11,7 @@ from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.text.alignment import CharacterSpan, align_spans, locate_tokens
 from elmo_cli.text.choose_tokenizer import choose_tokenizer, strings_in
 from elmo_cli.text.tokenizers import Tokenizer, normalize
+from elmo_cli.types import Sentence, Text
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.training.training_options import TrainingOptions
 from elmo_cli.training.training_text import TextProgress, TrainingText
+from elmo_cli.types import Sentence
 
 _Item = TypeVar("_Item")
 

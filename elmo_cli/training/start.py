@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import (
     InputError,
     ModelError,
@@ -35,6 +34,7 @@ from elmo_cli.training.objective import Objective
 from elmo_cli.training.presets import PRESETS
 from elmo_cli.training.training_options import StartOptions, TrainingOptions
 from elmo_cli.training.word_list import read_word_list
+from elmo_cli.types import Sentence
 
 logger = logging.getLogger(__name__)
 

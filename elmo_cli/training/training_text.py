@@ -14,15 +14,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.records.input_format import InputFormat
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import Records, open_records
-from elmo_cli.records.text_input import open_input
 from elmo_cli.text.line_reader import LineReader
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+from elmo_cli.types import Sentence
 
 
 class TextProgress(NamedTuple):

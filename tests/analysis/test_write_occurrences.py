@@ -32,7 +32,7 @@ from elmo_cli.errors.exceptions import InputError, SettingsError, StoppedError
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
-from elmo_cli.records.text_input import open_input
+from elmo_cli.records.open_input import open_input
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo
 from tests.support.layouts import layouts
@@ -91,7 +91,7 @@ def write_targets(
         "ignore_case": ignore_case,
         "should_stop": should_stop,
     }
-    with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=4):
+    with patch("elmo_cli.runs.embed_file.checkpoint_tokens", return_value=4):
         return embed_occurrences(
             ElmoEmbedder(model=TINY, batch_tokens=8).engine, plan, words, **options
         )

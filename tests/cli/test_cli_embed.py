@@ -23,8 +23,8 @@ from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.cli.progress_bar import progress_bar, show_summary
-from elmo_cli.file_sink import Summary
 from elmo_cli.pretrained.registry import PublishedModel
+from elmo_cli.runs.file_sink import Summary
 from tests.support.commands import (
     TINY,
     Terminal,

@@ -13,9 +13,9 @@ import pytest
 
 from elmo_cli import ElmoEmbedder, write_occurrences
 from elmo_cli.errors.exceptions import OutputError
-from elmo_cli.file_sink import Summary
 from elmo_cli.outputs.saved_output import ResumePoint
 from elmo_cli.outputs.writer import ActivationsWriter
+from elmo_cli.runs.file_sink import Summary
 from tests.support.commands import TINY
 from tests.support.failing_disk import Disk, kills, restore
 from tests.support.runs import assert_same_file
@@ -40,7 +40,7 @@ def embedder() -> ElmoEmbedder:
 
 def run(text: Path, output: Path, *, overwrite: bool = False) -> Summary:
     """Embed, or write a word's occurrences, with many checkpoints."""
-    with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=3):
+    with patch("elmo_cli.runs.embed_file.checkpoint_tokens", return_value=3):
         if output.name.startswith("occurrences"):
             words = {"bank": "bank"}
             return write_occurrences(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.ids import IdChecker
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import open_input
 from elmo_cli.text.tokenizers import WHITESPACE
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY
@@ -164,6 +164,18 @@ def test_cr_ends_the_lines_of_fasta_and_conllu(
         for opened in (open_input(path), open_input(file, TextSettings(name))):
             with open_records(opened) as (records, *_):
                 assert ["".join(record.tokens) for record in records] == ["MKV", "AAA"]
+
+
+@pytest.mark.parametrize("line", ["2\t\t_", "2\tc\xe9"])
+def test_an_invalid_sentence_of_conllu_keeps_its_id(line: str, tmp_path: Path) -> None:
+    text = f"# sent_id = a\n1\tb\n{line}\n\n# sent_id = c\n1\td\n"
+    (tmp_path / "a.conllu").write_bytes(text.encode("latin-1"))
+    opened = open_input(tmp_path / "a.conllu", TextSettings(skip_errors=True))
+    with open_records(opened) as (records, *_):
+        invalid, valid = records
+    assert (invalid.id, invalid.tokens, invalid.start) == ("a", [], 1)
+    assert "a.conllu, line 3" in str(invalid.error)
+    assert (valid.id, valid.tokens, valid.error) == ("c", ["d"], None)
 
 
 # Formats

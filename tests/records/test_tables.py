@@ -16,9 +16,9 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.ids import IdChecker
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import open_input
 from tests.support.table_files import NAMES, write_table
 
 pytestmark = pytest.mark.usefixtures("folder")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.compiled.kernels import has_kernel
-from elmo_cli.file_sink import Summary
 from elmo_cli.inference.encoder import SentenceEncoder
+from elmo_cli.runs.file_sink import Summary
 from tests.support.commands import TINY
 
 
@@ -30,7 +30,9 @@ def embed(
     embedder = ElmoEmbedder(
         TINY / "options.json", TINY / "weights.hdf5", state=state, batch_tokens=8
     )
-    with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=checkpoint_tokens):
+    with patch(
+        "elmo_cli.runs.embed_file.checkpoint_tokens", return_value=checkpoint_tokens
+    ):
         return embedder.embed_file(source, output, batch_size=3, **options)
 
 

@@ -212,7 +212,7 @@ def _choose_tokenizer(
 ) -> "Tokenizer":
     """Return the tokenizer of all files, which the beginning of the first one shows."""
     from elmo_cli.distributed.inputs import find_input_format, read_first_texts_of
-    from elmo_cli.records.text_input import content_of
+    from elmo_cli.records.open_input import content_of
 
     content = content_of(find_input_format(text_settings, path))
     texts: list[str] = []

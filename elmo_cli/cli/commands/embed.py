@@ -15,7 +15,6 @@ from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
-from elmo_cli.file_plan import FilePlan, plan_file
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import (
@@ -27,10 +26,11 @@ from elmo_cli.options.output import (
 from elmo_cli.options.output_format import HDF5
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
+from elmo_cli.runs.file_plan import FilePlan, plan_file
 
 if TYPE_CHECKING:
     from elmo_cli.engine import Engine
-    from elmo_cli.file_sink import Summary
+    from elmo_cli.runs.file_sink import Summary
 
 _LAYERS = ["--layers", "--mix", "--all", "--top", "--average"]
 """Options that choose layers. Only one of them may be given."""
@@ -138,7 +138,7 @@ def embed(
     )
     _warn_about_batch_size(engine)
 
-    from elmo_cli.embed_file import embed_file
+    from elmo_cli.runs.embed_file import embed_file
 
     with (
         stop_on_signal() as should_stop,

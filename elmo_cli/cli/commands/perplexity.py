@@ -20,9 +20,9 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.errors.checks import Sentence
     from elmo_cli.language_model.language_model import SentenceScore
     from elmo_cli.language_model.perplexity import Perplexity
+    from elmo_cli.types import Sentence
 
 
 @command()

@@ -29,12 +29,12 @@ from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from elmo_cli.errors.checks import Sentence
     from elmo_cli.language_model.language_model import LanguageModel
     from elmo_cli.language_model.next_words import Prediction
     from elmo_cli.language_model.samples import Samples
     from elmo_cli.language_model.scored_records import ScoredRecord
     from elmo_cli.language_model.substitutes import Substitutes
+    from elmo_cli.types import Sentence
 
     Answer = Prediction | Substitutes | Samples
     Find = Callable[[Iterator[Sentence]], Iterable[Answer]]
@@ -288,7 +288,7 @@ def _make_find(
 
 def _find_answers(texts: _Texts, find: "Find") -> "Iterator[ScoredRecord[Answer]]":
     from elmo_cli.language_model.scored_records import ScoredRecord, record_names
-    from elmo_cli.pipeline import per_item
+    from elmo_cli.runs.pipeline import per_item
 
     numbers = count(1)
     for chunk in texts.chunks:

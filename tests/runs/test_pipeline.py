@@ -11,11 +11,11 @@ import pytest
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts
 from elmo_cli.errors.exceptions import StoppedError
-from elmo_cli.file_sink import Summary
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.pipeline import per_item
+from elmo_cli.runs.file_sink import Summary
+from elmo_cli.runs.pipeline import per_item
 from tests.support.commands import TINY
 from tests.support.runs import embed, stop_after
 

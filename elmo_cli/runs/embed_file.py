@@ -25,8 +25,6 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, first_line
-from elmo_cli.file_plan import FilePlan
-from elmo_cli.file_sink import FileSink, Summary, log_empty
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.model.architecture import ModelOptions
@@ -37,12 +35,14 @@ from elmo_cli.outputs.output_formats import names_datasets_by_id, shows_repeated
 from elmo_cli.outputs.saved_output import ResumePoint
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.outputs.writer import ActivationsWriter
-from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, write_records
 from elmo_cli.records.ids import IdChecker
 from elmo_cli.records.open_records import Records, open_records
 from elmo_cli.records.progress import Progress, ShardReader
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import expected_input
+from elmo_cli.runs.file_plan import FilePlan
+from elmo_cli.runs.file_sink import FileSink, Summary, log_empty
+from elmo_cli.runs.pipeline import EmbeddedRecord, RecordEmbedder, write_records
 
 logger = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from elmo_cli.errors.exceptions import (
     OutputError,
     StoppedError,
 )
-from elmo_cli.file_sink import Summary
 from elmo_cli.inference.encoder import SentenceEncoder
+from elmo_cli.runs.file_sink import Summary
 from tests.support.failing_disk import kills, restore
 from tests.support.runs import (
     assert_equal,
