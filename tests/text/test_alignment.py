@@ -11,7 +11,7 @@ from elmo_cli.text.alignment import (
     align_spans,
     locate_tokens,
 )
-from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer, normalize
+from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
 TOKENIZERS = [
     "whitespace",
