@@ -29,9 +29,11 @@ def mean_of_tokens(
     Shape (L, T, W) becomes (L, W).
     """
     if occurrence.n_tokens == 1:
-        return activations[:, occurrence.index]
-    vectors = activations[:, occurrence.positions]
-    return vectors.mean(axis=1, dtype=np.float64).astype(np.float32)
+        vector: NDArray[np.float32] = activations[:, occurrence.index]
+        return vector
+    vectors = activations[:, occurrence.positions].astype(np.float64)
+    mean: NDArray[np.float32] = vectors.mean(axis=1).astype(np.float32)
+    return mean
 
 
 def compare_vectors(

@@ -92,7 +92,7 @@ class TextSettings:
         value="NAME",
     )
     splits_words: bool = False
-    """Tokenize each word of a list, in place of reading the list as tokens."""
+    """Tokenize the text of a list of words, in place of reading the list as tokens."""
     delimiter: str | None = option(
         None,
         "Delimiter of csv or tsv: one character, or tab.",

@@ -10,10 +10,20 @@ from elmo_cli.types import Sentence
 
 
 class Span(NamedTuple):
-    """Part of a record: one of its sentences or words."""
+    """Part of a record: one of its sentences."""
 
     text: str
     n_tokens: int
+
+
+class Word(NamedTuple):
+    """Word that the input gives, with the tokens that its characters overlap."""
+
+    text: str
+    tokens: slice
+    """Positions of its tokens in the record."""
+    is_whole: bool = True
+    """False if one of its tokens belongs to another word too."""
 
 
 class Record(NamedTuple):
@@ -33,8 +43,8 @@ class Record(NamedTuple):
     """Other columns of a table that are kept, by their names."""
     sentences: Sequence[Span] = ()
     """Sentences, each computed by itself. Without any, the whole record is one."""
-    words: Sequence[Span] = ()
-    """Words that the input gives, each tokenized by itself."""
+    words: Sequence[Word] = ()
+    """Words that the input gives: the items of a list, or the rows of a table."""
     word_columns: Sequence[Mapping[str, object]] = ()
     """The `columns` of each word, if each word is a row of the input."""
     lemmas: Sequence[str] = ()

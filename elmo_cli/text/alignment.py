@@ -77,7 +77,7 @@ def align_spans(
 
 def _locate_as_written(text: str, tokens: Sentence) -> list[CharacterSpan] | None:
     """Locate tokens that stand in the text as they are; None for others."""
-    located = []
+    located: list[CharacterSpan] = []
     end = 0
     for token in tokens:
         start = text.find(token, end)
@@ -94,7 +94,7 @@ def _locate_normalized(text: str, tokens: Sentence) -> list[CharacterSpan]:
     One character may have several normalized ones, and even be in several tokens.
     """
     characters = list(_normalized(text))
-    located = []
+    located: list[CharacterSpan] = []
     position = 0
     for token in tokens:
         start = end = located[-1].end if located else 0

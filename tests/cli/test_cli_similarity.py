@@ -279,7 +279,8 @@ def test_characters_choose_the_tokens_that_they_overlap() -> None:
 
 def test_characters_count_in_tokens_joined_by_spaces() -> None:
     tokens = ["A", "bank", "by", "the", "bank"]
-    pair = {"word": "bank", "sentence1": tokens, "sentence2": tokens}
+    pair: dict[str, object] = {"word": "bank"}
+    pair |= {"sentence1": tokens, "sentence2": tokens}
     pair |= {"start1": 14, "end1": 18, "start2": 2, "end2": 6}
     Path("p.jsonl").write_text(json.dumps(pair) + "\n")
     [row] = rows_of("--layers", "2", table="p.jsonl")

@@ -41,7 +41,7 @@ def test_tokens_are_found_in_their_text_in_order(name: str, text: str) -> None:
     tokens = make(name).tokenize(text)
     located = locate_tokens(text, tokens)
     assert len(located) == len(tokens)
-    covered = set()
+    covered: set[int] = set()
     before = CharacterSpan(0, 0)
     for token, span in zip(tokens, located, strict=True):
         assert 0 <= span.start <= span.end <= len(text)

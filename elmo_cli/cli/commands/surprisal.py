@@ -254,6 +254,13 @@ def _print_units(
             f"have no log frequency, because {choices.frequencies} does not contain "
             "their words. Name its columns word and count."
         )
+    if tally.n_sharing:
+        one_of = f"{counted(tally.n_sharing, unit)}, such as {tally.sharing!r},"
+        has = "has" if tally.n_sharing == 1 else "have"
+        stderr.say(
+            f"Warning: {one_of} {has} a token with characters of another {unit}. Each "
+            "of them gets the whole surprisal of the token."
+        )
     if choices.plot is not None:
         n_drawn = plot_surprisals(
             drawn, choices.plot, choices.direction, overwrite=choices.overwrite
@@ -295,6 +302,9 @@ class _Tally:
         self.n_unknown = 0
         self.n_rows = 0
         self.n_without_frequency = 0
+        self.n_sharing = 0
+        self.sharing = ""
+        """First unit that shares a token with another one."""
 
     def add(self, scored: "Measured") -> None:
         """Count the tokens and rows of a record."""
@@ -304,6 +314,9 @@ class _Tally:
             self.n_unknown += unit.n_unknown
             if unit.log_frequency is None:
                 self.n_without_frequency += 1
+            if not unit.is_whole:
+                self.n_sharing += 1
+                self.sharing = self.sharing or unit.text
 
     @property
     def few_have_frequencies(self) -> bool:
