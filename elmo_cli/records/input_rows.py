@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, TOKENS_COLUMN
+from elmo_cli.records.annotated_places import find_place
 from elmo_cli.records.columns import Columns, missing_text, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record
@@ -72,6 +73,8 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
         found = f"found {repr(value)[:60]}"
         problem = f"field {name!r}: expected a text or a list of tokens, {found}"
         return _invalid(row, problem, text)
+    if text.settings.reads_places:
+        record = record._replace(place=find_place(row.fields, name))
     return record._replace(
         id=identifier,
         id_is_integer=is_integer,

@@ -26,6 +26,18 @@ class Word(NamedTuple):
     """False if one of its tokens belongs to another word too."""
 
 
+class AnnotatedPlace(NamedTuple):
+    """Characters of an annotated word in the text of a record, from 0.
+
+    They are empty if the place cannot be read.
+    """
+
+    start: int
+    end: int
+    is_certain: bool
+    """True if its column can only have the place of an annotated word."""
+
+
 class Record(NamedTuple):
     """Record of an input: a line, a FASTA sequence, a CoNLL-U sentence, a table row."""
 
@@ -47,6 +59,8 @@ class Record(NamedTuple):
     """Words that the input gives: the items of a list, or the rows of a table."""
     word_columns: Sequence[Mapping[str, object]] = ()
     """The `columns` of each word, if each word is a row of the input."""
+    place: AnnotatedPlace | None = None
+    """Place of an annotated word, if places are read."""
     lemmas: Sequence[str] = ()
     """Lemma of each token in CoNLL-U; empty in other formats."""
     start: int = 0
