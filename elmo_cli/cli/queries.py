@@ -32,7 +32,7 @@ MAX_CHUNK: Final = 64
 """Maximum number of queries that are answered together."""
 
 
-def first_line(source: Source) -> str:
+def peek_first_line(source: Source) -> str:
     """Return the first line of a source, which is not read yet for `read_queries`."""
     with source.peeking():
         lines, _ = source.lines()
@@ -125,7 +125,7 @@ class PairColumns(NamedTuple):
         if len(names) != 2:
             raise SettingsError(
                 Message(
-                    "{--text-column} {name}: name two, such as sentence1,sentence2.",
+                    "{--text-column} {name}: name two, such as sentence1,sentence2",
                     name=names[0],
                 )
             )

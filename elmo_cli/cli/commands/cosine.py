@@ -8,7 +8,12 @@ import click
 
 from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command
-from elmo_cli.cli.queries import PairColumns, first_line, read_pair_table, read_queries
+from elmo_cli.cli.queries import (
+    PairColumns,
+    peek_first_line,
+    read_pair_table,
+    read_queries,
+)
 from elmo_cli.cli.row_printer import RowPrinter, cell, print_rows
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
@@ -116,7 +121,7 @@ def cosine(
         chunks = read_pair_table(table, sides)
     elif reads_lines:
         source = Source(STANDARD_INPUT)
-        typed = first_line(source).split("\t")
+        typed = peek_first_line(source).split("\t")
         tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
         chunks = read_queries(source, lambda line: parse(line.split("\t")))
     else:
