@@ -273,6 +273,16 @@ def _read_frequencies(path: str) -> dict[str, float]:
     return read.frequencies
 
 
+def _say_sharing(tally: "_Tally", unit: "UnitKind") -> None:
+    """Print a warning about words or regions that have tokens in common."""
+    sharing = f"{counted(tally.n_sharing, unit)}, such as {tally.sharing!r},"
+    has = "has" if tally.n_sharing == 1 else "have"
+    stderr.say(
+        f"Warning: {sharing} {has} a token with characters of another {unit}. Each of "
+        "them gets the whole surprisal of the token."
+    )
+
+
 def _say_tally(tally: "_Tally", frequencies: str | None) -> None:
     """Print the number of tokens, and a warning about words without a frequency.
 
