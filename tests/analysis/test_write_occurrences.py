@@ -101,7 +101,7 @@ def write_targets(
 def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
     embed("text.txt", "all.hdf5", layout=layout)
     result = write_targets("text.txt", "occurrences.hdf5", layout=layout)
-    assert (result.counts, result.summary.n_sentences) == (COUNTS, 7)
+    assert (result.counts, result.summary.n_records) == (COUNTS, 7)
     with (
         open_activations("all.hdf5") as everything,
         open_activations("occurrences.hdf5") as file,
@@ -440,7 +440,7 @@ def test_other_formats_are_refused(output: str) -> None:
     [("u.npz", "npz"), ("u.jsonl", "JSON lines"), ("u.jsonl.gz", "JSON lines")],
 )
 def test_files_of_other_formats_are_refused_by_name(name: str, found: str) -> None:
-    with pytest.raises(InputError, match=r"^u\.[a-z.]+: no such file\."):
+    with pytest.raises(InputError, match=r"^u\.[a-z.]+: no such file"):
         open_occurrences(name)
     Path(name).touch()
     with pytest.raises(InputError) as error:

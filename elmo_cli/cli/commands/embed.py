@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -100,8 +99,8 @@ def embed(
     $ zcat text.gz | elmo embed - - --pooling mean --format jsonl > vectors.jsonl
 
     INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard
-    input. By default, the marks in INPUT show whether it is raw, and tokenized by
-    moses, or tokenized.
+    input. By default, the marks in INPUT show whether it is tokenized. If it is raw,
+    Moses' rules tokenize it.
 
     OUTPUT is HDF5 with an array per line: float32 of shape (layers, tokens, width),
     named "0", "1", ... or by the ids of the records. Its suffix or --format chooses
@@ -195,13 +194,6 @@ def _say_what_was_written(plan: FilePlan, summary: "Summary") -> None:
     n_tokens = counted(summary.n_tokens, "token")
     speed = summary.n_tokens / max(summary.seconds, 1e-9)
     stderr.say(
-        f"Wrote {shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
+        f"Wrote {stderr.shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
         f"{speed:,.0f} tokens/s"
     )
-
-
-def shown_output(path: str | Path) -> str:
-    """Return the name of an output for a message."""
-    if str(path) == STANDARD_OUTPUT:
-        return "to standard output"
-    return str(path)

@@ -64,7 +64,7 @@ def plot(
         with open_occurrences(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):
                 stderr.say(
-                    "Warning: layer 0 in these vectors separates words by spelling."
+                    "Warning: layer 0 in these vectors separates words by spelling"
                 )
             picture = plot_occurrences(
                 opened,
