@@ -12,6 +12,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.annotated_places import PLACE_COLUMNS
 from elmo_cli.records.columns import Columns, choose_columns, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.input_rows import InputRow, record_of_row
@@ -85,8 +86,11 @@ class Parquet(InputFormat):
         with _opened(file, text.source.name) as table:
             columns = _choose_columns_in_schema(table.schema_arrow, text)
             # A column may be chosen several times.
-            chosen = [*columns.texts, *columns.kept, *columns.ids]
-            names = list(dict.fromkeys(chosen))
+            names = [*columns.texts, *columns.kept, *columns.ids]
+            if text.settings.reads_places:
+                schema = table.schema_arrow
+                names += [name for name in PLACE_COLUMNS if name in schema.names]
+            names = list(dict.fromkeys(names))
             if rows is None:
                 rows = range(table.metadata.num_rows)
             n_read = 0

@@ -74,7 +74,7 @@ def plan_file(
         # HDF5 resumes, and a complete file of the same run is left unchanged.
         may_exist = output_settings.overwrite or output_settings.can_resume
         if os.path.isfile(output_path) and not may_exist:
-            # Imported here, because it loads NumPy, which helps of commands do not need.
+            # Imported here, because it loads NumPy, which a help does not need.
             from elmo_cli.files.resumable.checkpoint_log import remove_log
 
             # The error below leaves nothing behind of an earlier run.
