@@ -109,12 +109,12 @@ def test_the_surprisal_of_both_directions_is_their_average(model_folder: Path) -
 def test_wrong_calls_are_errors_before_the_first_result(model_folder: Path) -> None:
     model: Any = LanguageModel(model_folder)
     cases: list[tuple[Any, str]] = [
-        (("the", model), "model: expected a LanguageModel, found the string 'the'."),
+        (("the", model), "model: expected a LanguageModel, found the string 'the'"),
         (
             (model, ["the"], "words"),
-            "by 'words': expected token, word, region or sentence.",
+            "by 'words': expected token, word, region or sentence",
         ),
-        ((model, 3), "texts: expected a list, found 3. Make a list."),
+        ((model, 3), "texts: expected a string or a list, found 3"),
     ]
     for wrong, message in cases:
         for function in (measure_surprisal, iter_surprisal):

@@ -187,7 +187,7 @@ def test_a_row_without_a_part_of_the_id_is_an_error(tiny: ElmoEmbedder) -> None:
         ('item,"a, b"', ("item", "a, b")),
         ('"a, b"', ("a, b",)),
         (" item", (" item",)),
-        ("item,item", ("item",)),
+        ("item,item", ("item", "item")),
     ],
 )
 def test_names_of_columns(text: str, names: tuple[str, ...]) -> None:
