@@ -51,6 +51,8 @@ from elmo_cli.version import __version__ as __version__
 
 __all__: list[str]
 
-# Older names of functions
+# Other names of functions
+find_neighbors = find_neighbours
+find_word_neighbors = find_word_neighbours
 open_vectors = open_occurrences
 write_usages = write_occurrences

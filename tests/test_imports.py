@@ -210,7 +210,7 @@ def test_the_stub_has_the_same_names_as_the_package() -> None:
     modules = {each.asname: node.module for node in imports for each in node.names}
     assert modules == vars(elmo_cli)["_MODULES"]
     older = dict(re.findall(r"^(\w+) = (\w+)$", stub, re.MULTILINE))
-    assert older == vars(elmo_cli)["_OLDER_NAMES"]
+    assert older == vars(elmo_cli)["_OTHER_NAMES"]
 
 
 def test_older_names_are_kept() -> None:

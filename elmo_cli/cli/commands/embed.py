@@ -187,9 +187,12 @@ def _warn_about_batch_size(engine: "Engine") -> None:
 
 def _say_what_was_written(plan: FilePlan, done: "Summary") -> None:
     unit = "sentence" if plan.text.format.is_plain else plan.unit
-    n_sentences = counted(done.n_records, unit)
+    n_sentences = counted(done.n_records + done.n_written_earlier, unit)
     n_tokens = counted(done.n_tokens, "token")
     speed = done.n_tokens / max(done.seconds, 1e-9)
+    if done.n_written_earlier:
+        n_sentences += f", {done.n_written_earlier:,} of them in an earlier run"
+        n_tokens += " in this run"
     stderr.say(
         f"Wrote {shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
         f"{speed:,.0f} tokens/s"

@@ -222,11 +222,11 @@ def _open_texts(text: TextInput, *, each: bool) -> Iterator[_Texts]:
 
 def _checked(record: Record, *, each: bool) -> Record:
     """Return a record; raise an `InputError` if it has gaps that are not allowed."""
-    from elmo_cli.language_model.gaps import GAP, check_gaps
+    from elmo_cli.language_model.gaps import GAP, check_gaps, mark_gaps
 
     if not each:
         return record._replace(tokens=check_gaps(record.tokens))
-    if GAP in record.tokens:
+    if GAP in mark_gaps(record.tokens):
         raise InputError(f"--each cannot be used with a gap ({GAP})")
     return record
 
@@ -330,10 +330,10 @@ def _print_answers(
     if shares_unknown and not choices.with_unknown:
         share = f"{sum(shares_unknown) / len(shares_unknown):.1%}"
         if len(shares_unknown) > 1:
-            share += " on average"
+            share = f"On average, {share}"
         stderr.say(
-            "<UNK>, which represents all words outside the vocabulary, has "
-            f"{share}. Use --with-unknown to show it."
+            f"{share} of the probability is on <UNK>, that is, on words outside the "
+            "vocabulary. Use --with-unknown to show it."
         )
 
 
