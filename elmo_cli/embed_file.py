@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.engine import Engine
@@ -46,8 +46,8 @@ from elmo_cli.records.warnings.expected import expected_input
 
 logger = logging.getLogger(__name__)
 
-_PASSED_RECORDS: Final = 1 << 14
-"""Records of an earlier run between calls of `should_stop`."""
+_STOP_CHECK_RECORDS: Final = 1 << 14
+"""Records of an earlier run that are skipped between calls of `should_stop`."""
 
 
 def embed_file(
@@ -68,13 +68,13 @@ def embed_file(
         on_progress=on_progress,
         should_stop=should_stop,
     ) as file_run:
-        sink = file_run.embed_input()
-        if not sink.counts.was_complete:
+        sink, progress = file_run.embed_input()
+        if not sink.summary.was_complete:
             settings = plan.output_settings
             if settings.pooled or settings.format.has_rows:
                 log_empty(sink.n_empty, plan.unit, pooled=settings.pooled)
-            sink.finish()
-        return sink.summary()
+            sink.finish(progress)
+        return sink.summary_so_far()
 
 
 @contextmanager
@@ -110,7 +110,6 @@ def open_run(
         plan.output_path,
         plan.output_settings,
         _attributes(embedder, plan, attributes),
-        overwrite=plan.overwrite,
         rows_type=rows_type,
         should_stop=should_stop,
     ) as writer:
@@ -166,6 +165,16 @@ def checkpoint_tokens(options: ModelOptions) -> int:
     return 2**27 // max(options.lstm.dim, 1024)
 
 
+class EmbeddedInput(NamedTuple):
+    """Input that a run has read to its end."""
+
+    sink: FileSink
+    """Sink of what was written. It is still to be finished, unless its summary says that
+    the output was complete already."""
+    progress: Progress
+    """Progress at the end of the input."""
+
+
 @dataclass(frozen=True)
 class FileRun:
     """Run over a file, whose output is open: new, unfinished, or complete already."""
@@ -181,7 +190,7 @@ class FileRun:
         keep: Callable[[Record], Record] | None = None,
         select: Callable[[EmbeddedRecord], EmbeddedRecord] | None = None,
         on_restart: Callable[[], object] = ignore,
-    ) -> FileSink:
+    ) -> EmbeddedInput:
         """Read the input; embed and write what the output does not contain yet.
 
         With `overwrite`, an unfinished output of another input is written again.
@@ -192,62 +201,58 @@ class FileRun:
             select: Function that gives what is written of each embedded record. By
                 default, that is all of it.
             on_restart: Called before the input is read again from its start.
-
-        Returns:
-            The sink of what was written. If the output was complete already, it says so
-            in its counts. Otherwise it is still to be finished.
         """
         try:
-            return self._pass_over_input(keep, select)
+            return self._run_once(keep, select)
         except OtherInputError:
-            if not self.plan.overwrite:
+            if not self.plan.output_settings.overwrite:
                 raise
             self.writer.clear()
             # The beginning of a stream cannot be reread.
             if self.plan.text.source.size is None:
                 raise
         on_restart()
-        return self._pass_over_input(keep, select)
+        return self._run_once(keep, select)
 
-    def _pass_over_input(
+    def _run_once(
         self,
         keep: Callable[[Record], Record] | None,
         select: Callable[[EmbeddedRecord], EmbeddedRecord] | None,
-    ) -> FileSink:
-        """Read the input from its start to its end."""
+    ) -> EmbeddedInput:
+        """Read the input once, from its start to its end, and write what is missing."""
         started = time.monotonic()
-        counts = Summary()
-        with self._open_input(counts) as records:
+        summary = Summary()
+        with self._open_input(summary) as records:
             sink = FileSink(
                 plan=self.plan,
                 embedder=self.embedder,
                 writer=self.writer,
                 records=records,
-                counts=counts,
+                summary=summary,
                 started=started,
             )
             reader = ShardReader(records.records, self.plan.shard or WHOLE, keep)
-            if self.writer.resume_point is not None:
-                self._pass_over_written(reader, self.writer.resume_point)
+            point = self.writer.resume_point
+            if point is not None:
+                self._skip_written(reader, point)
                 if self.writer.is_complete:
-                    self._check_complete(reader, self.writer.resume_point.progress)
-                    counts.was_complete = True
+                    self._check_complete(reader, point.progress)
+                    summary.was_complete = True
                     logger.info("%s is complete already", self.plan.output_path)
-                    return sink
-                sink.resume_from(self.writer.resume_point)
+                    return EmbeddedInput(sink, point.progress)
+                sink.resume_from(point)
                 logger.info("Resumed after %s", sink.last_record())
             self._embed_rest(reader, sink, select)
-            sink.progress = reader.progress
-        return sink
+            return EmbeddedInput(sink, reader.progress)
 
     @contextmanager
-    def _open_input(self, counts: Summary) -> Iterator[Records]:
+    def _open_input(self, summary: Summary) -> Iterator[Records]:
         """Open the records of the input, whose bytes are counted."""
         settings = self.plan.output_settings
         engine = self.embedder.engine
 
         def count_bytes(n_bytes: int) -> None:
-            counts.n_bytes += n_bytes
+            summary.n_bytes += n_bytes
 
         with open_records(
             self.plan.text,
@@ -260,8 +265,8 @@ class FileRun:
         ) as records:
             yield records
 
-    def _pass_over_written(self, reader: ShardReader, point: ResumePoint) -> None:
-        """Read the records that an earlier run has written.
+    def _skip_written(self, reader: ShardReader, point: ResumePoint) -> None:
+        """Skip the records that an earlier run has written.
 
         Raise an `OtherInputError` if it has read other ones.
         """
@@ -269,10 +274,11 @@ class FileRun:
         unit = self.plan.unit
         for number, read in enumerate(reader.read(point.progress.n_records)):
             if not writer.is_complete:
-                writer.pass_over(number, read.record)
-            if number % _PASSED_RECORDS == _PASSED_RECORDS - 1 and self.should_stop():
+                writer.skip_written(number, read.record)
+            n_skipped = number + 1
+            if n_skipped % _STOP_CHECK_RECORDS == 0 and self.should_stop():
                 raise StoppedError(
-                    f"Stopped after {unit} {number + 1:,}, which is embedded already."
+                    f"Stopped after {unit} {n_skipped:,}, which is embedded already."
                 )
         if reader.error is not None:
             raise reader.error
@@ -367,13 +373,12 @@ class FileRun:
             raise reader.error
 
     def _report_progress(self, sink: FileSink) -> None:
-        if not sink.has_logged_size:
-            sink.log_size()
-        self.on_progress(sink.summary())
+        sink.log_size_once()
+        self.on_progress(sink.summary_so_far())
 
     def _report_unfinished(self, sink: FileSink) -> None:
         """Report progress, or stop, within a record that takes several windows."""
-        self.on_progress(sink.summary())
+        self.on_progress(sink.summary_so_far())
         if self.should_stop():
             raise StoppedError
 

@@ -1,7 +1,5 @@
 """`ElmoEmbedder`, the public class: AllenNLP's methods on an `Engine`.
 
-Start reading here.
-
 "Inside a window" in docs/architecture.md shows the stages between sentences and
 activations.
 """
@@ -67,13 +65,18 @@ from elmo_cli.options.text import (
     TextSettings,
     text_settings,
 )
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.records.text_input import open_input
 from elmo_cli.similarity import Similarity, compare_vectors
-from elmo_cli.text.choose_tokenizer import choose_tokenizer
+from elmo_cli.text.choose_tokenizer import (
+    choose_tokenizer,
+    log_tokenizer_warning,
+    strings_in,
+)
 from elmo_cli.text.occurrences import (
     OccurrencePair,
     check_pair,
@@ -443,7 +446,7 @@ class ElmoEmbedder:
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: Pooling = "mean",
-        tokenizer: str | None = None,
+        tokenizer: str | None = AUTO,
         language: str | None = None,
         normalize: bool = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
@@ -523,7 +526,7 @@ class ElmoEmbedder:
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: Pooling | None = "mean",
-        tokenizer: str | None = None,
+        tokenizer: str | None = AUTO,
         language: str | None = None,
         normalize: bool = False,
         batch_size: int = DEFAULT_BATCH_SIZE,
@@ -552,8 +555,9 @@ class ElmoEmbedder:
             pooling: One vector per text: the "mean" or "max" over its tokens, its
                 "first" or "last" token; zeros for a text without tokens. None keeps one
                 vector per token.
-            tokenizer: "moses", "spacy" or "whitespace". None is the tokenizer that the
-                model was trained with if it names one, else "moses".
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the
+                first 200 texts: tokenized ones are split at white space, and others
+                are tokenized like the model's training text, else by "moses".
             language: Code of the language of the texts. None is the language of the
                 model.
             normalize: Scale every vector to length 1.
@@ -589,8 +593,7 @@ class ElmoEmbedder:
         pooling = pooling_of(output_value, pooling)
         batch = list_texts(texts)
         check_one_device(device)
-        chosen = self._choose_tokenizer(tokenizer, language)
-        self._warn_about_tokenizer(chosen, self.files.tokenizer)
+        chosen = self.tokenizer_of(batch, tokenizer, language)
         if layers is None:
             layers = "average" if mix is None else "all"
         sentences = list(tokenize_texts(batch, chosen.tokenize))
@@ -627,7 +630,7 @@ class ElmoEmbedder:
         *,
         layers: Layers = "average",
         occurrence: int | None = None,
-        tokenizer: str | None = None,
+        tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> Array:
         """Return the vector of a word in its sentence.
@@ -641,8 +644,9 @@ class ElmoEmbedder:
                 "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
             occurrence: Number of the word's occurrence, from 1; required if it occurs
                 several times.
-            tokenizer: "moses", "spacy" or "whitespace". None is the tokenizer that the
-                model was trained with if it names one, else "moses".
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
+                that is tokenized at white space, and tokenizes others like the model's
+                training text, else by "moses".
             language: Code of the language of the sentence. None is the model's.
 
         Returns:
@@ -652,7 +656,7 @@ class ElmoEmbedder:
             InputError: The word does not occur, or several times without a number, or
                 the layer or the tokenizer is unknown.
         """
-        chosen = self._choose_tokenizer(tokenizer, language)
+        chosen = self.tokenizer_of([sentence], tokenizer, language)
         tokens = tokens_around(word, sentence, chosen, order="sentence")
         found = occurrence_of(word, tokens, occurrence, "occurrence")
         [activations] = self.embed_sentences([tokens], layers=layers)
@@ -668,7 +672,7 @@ class ElmoEmbedder:
         word2: str | None = None,
         occurrence1: int | None = None,
         occurrence2: int | None = None,
-        tokenizer: str | None = None,
+        tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> Similarity:
         """Compare a word in two sentences, as `elmo cosine` does.
@@ -683,8 +687,9 @@ class ElmoEmbedder:
             word2: Word in the second sentence, if it differs.
             occurrence1, occurrence2: Numbers of the word's occurrences, from 1;
                 required if it occurs several times.
-            tokenizer: "moses", "spacy" or "whitespace". None is the tokenizer that the
-                model was trained with if it names one, else "moses".
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
+                that is tokenized at white space, and tokenizes others like the model's
+                training text, else by "moses".
             language: Code of the language of the sentences. None is the model's.
 
         Returns:
@@ -694,7 +699,8 @@ class ElmoEmbedder:
             InputError: A word does not occur, or several times without a number, or the
                 tokenizer is unknown.
         """
-        chosen = self._choose_tokenizer(tokenizer, language)
+        sentences = [sentence1, sentence2]
+        chosen = self.tokenizer_of(sentences, tokenizer, language)
         other_word = word if word2 is None else word2
         one = tokens_around(word, sentence1, chosen, "sentence1", order="word")
         other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")
@@ -733,21 +739,22 @@ class ElmoEmbedder:
             results.append(compare_vectors(pair, one, other, averaged))
         return results
 
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Tokenizer of raw texts: the training's if it is known, else moses."""
-        return self._choose_tokenizer(None, None)
-
-    def _choose_tokenizer(
-        self, tokenizer: str | None, language: str | None
+    def tokenizer_of(
+        self,
+        texts: Iterable[object],
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
     ) -> Tokenizer:
-        """Return the tokenizer of raw texts, the one of the training if none is named."""
-        return choose_tokenizer(
+        """Return the tokenizer of the strings among texts, as `encode` chooses it."""
+        chosen = choose_tokenizer(
             TextSettings(tokenizer=tokenizer, language=language),
             "strings",
+            strings_in(texts),
             trained=self.files.tokenizer,
             model_language=self.files.language,
         )
+        log_tokenizer_warning(chosen)
+        return chosen
 
     def embed_file(
         self,
@@ -803,9 +810,10 @@ class ElmoEmbedder:
         Args: Input
             input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or
                 `parquet`. None: chosen by the content and the suffix.
-            tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is the
+            tokenizer: `whitespace`, `moses`, `spacy`, `residues`, or `auto`, which
+                looks at the first 200 lines, as `elmo embed` does. None is the
                 tokenizer of the model's training, else `moses` for a table and
-                `whitespace` for other inputs.
+                `whitespace` for other inputs, as in AllenNLP.
             language: Code of the language of the text. None is the language of the
                 model.
             split_sentences: Compute each sentence by itself. The sentences of a text
@@ -868,7 +876,7 @@ class ElmoEmbedder:
             trained=self.files.tokenizer,
             language=self.files.language,
         )
-        self._warn_about_tokenizer(text.tokenizer, text.trained)
+        log_tokenizer_warning(text.tokenizer)
         selection = self._selection(
             self.engine,
             output_format,
@@ -897,11 +905,3 @@ class ElmoEmbedder:
             on_progress=on_progress,
             should_stop=should_stop,
         )
-
-    def _warn_about_tokenizer(self, tokenizer: Tokenizer, trained: str | None) -> None:
-        if trained is not None and trained != tokenizer.name:
-            logger.warning(
-                "the model was trained with tokenizer %s, not %s",
-                trained,
-                tokenizer.name,
-            )

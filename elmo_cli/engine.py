@@ -52,7 +52,7 @@ WINDOW_BATCHES: Final = 2
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-Compute = Callable[[SentenceEncoder, list[Sentence], Sequence[int]], Sequence[_Result]]
+RunBatch = Callable[[SentenceEncoder, list[Sentence], Sequence[int]], Sequence[_Result]]
 """Function of an encoder, the sentences of a batch (none empty), and their slots, which
 are the indices of the sentences in their window. It returns one result per sentence."""
 
@@ -127,7 +127,7 @@ class Engine:
     def run(
         self,
         items: Iterable[_Item],
-        compute_window: Callable[[list[Sentence]], Iterable[_Result]],
+        results_of: Callable[[list[Sentence]], Iterable[_Result]],
         *,
         sentence_of: Callable[[_Item], Sentence],
         batch_size: int = DEFAULT_BATCH_SIZE,
@@ -137,7 +137,8 @@ class Engine:
 
         Args:
             items: Items, each with a sentence.
-            compute_window: `embed_window` or `compute` of this engine.
+            results_of: Function from the sentences of a window to one result each, such
+                as `embed_window`.
             sentence_of: Function from an item to its sentence.
             batch_size: Number of sentences in a window with carried state.
             ends_window: Function that returns True for an item that ends its window
@@ -162,12 +163,12 @@ class Engine:
             ends_window=ends_window,
         )
         return (
-            (window, compute_window([sentence_of(item) for item in window]))
+            (window, results_of([sentence_of(item) for item in window]))
             for window in windows
         )
 
-    def compute(
-        self, sentences: list[Sentence], compute: Compute[_Result], empty: _Result
+    def compute_window(
+        self, sentences: list[Sentence], run_batch: RunBatch[_Result], empty: _Result
     ) -> list[_Result | ComputationError]:
         """Compute one result per sentence of a window, which is `empty` without tokens.
 
@@ -176,7 +177,7 @@ class Engine:
         unless all are empty.
         """
         if self.state == "carry":
-            results = self._compute_distinct(sentences, compute)
+            results = self._compute_distinct(sentences, run_batch)
             self._run_empty_sentences(sentences)
             return [results.get(slot, empty) for slot in range(len(sentences))]
         number_of: dict[tuple[str, ...], int] = {}  # of each distinct sentence
@@ -185,11 +186,11 @@ class Engine:
             for sentence in sentences
         ]
         distinct = [list(tokens) for tokens in number_of]
-        results = self._compute_distinct(distinct, compute)
+        results = self._compute_distinct(distinct, run_batch)
         return [results.get(number, empty) for number in numbers]
 
     def _compute_distinct(
-        self, sentences: list[Sentence], compute: Compute[_Result]
+        self, sentences: list[Sentence], run_batch: RunBatch[_Result]
     ) -> dict[int, _Result | ComputationError]:
         """Compute one result per sentence with tokens, by its index, in batches."""
 
@@ -198,7 +199,7 @@ class Engine:
             batch: Sequence[int], *, on_cpu: bool = False
         ) -> Sequence[_Result]:
             encoder = self._encoder_on_cpu if on_cpu else self.encoder
-            return compute(encoder, [sentences[index] for index in batch], batch)
+            return run_batch(encoder, [sentences[index] for index in batch], batch)
 
         compute_on_cpu = None
         if self.device.type != "cpu":
@@ -239,7 +240,7 @@ class Engine:
         called with whether all values of a batch are finite.
         """
 
-        def compute(
+        def embed_batch(
             encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
         ) -> Sequence[NDArray[Any]]:
             layers = encoder.run(batch, slots=slots)  # (L, N, W)
@@ -248,7 +249,8 @@ class Engine:
             on_batch(are_finite)
             return arrays
 
-        return iter(self.compute(sentences, compute, self.empty_activations(selection)))
+        empty = self.empty_activations(selection)
+        return iter(self.compute_window(sentences, embed_batch, empty))
 
     def embed_window(
         self, sentences: list[Sentence], selection: Selection

@@ -26,7 +26,6 @@ class FilePlan:
     """Selection that is not checked for a model yet."""
     output_settings: OutputSettings
     """Settings with the name of a format."""
-    overwrite: bool
 
     @property
     def unit(self) -> str:
@@ -81,5 +80,4 @@ def plan_file(
         shard=text.settings.parse_shard(),
         selection=selection,
         output_settings=output_settings,
-        overwrite=output_settings.overwrite,
     )

@@ -64,12 +64,10 @@ class FileSink:
     embedder: RecordEmbedder
     writer: ActivationsWriter
     records: Records
-    counts: Summary
-    """Summary so far, without the time; see `summary`."""
+    summary: Summary
+    """Summary so far, without the time; see `summary_so_far`."""
     started: float
     """Time when the input was opened."""
-    progress: Progress | None = None
-    """Progress at the end of the input, once it has been read."""
     n_done: int = 0
     """Number of the last record of the input that was written."""
     skipped: dict[str, str] = field(default_factory=dict)
@@ -77,7 +75,8 @@ class FileSink:
     n_empty: int = 0
     """Number of records without tokens, apart from skipped ones."""
     n_values: int = 0
-    has_logged_size: bool = False
+    """Number of values that were written."""
+    _has_logged_size: bool = field(default=False, init=False)
     """True after the first window, or from the start if the run resumes."""
     finite: FiniteCheck = field(init=False)
 
@@ -94,9 +93,14 @@ class FileSink:
         self.skipped = dict(point.skipped)
         self.n_empty = point.n_empty
         self.n_done = point.progress.n_records
+<<<<<<< HEAD
         self.counts.resumed_from = point.progress.n_records
         self.counts.n_written_earlier = self.writer.n_records
         self.has_logged_size = True
+=======
+        self.summary.resumed_from = point.progress.n_records
+        self._has_logged_size = True
+>>>>>>> main
 
     def write(self, embedded: EmbeddedRecord) -> None:
         """Write a record, or note why it is skipped."""
@@ -114,8 +118,8 @@ class FileSink:
         if record.id is not None or not self.records.has_ids or is_packed:
             self.writer.write(record, activations)
         self.n_done = embedded.number
-        self.counts.n_records += 1
-        self.counts.n_tokens += len(record.tokens)
+        self.summary.n_records += 1
+        self.summary.n_tokens += len(record.tokens)
         self.n_values += activations.size
 
     def checkpoint(self, progress: Progress) -> None:
@@ -128,10 +132,8 @@ class FileSink:
         )
         self.writer.checkpoint(point)
 
-    def finish(self) -> None:
-        """Complete the output, after the whole input."""
-        if self.progress is None:
-            raise ValueError("the input has not been read to its end")
+    def finish(self, progress: Progress) -> None:
+        """Complete the output; `progress` is that at the end of the input."""
         n_skipped = len(self.skipped)
         if n_skipped > _MAX_SHOWN_ERRORS:
             logger.warning(
@@ -143,7 +145,7 @@ class FileSink:
         has_keys = self.records.has_ids and not self.plan.text.format.has_ids
         self.writer.finish(
             end_attributes(
-                self.writer.n_records, self.progress, self.skipped, has_keys=has_keys
+                self.writer.n_records, progress, self.skipped, has_keys=has_keys
             )
         )
 
@@ -155,9 +157,9 @@ class FileSink:
             values = np.zeros((*values.shape[:-2], 1, values.shape[-1]), np.float32)
         self.writer.describe(self.records.example._replace(tokens=[""]), values)
 
-    def summary(self) -> Summary:
-        """Return the summary so far."""
-        return replace(self.counts, seconds=time.monotonic() - self.started)
+    def summary_so_far(self) -> Summary:
+        """Return the summary so far, with the time."""
+        return replace(self.summary, seconds=time.monotonic() - self.started)
 
     def last_record(self) -> str:
         """Return the last record that was written, for a message."""
@@ -174,16 +176,18 @@ class FileSink:
         if len(self.skipped) <= _MAX_SHOWN_ERRORS:
             logger.warning("Skipped: %s", reason, extra=SAYS_ITS_KIND)
 
-    def log_size(self) -> None:
-        """Log how large the output will be, by what was written so far."""
-        self.has_logged_size = True
+    def log_size_once(self) -> None:
+        """Log how large the output will be, by the first records that were written."""
+        if self._has_logged_size:
+            return
+        self._has_logged_size = True
         plan = self.plan
         n_input = plan.text.source.size
-        n_read = self.counts.n_bytes
+        n_read = self.summary.n_bytes
         if not n_input or not n_read or str(plan.output_path) == STANDARD_OUTPUT:
             return
         n_written = (
-            _value_bytes(plan) * self.n_values + _RECORD_BYTES * self.counts.n_records
+            _value_bytes(plan) * self.n_values + _RECORD_BYTES * self.summary.n_records
         )
         n_bytes = n_written / n_read * n_input
         free = shutil.disk_usage(self.writer.path.parent).free

@@ -78,7 +78,7 @@ class EmbeddedRecord(NamedTuple):
     """Number in the input, from 1."""
     activations: Array
     """(L, T, W), or without the axes that the selection removes."""
-    ends_window: bool
+    window_ended: bool
     """True if a window ended with one of its sentences."""
     checkpoint: Progress | None
     """Progress in the input, if a checkpoint follows the record. It ends a window."""
@@ -86,13 +86,13 @@ class EmbeddedRecord(NamedTuple):
 
 class _Sentence(NamedTuple):
     tokens: Sentence
-    completes: ReadRecord | None
+    ends_record: ReadRecord | None
     """The record, if this is its last sentence."""
 
 
 class _Computed(NamedTuple):
     activations: Array | ComputationError
-    ends_window: bool
+    was_last_of_window: bool
 
 
 @dataclass(frozen=True)
@@ -134,15 +134,15 @@ class RecordEmbedder:
             on_unfinished: Called after a window that ends within a record, when all
                 records before it have been taken. It may raise an error to stop.
         """
-        compute = partial(
-            self._compute,
+        embed_sentences = partial(
+            self._embed_sentences,
             finite=finite,
             is_ready=is_ready,
             on_unfinished=on_unfinished,
         )
-        return starmap(self._join, per_item(records, _sentences_of, compute))
+        return starmap(self._join, per_item(records, _sentences_of, embed_sentences))
 
-    def _compute(
+    def _embed_sentences(
         self,
         sentences: Iterator[_Sentence],
         finite: FiniteCheck | None,
@@ -150,28 +150,36 @@ class RecordEmbedder:
         on_unfinished: Callable[[], object],
     ) -> Iterator[_Computed]:
         def ends_window(sentence: _Sentence) -> bool:
-            if sentence.completes is None:
+            if sentence.ends_record is None:
                 return False
-            if sentence.completes.checkpoint is not None:
+            if sentence.ends_record.checkpoint is not None:
                 return True
             return is_ready is not None and not is_ready()
 
         selection = self.selection
+        dtype = "float32"
+        on_batch: Callable[[bool], object] = ignore
         if self._pools_later:
             selection = replace(selection, pooling=None, normalize=False)
-        embed = partial(self.engine.embed_arrays, selection=selection)
-        if finite is not None and not self._pools_later:
-            embed = partial(embed, dtype=finite.dtype, on_batch=finite.add_batch)
+        elif finite is not None:
+            dtype = finite.dtype
+            on_batch = finite.add_batch
+        embed_window = partial(
+            self.engine.embed_arrays,
+            selection=selection,
+            dtype=dtype,
+            on_batch=on_batch,
+        )
         for window, results in self.engine.run(
             sentences,
-            embed,
+            embed_window,
             sentence_of=lambda sentence: sentence.tokens,
             batch_size=self.batch_size,
             ends_window=ends_window,
         ):
             are_last = [False] * (len(window) - 1) + [True]
             yield from map(_Computed, results, are_last)
-            if window[-1].completes is None:
+            if window[-1].ends_record is None:
                 on_unfinished()
 
     def _join(self, read: ReadRecord, computed: list[_Computed]) -> EmbeddedRecord:
@@ -196,7 +204,7 @@ class RecordEmbedder:
             record=record,
             number=read.number,
             activations=activations,
-            ends_window=any(each.ends_window for each in computed),
+            window_ended=any(each.was_last_of_window for each in computed),
             checkpoint=read.checkpoint,
         )
 
@@ -212,8 +220,8 @@ class RecordEmbedder:
 def _sentences_of(read: ReadRecord) -> Iterator[_Sentence]:
     *others, last = read.record.split()
     for tokens in others:
-        yield _Sentence(tokens, completes=None)
-    yield _Sentence(last, completes=read)
+        yield _Sentence(tokens, ends_record=None)
+    yield _Sentence(last, ends_record=read)
 
 
 class Sink(Protocol):
@@ -241,11 +249,11 @@ def write_records(
     """
     for embedded in records:
         sink.write(embedded)
-        ends_window = embedded.ends_window
+        window_ended = embedded.window_ended
         checkpoint = embedded.checkpoint
         # It would keep its batch in memory while the next window is computed.
         del embedded
-        if not ends_window:
+        if not window_ended:
             continue
         on_window()
         if checkpoint is not None:

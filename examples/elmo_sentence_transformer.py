@@ -41,9 +41,10 @@ class ElmoModule(InputModule):  # type: ignore[misc] # where the library is miss
     def preprocess(
         self, inputs: Sequence[Any], prompt: str | None = None, **_: Any
     ) -> dict[str, Any]:
-        """Split texts into tokens, as the model's training text was."""
-        tokenize = self.embedder.tokenizer.tokenize
-        return {"tokens": [tokenize((prompt or "") + text) for text in inputs]}
+        """Split texts into tokens, as `encode` does."""
+        texts = [(prompt or "") + text for text in inputs]
+        tokenizer = self.embedder.tokenizer_of(texts)
+        return {"tokens": [tokenizer.tokenize(text) for text in texts]}
 
     def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Return one vector per text, float32, shape (B, W)."""

@@ -1,4 +1,4 @@
-"""Check a change in less than a minute: lint, types, pages, tests of changed folders.
+"""Check a change in about a minute: lint, types, pages, tests of changed folders.
 
     python packaging/check_change.py [BASE]
 

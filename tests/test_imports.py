@@ -14,6 +14,7 @@ import elmo_cli
 from elmo_cli import version
 
 PACKAGE = Path(elmo_cli.__file__).parent
+ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
 
 HEAVY = ("torch", "torch._dynamo", "h5py", "click", "numpy", "tqdm", "sacremoses")
 TORCH_FREE = (
@@ -36,40 +37,20 @@ H5PY = {
     "pretrained.tensor_names",
 }
 """Modules that read or write HDF5."""
-ROOMS = (
-    "version",
-    "callbacks",
-    "errors",
-    "files",
-    "options",
-    "model",
-    "compiled",
-    "pretrained",
-    "text",
-    "records",
-    "outputs",
-    "file_plan",
-    "inference",
-    "engine",
-    "encode_arguments",
-    "similarity",
-    "elmo",
-    "pipeline",
-    "language_model",
-    "file_sink",
-    "embed_file",
-    "embedder",
-    "analysis",
-    "integrations",
-    "training",
-    "distributed",
-    "cli",
-)
-"""Rooms and the files beside them; an import goes to one that is named before."""
 NEVER = {
-    (room, "outputs") for room in ("model", "pretrained", "inference", "language_model")
+    (folder, "outputs")
+    for folder in ("model", "pretrained", "inference", "language_model")
 }
 """Pairs of folders. The first one never imports the second one, although it could."""
+
+
+def layout() -> list[str]:
+    """Return the folders and modules in the order of the layout in docs/architecture.md."""
+    page = ARCHITECTURE.read_text(encoding="utf-8")
+    block = page.partition("```text\nelmo_cli/\n")[2].partition("```")[0]
+    # A line has one or several names, and after two spaces what they are.
+    lines_of_names = re.findall(r"^  (\S+(?: \S+)*)  ", block, re.MULTILINE)
+    return [name.rstrip("/") for line in lines_of_names for name in line.split()]
 
 
 @cache
@@ -164,14 +145,20 @@ def test_metadata_has_the_version_of_the_module() -> None:
     )
 
 
-def test_arrows_between_rooms_go_one_way() -> None:
+def test_the_layout_on_the_page_has_every_folder_and_module() -> None:
+    names = {module.partition(".")[0] for module in imports()}
+    assert names - {"__init__", "__main__"} <= set(layout())
+
+
+def test_imports_between_folders_go_up_in_the_layout_on_the_page() -> None:
+    order = layout()
     against = []
     for name, imported in graph().items():
-        room = name.partition(".")[0]
-        for other in imported if room in ROOMS else ():
-            other_room = other.partition(".")[0]
-            up = ROOMS.index(other_room) > ROOMS.index(room)
-            if up or (room, other_room) in NEVER:
+        folder = name.partition(".")[0]
+        for other in imported if folder in order else ():
+            other_folder = other.partition(".")[0]
+            is_below = order.index(other_folder) > order.index(folder)
+            if is_below or (folder, other_folder) in NEVER:
                 against.append(f"{name} -> {other}")
     assert against == []
 

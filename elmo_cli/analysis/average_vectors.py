@@ -26,6 +26,7 @@ from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.warnings.expected import expected_input
+from elmo_cli.text.choose_tokenizer import peek_strings
 from elmo_cli.text.tokenizers import tokenize_texts
 
 
@@ -168,7 +169,9 @@ def average_word_vectors(
     counts: Counter[str] = Counter()
     if isinstance(texts, str):
         texts = [texts]
-    sentences = tokenize_texts(texts, embedder.tokenizer.tokenize)
+    strings, texts = peek_strings(texts)
+    tokenizer = embedder.tokenizer_of(strings)
+    sentences = tokenize_texts(texts, tokenizer.tokenize)
     to_average = _count_occurrences(sentences, wanted, counts, at_most)
     sums = _sum_vectors(embedder, to_average, selection)
     if words is None:

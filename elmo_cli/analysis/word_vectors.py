@@ -15,7 +15,9 @@ from elmo_cli.options.text import (
     Quotes,
     text_settings,
 )
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.text_input import open_input
+from elmo_cli.text.choose_tokenizer import log_tokenizer_warning
 
 
 def write_word_vectors(
@@ -29,7 +31,7 @@ def write_word_vectors(
     at_most: int | None = None,
     softmax: bool = False,
     input_format: InputFormatName | None = None,
-    tokenizer: str | None = None,
+    tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
     delimiter: str | None = None,
@@ -64,7 +66,7 @@ def write_word_vectors(
         softmax: Without a corpus, write the output vectors of the softmax. A word
             outside its vocabulary gets the vector of `<UNK>`.
         input_format: This and the following options of the corpus, up to `paragraphs`,
-            are those of `ElmoEmbedder.embed_file`.
+            are those of `ElmoEmbedder.embed_file`. `tokenizer` looks at the corpus.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens that were read, or without a
             corpus of words that were computed, since the last call.
@@ -101,6 +103,7 @@ def write_word_vectors(
             trained=embedder.files.tokenizer,
             language=embedder.files.language,
         )
+        log_tokenizer_warning(text.tokenizer)
         return write_average_vectors(
             embedder,
             text,

@@ -34,6 +34,7 @@ from elmo_cli.options.output import (
 from elmo_cli.options.output_format import format_of_suffix
 from elmo_cli.options.selection import Layers, Selection, layers_text
 from elmo_cli.options.text import InputFormatName, Quotes, text_settings
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_rows import ColumnValues
 from elmo_cli.outputs.token_rows import TokenRows
@@ -41,6 +42,7 @@ from elmo_cli.pipeline import EmbeddedRecord
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.records.text_input import open_input
+from elmo_cli.text.choose_tokenizer import log_tokenizer_warning
 
 logger = logging.getLogger(__name__)
 
@@ -136,10 +138,10 @@ def embed_occurrences(
         on_progress=on_progress,
         should_stop=should_stop,
     ) as file_run:
-        sink = file_run.embed_input(
+        sink, progress = file_run.embed_input(
             keep=search.keep_targets, select=select_targets, on_restart=search.restart
         )
-        if not sink.counts.was_complete:
+        if not sink.summary.was_complete:
             warning = search.finder.warning()
             if not search.counts.total():
                 file_run.writer.clear()
@@ -152,8 +154,8 @@ def embed_occurrences(
                 )
             if warning:
                 logger.warning("%s", warning)
-            sink.finish()
-        return WrittenOccurrences(dict(search.counts), sink.summary())
+            sink.finish(progress)
+        return WrittenOccurrences(dict(search.counts), sink.summary_so_far())
 
 
 class _Search:
@@ -241,7 +243,7 @@ def write_occurrences(
     *,
     layers: Layers = DEFAULT_LAYERS,
     input_format: InputFormatName | None = None,
-    tokenizer: str | None = None,
+    tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
     shard: str | None = None,
@@ -302,6 +304,7 @@ def write_occurrences(
         trained=embedder.files.tokenizer,
         language=embedder.files.language,
     )
+    log_tokenizer_warning(text.tokenizer)
     plan = plan_occurrences(
         text,
         output,

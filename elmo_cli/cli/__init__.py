@@ -1,4 +1,6 @@
-"""Command `elmo`: its commands are in `commands`, the options they share in `options`.
+"""Command `elmo`: its commands are in `commands`.
+
+The options that they share are in `shared_options`.
 
 Only this package imports click. A command parses, makes one library call and prints.
 Heavy packages (torch, h5py) are imported when a command runs.

@@ -1,7 +1,7 @@
 """Loading of the model and the tokenizer of a command."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from elmo_cli.pretrained.files import ModelFiles
     from elmo_cli.pretrained.find import ResolvedModel
     from elmo_cli.records.input_format import TextInput
+    from elmo_cli.text.choose_tokenizer import Content
     from elmo_cli.text.sources import Source
     from elmo_cli.text.tokenizers import Tokenizer
 
@@ -113,92 +114,72 @@ def open_text(
     text: TextSettings,
     model: "ResolvedModel",
     *,
-    lines_are_raw: bool = False,
+    lines_are_texts: bool = False,
+    is_new: bool = False,
 ) -> "TextInput":
     """Open a text, and decide its format and tokenizer.
 
-    With `lines_are_raw`, lines are tokenized like tables, because words are asked for.
+    Args:
+        source: The text.
+        text: Options of the text.
+        model: Model, whose training and language count.
+        lines_are_texts: Tokenize lines like texts in tables, because words are asked
+            for.
+        is_new: The model has no training yet.
     """
     from elmo_cli.records.text_input import open_input
 
     opened = open_input(
         source,
         text,
-        trained=model.tokenizer,
-        language=model.language,
-        lines_are_raw=lines_are_raw,
+        trained=None if is_new else model.tokenizer,
+        language=None if is_new else model.language,
+        lines_are_texts=lines_are_texts,
     )
-    _check_tokenizer(opened.tokenizer, opened.trained, text)
+    _say_tokenizer(opened.tokenizer, text)
     return opened
 
 
 def load_tokenizer(
     text: TextSettings,
     model: "ResolvedModel",
-    source: str | None = None,
-    *,
-    is_new: bool = False,
+    texts: Sequence[str],
+    content: "Content" = "texts",
 ) -> "Tokenizer":
-    """Return the tokenizer of typed text, or of a source that others open.
+    """Return the tokenizer of typed texts, or of files that others open.
 
-    With `is_new`, the model has no training yet.
+    Args:
+        text: Options of the text.
+        model: Model, whose training and language count.
+        texts: Typed texts, or first texts of the first file, which show whether they
+            are raw.
+        content: What is tokenized.
     """
-    from elmo_cli.records.formats import find_format
-    from elmo_cli.records.text_input import content_of
-    from elmo_cli.text.choose_tokenizer import Content, choose_tokenizer
-    from elmo_cli.text.sources import Source
+    from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
-    trained = None if is_new else model.tokenizer
-    content: Content = "raw"
-    if source is not None:
-        content = content_of(find_format(Source(source), text.input_format))
-    if content == "tokens":
-        if text.tokenizer not in (None, "whitespace"):
-            raise click.UsageError(
-                f"--tokenizer has no effect with the tokens of {source}"
-            )
-        trained = None
     tokenizer = choose_tokenizer(
-        text, content, trained=trained, model_language=model.language
+        text,
+        content,
+        texts,
+        trained=None if content == "tokens" else model.tokenizer,
+        model_language=model.language,
     )
-    _check_tokenizer(tokenizer, trained, text)
+    _say_tokenizer(tokenizer, text)
     return tokenizer
 
 
-def typed_tokens(tokenizer: "Tokenizer", text: str) -> list[str]:
-    """Return the tokens of a typed text. Warn once if it looks tokenized already."""
-    from elmo_cli.records.warnings.detached_tokens import find_detached_token
-
-    tokens = tokenizer.tokenize(text)
-    detached = find_detached_token(text, tokens)
-    meta = click.get_current_context().meta
-    if detached is not None and detached.text_is_split and not meta.get("has_warned"):
-        stderr.say(
-            f"Warning: {detached.shown!r} looks tokenized already. "
-            "Use --tokenizer whitespace."
-        )
-        meta["has_warned"] = True
-    return tokens
-
-
-def _check_tokenizer(
-    tokenizer: "Tokenizer", trained: str | None, text: TextSettings
-) -> None:
-    """Print the tokenizer of the training, or warn of another one.
+def _say_tokenizer(tokenizer: "Tokenizer", text: TextSettings) -> None:
+    """Print a tokenizer that the text or the model has chosen, and its warning.
 
     Raise a `UsageError` for a language that has no effect.
     """
     has_language = ":" in tokenizer.name or tokenizer.splits_by is not None
     names_language = text.tokenizer is not None and ":" in text.tokenizer
     if text.language and (names_language or not has_language):
-        name = text.tokenizer or tokenizer.name
+        name = text.tokenizer if text.names_tokenizer else tokenizer.name
         raise click.UsageError(f"--language has no effect with --tokenizer {name}")
-    if trained is None:
-        return
-    if not text.chooses_tokenizer:
-        stderr.say(f"Tokenizer: {trained}, as in the model's training")
-    elif trained != tokenizer.name:
-        stderr.say(
-            f"Warning: the model was trained with --tokenizer {trained}, "
-            f"not {tokenizer.name}."
-        )
+    if tokenizer.choice:
+        stderr.say(f"Tokenizer: {tokenizer.choice}")
+    if tokenizer.warning is not None:
+        warning = stderr.shown_message(tokenizer.warning)
+        stderr.say(f"Warning: {warning.removesuffix('.')}.")

@@ -92,10 +92,10 @@ def show_rate(bar: "tqdm[None]", n_tokens: int) -> None:
     bar.set_postfix_str(f"{rate:,.0f} tokens/s", refresh=False)
 
 
-def show_summary(bar: "tqdm[None]", done: "Summary") -> None:
+def show_summary(bar: "tqdm[None]", summary: "Summary") -> None:
     """Show the progress of a run over a file."""
-    show_rate(bar, done.n_tokens)
-    bar.update(done.n_bytes - bar.n)
+    show_rate(bar, summary.n_tokens)
+    bar.update(summary.n_bytes - bar.n)
 
 
 def show_parts(bar: "tqdm[None]", counts: "RunCounts") -> None:

@@ -8,14 +8,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
+from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
-from elmo_cli.text.sources import STANDARD_INPUT, Source
+from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
@@ -31,9 +32,18 @@ MAX_CHUNK: Final = 64
 """Maximum number of queries that are answered together."""
 
 
-def read_queries(parse: Callable[[str], _Query]) -> Iterator[list[_Query]]:
+def first_line(source: Source) -> str:
+    """Return the first line of a source, which is not read yet for `read_queries`."""
+    with source.peeking():
+        lines, _ = source.lines()
+        return next(lines, "")
+
+
+def read_queries(
+    source: Source, parse: Callable[[str], _Query]
+) -> Iterator[list[_Query]]:
     """Yield the parsed lines of standard input, in lists that are ready together."""
-    with Source(STANDARD_INPUT) as source:
+    with source:
         lines, is_ready = source.lines()
         yield from in_chunks(lines, parse, is_ready, "standard input, line")
 
@@ -75,9 +85,12 @@ def in_chunks(
         yield chunk
 
 
-def read_query_table(
-    path: str, settings: TextSettings, tokenizer: Tokenizer, *, pooled: bool
-) -> "Iterator[list[Occurrence]]":
+def query_settings(settings: TextSettings, *, pooled: bool) -> TextSettings:
+    """Return the options by which the table of `read_query_table` is opened."""
+    return replace(settings, keep_columns=() if pooled else ALL_COLUMNS)
+
+
+def read_query_table(text: TextInput, *, pooled: bool) -> "Iterator[list[Occurrence]]":
     """Yield the queries of a table, in lists of rows that are ready together.
 
     A row has a sentence, in the column `word` the word to search for, and optionally in
@@ -96,52 +109,64 @@ def read_query_table(
         number = _number_in_column(record.columns, "occurrence", least=1)
         return occurrence_of(word, record.tokens, number, "a column `occurrence`")
 
-    kept = () if pooled else ALL_COLUMNS
-    settings = replace(settings, keep_columns=kept)
-    yield from _parsed_rows(path, settings, tokenizer, parse)
+    yield from _parsed_rows(text, parse)
 
 
-def read_pair_table(
-    path: str, settings: TextSettings, tokenizer: Tokenizer
-) -> "Iterator[list[PairRow]]":
+class PairColumns(NamedTuple):
+    """Columns with the two sentences of a pair."""
+
+    first: str
+    second: str
+
+    @classmethod
+    def of(cls, text_column: str | None) -> "PairColumns":
+        """Return the columns that --text-column names, separated by a comma."""
+        names = (text_column or "sentence1,sentence2").split(",")
+        if len(names) != 2:
+            raise SettingsError(
+                Message(
+                    "{--text-column} {name}: name two, such as sentence1,sentence2.",
+                    name=names[0],
+                )
+            )
+        return cls(*names)
+
+    def settings(self, settings: TextSettings) -> TextSettings:
+        """Return the options by which the table of `read_pair_table` is opened."""
+        return replace(settings, text_column=self.first, keep_columns=ALL_COLUMNS)
+
+
+def read_pair_table(text: TextInput, names: PairColumns) -> "Iterator[list[PairRow]]":
     """Yield the columns and the two occurrences of each row of a table, in lists.
 
-    `settings.text_column` names the two sentences, separated by a comma. The columns
-    `word1` and `word2`, or `word`, have the words, `occurrence1` and `occurrence2`
-    their numbers in the sentences; or `start1`, `end1` and so on have their characters.
-    A row without such words has the error in place of its occurrences.
+    `names` are the columns of the two sentences. The columns `word1` and `word2`, or
+    `word`, have the words, `occurrence1` and `occurrence2` their numbers in them; or
+    `start1`, `end1` and so on have their characters. A row without such words has the
+    error in place of its occurrences.
     """
-    names = (settings.text_column or "sentence1,sentence2").split(",")
-    if len(names) != 2:
-        raise SettingsError(
-            Message(
-                "{--text-column} {name}: name two, such as sentence1,sentence2.",
-                name=names[0],
-            )
-        )
+    tokenizer = text.tokenizer
 
     def parse(record: Record) -> "PairRow":
-        columns = {names[0]: record.text, **record.columns}
-        _check_has(columns, names[1])
+        columns = {names.first: record.text, **record.columns}
+        _check_has(columns, names.second)
         if "word1" not in columns and "start1" not in columns:
             _check_has(columns, "word")
-        second = columns[names[1]]
+        second = columns[names.second]
         if isinstance(second, list):
             second_tokens = second
         else:
             second_tokens = tokenizer.tokenize(str(second or ""))
         try:
             pair = (
-                _find_side(columns, names[0], 1, record.tokens, tokenizer),
-                _find_side(columns, names[1], 2, second_tokens, tokenizer),
+                _find_side(columns, names.first, 1, record.tokens, tokenizer),
+                _find_side(columns, names.second, 2, second_tokens, tokenizer),
             )
         except InputError as error:
             return columns, error
         return columns, pair
 
-    settings = replace(settings, text_column=names[0], keep_columns=ALL_COLUMNS)
-    option = "--text-column NAME1,NAME2"
-    yield from _parsed_rows(path, settings, tokenizer, parse, column_option=option)
+    text = replace(text, column_option="--text-column NAME1,NAME2")
+    yield from _parsed_rows(text, parse)
 
 
 def _find_side(
@@ -166,18 +191,11 @@ def _find_side(
 
 
 def _parsed_rows(
-    path: str,
-    settings: TextSettings,
-    tokenizer: Tokenizer,
-    parse: Callable[[Record], _Query],
-    *,
-    column_option: str = "--text-column",
+    text: TextInput, parse: Callable[[Record], _Query]
 ) -> Iterator[list[_Query]]:
     from elmo_cli.records.open_records import open_records
-    from elmo_cli.records.text_input import open_input
     from elmo_cli.records.warnings.expected import UNKNOWN
 
-    text = open_input(path, settings, tokenizer)
     if not text.format.has_columns:
         raise SettingsError(
             Message(
@@ -187,7 +205,6 @@ def _parsed_rows(
                 format=text.format.name,
             )
         )
-    text = replace(text, column_option=column_option)
     # A row has an occurrence in one sentence, so the command cannot split it.
     expected = UNKNOWN._replace(may_split_sentences=False)
     with open_records(text, expected, reads_ids=False) as read:

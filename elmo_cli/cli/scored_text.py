@@ -93,9 +93,7 @@ def score_options(
         )
         speed = option_group("Speed", shared_options.batch_tokens_option, batch_size)
         model = shared_options.language_model_options(shows_softmax=shows_softmax)
-        text = shared_options.text_options(
-            shared_options.BY_FORMAT, shows_cells=shows_cells
-        )
+        text = shared_options.text_options(shows_cells=shows_cells)
         return text(model(speed(function)))
 
     return add

@@ -8,7 +8,7 @@ again.
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -34,11 +34,7 @@ from elmo_cli.options.model import DEFAULT_BATCH_SIZE, ModelSettings
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import NAMED_LAYERS, Selection
 from elmo_cli.options.text import TextSettings
-from elmo_cli.options.tokenizer_names import TOKENIZERS
-
-BY_FORMAT: Final = "by format"
-"""Default of --tokenizer where the format of the input decides."""
-
+from elmo_cli.options.tokenizer_names import AUTO, TOKENIZERS
 
 # Options of any kind
 
@@ -205,34 +201,31 @@ def cell_options(**settings: Any) -> Decorator:
     )
 
 
-def tokenizer_options(default: str, **settings: Any) -> Decorator:
-    """Add --tokenizer, with its default for the help, and --language."""
+def tokenizer_options(**settings: Any) -> Decorator:
+    """Add --tokenizer and --language."""
     return option_group(
         "Text",
         field_option(
             TextSettings,
             "tokenizer",
-            default_text=f"the model's, else {default}",
-            shell_complete=complete_values(*TOKENIZERS),
+            shell_complete=complete_values(AUTO, *TOKENIZERS),
             **settings,
         ),
         field_option(TextSettings, "language", **settings),
     )
 
 
-def splitting_options(default: str, **settings: Any) -> Decorator:
+def splitting_options(**settings: Any) -> Decorator:
     """Add the options of `tokenizer_options`, and --split-sentences."""
     return option_group(
         "Text",
-        tokenizer_options(default, **settings),
+        tokenizer_options(**settings),
         field_option(TextSettings, "split_sentences", **settings),
     )
 
 
-def text_options(
-    default: str, *, shows_cells: bool = False, **settings: Any
-) -> Decorator:
-    """Add all options for how a text is read; `default` is its tokenizer.
+def text_options(*, shows_cells: bool = False, **settings: Any) -> Decorator:
+    """Add all options for how a text is read.
 
     Most helps leave out --delimiter and --quotes, because both are detected.
     """
@@ -250,7 +243,7 @@ def text_options(
         cell_options(hidden=not shows_cells, **settings),
         id_column_option(**settings),
         field_option(TextSettings, "paragraphs", **settings),
-        splitting_options(default, **settings),
+        splitting_options(**settings),
     )
 
 
@@ -258,7 +251,7 @@ def input_options(*, shows_cells: bool = False) -> Decorator:
     """Add the options of `text_options`, --skip-errors and --shard."""
     return option_group(
         "Input",
-        text_options(BY_FORMAT, shows_cells=shows_cells),
+        text_options(shows_cells=shows_cells),
         field_option(TextSettings, "skip_errors"),
         field_option(TextSettings, "shard"),
     )

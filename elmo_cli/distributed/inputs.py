@@ -18,7 +18,7 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -39,15 +39,17 @@ from elmo_cli.options.text import DEFAULT_ID, TextSettings
 from elmo_cli.outputs.parquet_writer import type_of
 from elmo_cli.outputs.parts import OTHER_FOLDER
 from elmo_cli.outputs.sentence_rows import kept_names
+from elmo_cli.records.first_texts import texts_to_tokenize
 from elmo_cli.records.formats import FORMATS, find_format
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.open_records import check_records
 from elmo_cli.records.parquet import Parquet
 from elmo_cli.records.record import Record
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
+from elmo_cli.text.evidence import EVIDENCE_LINES
 from elmo_cli.text.line_reader import LineReader
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -232,6 +234,14 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
 
     Files in the output `folder` are skipped.
     """
+    paths = find_paths(patterns, folder)
+    with ThreadPool(_N_THREADS) as pool:
+        hashes = pool.map(sha256_of, paths)
+    return [Input(path, sha256) for path, sha256 in zip(paths, hashes, strict=True)]
+
+
+def find_paths(patterns: tuple[str, ...], folder: Folder) -> list[str]:
+    """Find the files of paths, URIs and patterns that are not in the output `folder`."""
     paths: list[str] = []
     for pattern in patterns:
         found = _matching_files(pattern)
@@ -250,9 +260,32 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
                 extra=SAYS_ITS_KIND,
             )
         paths += outside
-    with ThreadPool(_N_THREADS) as pool:
-        hashes = pool.map(sha256_of, paths)
-    return [Input(path, sha256) for path, sha256 in zip(paths, hashes, strict=True)]
+    return paths
+
+
+def read_first_texts_of(path: str, settings: TextSettings) -> list[str]:
+    """Return the texts to tokenize in the first records of a file.
+
+    Errors are left for the reader of the whole file to report.
+    """
+    text = TextInput(
+        source=Source(path),
+        settings=settings,
+        format=find_input_format(settings, path),
+        tokenizer=WHITESPACE,
+    )
+
+    def read(text: TextInput) -> Iterable[Record]:
+        if isinstance(text.format, Parquet):
+            return text.format.parse_file(file.raw, text)
+        reader = HashingReader(path, file, text.format)
+        decode = partial(reader.lines.decode, skip_errors=True)
+        return text.format.parse(map(decode, reader.take()), text)
+
+    texts: list[str] = []
+    with suppress(ElmoError), _open(path) as file:
+        texts += islice(texts_to_tokenize(text, read), EVIDENCE_LINES)
+    return texts
 
 
 def sha256_of(path: str) -> str:
@@ -373,12 +406,12 @@ def _split_rows(
     """Yield parts of a file of rows; see `_split_lines`."""
     path = text.source.name
     with _open(path) as file:
-        size = input_format.size_of(file.raw, text)
-    types.add_schema(size.id_type, size.kept_types)
-    types.has_ids.setdefault(size.id_type is not None, path)
-    step = max(1, size.n_rows * n_bytes // max(1, size.n_text_bytes))
-    for start in range(0, size.n_rows, step):
-        n_here = min(step, size.n_rows - start)
+        footer = input_format.read_footer(file.raw, text)
+    types.add_schema(footer.id_type, footer.kept_types)
+    types.has_ids.setdefault(footer.id_type is not None, path)
+    step = max(1, footer.n_rows * n_bytes // max(1, footer.n_text_bytes))
+    for start in range(0, footer.n_rows, step):
+        n_here = min(step, footer.n_rows - start)
         yield Part(
             number=0,
             first=0,

@@ -416,7 +416,7 @@ class EmbedBatch:
         embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
         tokenizer = choose_tokenizer(
             settings.text,
-            "raw",
+            "texts",
             trained=embedder.files.tokenizer,
             model_language=embedder.files.language,
         )

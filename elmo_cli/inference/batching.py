@@ -16,7 +16,7 @@ from elmo_cli.inference.memory import is_out_of_memory
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-_Compute = Callable[[Sequence[int]], Sequence[_Result]]
+_ComputeBatch = Callable[[Sequence[int]], Sequence[_Result]]
 
 BATCH_TOKENS: Final = {"cpu": 8192, "cuda": 32_768, "mps": 8192}
 """Tokens per batch, by device. Larger batches contain more repeated tokens, which are
@@ -54,24 +54,24 @@ def split_by_size(
 
 
 def compute_in_batches(
-    compute: _Compute[_Result],
+    compute_batch: _ComputeBatch[_Result],
     lengths: Sequence[int],
     batch_tokens: int,
     device_type: str,
     *,
     carried: bool,
-    compute_on_cpu: _Compute[_Result] | None = None,
+    compute_on_cpu: _ComputeBatch[_Result] | None = None,
 ) -> tuple[dict[int, _Result | ComputationError], int]:
     """Compute the sentences of a window, in batches of similar lengths.
 
     After a batch that does not fit into memory, all have at most half of its tokens.
 
     Args:
-        compute: Function from the indices of a batch's sentences to their results.
+        compute_batch: Function from the indices of a batch's sentences to their results.
         lengths: Number of tokens of each sentence.
         batch_tokens: Maximum number of tokens per batch.
         device_type: `cpu`, `cuda` or `mps`.
-        carried: True if `compute` changes a state. Then lack of memory is raised.
+        carried: True if `compute_batch` changes a state. Then lack of memory is raised.
         compute_on_cpu: Function for a sentence that does not fit into memory alone.
 
     Returns:
@@ -83,7 +83,9 @@ def compute_in_batches(
     batches = list(group_by_length(lengths, batch_tokens, max_sentences))
     while batches:
         batch = batches.pop(0)
-        computed = compute(batch) if carried else _compute_or_catch(compute, batch)
+        computed = (
+            compute_batch(batch) if carried else _compute_or_catch(compute_batch, batch)
+        )
         if isinstance(computed, ComputationError) and len(batch) > 1:
             batch_tokens = sum(lengths[index] for index in batch) // 2
             remaining = list(lengths)
@@ -101,11 +103,11 @@ def compute_in_batches(
 
 
 def _compute_or_catch(
-    compute: _Compute[_Result], batch: Sequence[int]
+    compute_batch: _ComputeBatch[_Result], batch: Sequence[int]
 ) -> Sequence[_Result] | ComputationError:
     """Compute a batch, or return the error if it does not fit into memory."""
     try:
-        return compute(batch)
+        return compute_batch(batch)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise

@@ -47,7 +47,7 @@ class ElmoVectorizer(
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: Pooling = "mean",
-        tokenizer: str | None = None,
+        tokenizer: str | None = "auto",
         batch_tokens: int | None = None,
         device: str = "cpu",
     ) -> None:

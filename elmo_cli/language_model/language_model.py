@@ -6,7 +6,7 @@ token that is not in the vocabulary counts as the word `<UNK>`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar, overload
 
@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors.checks import Sentence, Text, check_sentences, list_texts
+from elmo_cli.errors.checks import (
+    Sentence,
+    Text,
+    check_batch,
+    check_sentences,
+    list_texts,
+)
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.device import Device
@@ -34,11 +40,16 @@ from elmo_cli.options.model import (
     Precision,
     ReadingDirection,
 )
-from elmo_cli.options.text import DEFAULT_SETTINGS
+from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.require_softmax import require_softmax
-from elmo_cli.text.choose_tokenizer import choose_tokenizer
+from elmo_cli.text.choose_tokenizer import (
+    choose_tokenizer,
+    log_tokenizer_warning,
+    peek_strings,
+    strings_in,
+)
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 
 _Result = TypeVar("_Result")
@@ -170,19 +181,27 @@ class LanguageModel:
         """Initial state of the sentences."""
         return self.engine.state
 
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """Tokenizer of raw texts: the training's if it is known, else moses."""
-        return choose_tokenizer(
-            DEFAULT_SETTINGS,
+    def tokenizer_of(
+        self, texts: Iterable[object], settings: TextSettings = DEFAULT_SETTINGS
+    ) -> Tokenizer:
+        """Return the tokenizer of the strings among texts."""
+        chosen = choose_tokenizer(
+            settings,
             "strings",
+            strings_in(texts),
             trained=self.files.tokenizer,
             model_language=self.files.language,
         )
+        log_tokenizer_warning(chosen)
+        return chosen
 
     def tokenize(self, text: str) -> Sentence:
-        """Split a raw text into tokens, as the methods do that take raw texts."""
-        return self.tokenizer.tokenize(text)
+        """Split a text into tokens, as the methods do that take texts."""
+        return self.tokenizer_of([text]).tokenize(text)
+
+    def _tokenize_stream(self, texts: Iterable[Text]) -> Iterator[Sentence]:
+        strings, texts = peek_strings(texts)
+        yield from tokenize_texts(texts, self.tokenizer_of(strings).tokenize)
 
     @overload
     def score(  # type: ignore[overload-overlap] # a string is one text
@@ -272,15 +291,15 @@ class LanguageModel:
             directions: The D directions to run: 0 is forward, 1 is backward.
         """
 
-        def compute_batch(
+        def run_batch(
             encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
         ) -> Sequence[_Result]:
             layers = encoder.run_bounded(batch, slots=slots, directions=directions)
             return compute(batch, layers[-1].to(self.engine.device))
 
         windows = self.engine.run(
-            tokenize_texts(texts, self.tokenize),
-            partial(self.engine.compute, compute=compute_batch, empty=empty),
+            self._tokenize_stream(check_batch(texts, "texts")),
+            partial(self.engine.compute_window, run_batch=run_batch, empty=empty),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
             ends_window=lambda sentence: is_ready is not None and not is_ready(),

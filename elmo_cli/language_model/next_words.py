@@ -105,10 +105,10 @@ def predict_words(
     check_at_least("top", top, 1)
     check_choice("direction", direction, READING_DIRECTIONS)
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
-    tokenize = partial(cut_around_gaps, tokenize=model.tokenize)
-    checked = [
-        check_gaps(tokens) for tokens in tokenize_texts(list_texts(texts), tokenize)
-    ]
+    given = list_texts(texts)
+    tokenizer = model.tokenizer_of(given)
+    tokenize = partial(cut_around_gaps, tokenize=tokenizer.tokenize)
+    checked = [check_gaps(tokens) for tokens in tokenize_texts(given, tokenize)]
     predictions = []
     for batch in split_by_size(checked, BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):
         in_gaps = _in_gaps(model, [text for text in batch if GAP in text])

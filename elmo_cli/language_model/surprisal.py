@@ -20,10 +20,11 @@ from elmo_cli.language_model.surprisal_table import SurprisalTable, UnitSurprisa
 from elmo_cli.language_model.units import UNIT_KINDS, UnitKind, ignore_marks
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction
 from elmo_cli.options.text import TextSettings
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.input_rows import record_of_text
 from elmo_cli.records.record import Record
 from elmo_cli.records.words import record_of_words
-from elmo_cli.text.choose_tokenizer import choose_tokenizer
+from elmo_cli.text.choose_tokenizer import peek_strings
 from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -36,7 +37,7 @@ def measure_surprisal(  # type: ignore[overload-overlap] # a string is one text
     direction: Direction = "forward",
     with_entropy: bool = False,
     frequencies: Mapping[str, float] | None = None,
-    tokenizer: str | None = None,
+    tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
     batch_size: int = DEFAULT_BATCH_SIZE,
@@ -52,7 +53,7 @@ def measure_surprisal(
     direction: Direction = "forward",
     with_entropy: bool = False,
     frequencies: Mapping[str, float] | None = None,
-    tokenizer: str | None = None,
+    tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
     batch_size: int = DEFAULT_BATCH_SIZE,
@@ -67,7 +68,7 @@ def measure_surprisal(
     direction: Direction = "forward",
     with_entropy: bool = False,
     frequencies: Mapping[str, float] | None = None,
-    tokenizer: str | None = None,
+    tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
     batch_size: int = DEFAULT_BATCH_SIZE,
@@ -90,8 +91,9 @@ def measure_surprisal(
         with_entropy: Measure the entropy where each unit begins.
         frequencies: Log frequencies of words, in bits. None estimates them from the
             ranks of words in the vocabulary.
-        tokenizer: "moses", "spacy" or "whitespace". None is the tokenizer that the
-            model was trained with if it names one, else "moses".
+        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
+            200 texts: tokenized ones are split at white space, and others are tokenized
+            like the model's training text, else by "moses".
         language: Code of the language of the texts. None is the model's language.
         split_sentences: Compute each sentence of a text by itself.
         batch_size: Sentences per batch; it has an effect with carried state only.
@@ -129,7 +131,7 @@ def iter_surprisal(
     direction: Direction = "forward",
     with_entropy: bool = False,
     frequencies: Mapping[str, float] | None = None,
-    tokenizer: str | None = None,
+    tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
     batch_size: int = DEFAULT_BATCH_SIZE,
@@ -151,14 +153,11 @@ def iter_surprisal(
     check_choice("by", by, UNIT_KINDS)
     check_choice("direction", direction, DIRECTIONS)
     check_at_least("batch_size", batch_size, 1)
-    chosen = choose_tokenizer(
-        TextSettings(
-            tokenizer=tokenizer, language=language, split_sentences=split_sentences
-        ),
-        "strings",
-        trained=model.files.tokenizer,
-        model_language=model.files.language,
+    settings = TextSettings(
+        tokenizer=tokenizer, language=language, split_sentences=split_sentences
     )
+    strings, texts = peek_strings(texts)
+    chosen = model.tokenizer_of(strings, settings)
     if by == "region":
         chosen = ignore_marks(chosen)
     table = SurprisalTable(

@@ -71,7 +71,7 @@ class StoredParameter(NamedTuple):
 
     dataset: str
     parameter: str
-    form: _Conversions = _PLAIN
+    conversions: _Conversions = _PLAIN
 
 
 def stored_parameters(
@@ -126,12 +126,12 @@ def read_weights(
         stored = _stored_in(bilm)
         shapes: dict[str, Shape] = {}
         for each in stored:
-            dataset = each.form.to_dataset(parameters[each.parameter])
+            dataset = each.conversions.to_dataset(parameters[each.parameter])
             shapes[each.dataset] = tuple(dataset.shape)
         file.check_shapes(shapes, "the options")
         for each in stored:
             values = file.load(each.dataset, shapes[each.dataset])
-            parameters[each.parameter] = each.form.to_parameter(values)
+            parameters[each.parameter] = each.conversions.to_parameter(values)
     _check_finite(path, parameters, stored)
     bilm.load_state_dict(parameters, assign=True)
     return bilm.requires_grad_(False).eval()
@@ -210,7 +210,7 @@ def write_weights(path: str | Path, bilm: BiLm) -> None:
 
     def tensors() -> Iterator[tuple[str, Array]]:
         for each in _stored_in(bilm):
-            values = each.form.to_dataset(parameters[each.parameter].detach())
+            values = each.conversions.to_dataset(parameters[each.parameter].detach())
             yield each.dataset, values.cpu().numpy()
 
     write_tensors(path, tensors(), "float32")

@@ -9,6 +9,7 @@ from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.fields import option
 from elmo_cli.options.shard import Shard, parse_shard
+from elmo_cli.options.tokenizer_names import AUTO
 
 InputFormatName = Literal[
     "text", "fasta", "conllu", "jsonl", "json", "csv", "tsv", "parquet"
@@ -42,11 +43,11 @@ class TextSettings:
     )
     """None: chosen by the content and the suffix."""
     tokenizer: str | None = option(
-        None,
-        "whitespace, moses, spacy (spacy:de) or residues.",
-        default_text="the model's, else by format",
+        AUTO,
+        "auto, whitespace, moses, spacy (spacy:de) or residues.",
         value="NAME",
     )
+    """None is white space for lines, and for texts the model's, else moses."""
     language: str | None = option(
         None,
         "Language of the text, such as fr.",
@@ -116,7 +117,12 @@ class TextSettings:
     @property
     def chooses_tokenizer(self) -> bool:
         """True if the options name a tokenizer or its language."""
-        return self.tokenizer is not None or self.language is not None
+        return self.names_tokenizer or self.language is not None
+
+    @property
+    def names_tokenizer(self) -> bool:
+        """True if the options name a tokenizer."""
+        return self.tokenizer not in (None, AUTO)
 
     @property
     def cell_attributes(self) -> dict[str, str]:

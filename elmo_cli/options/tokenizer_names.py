@@ -2,7 +2,8 @@
 
 A name is a kind, perhaps with the code of a language: `moses`, `spacy:de`. Chinese may
 have a segmenter, as in `spacy:zh:jieba`. The ending `:verbatim` keeps typographic
-marks, which `moses` and `spacy` otherwise normalize.
+marks, which `moses` and `spacy` otherwise normalize. `auto` is no tokenizer: it says
+that the text decides.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from typing import Final, NamedTuple
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 
+AUTO: Final = "auto"
+"""Name for the tokenizer that the marks in a text ask for."""
 TOKENIZERS: Final = ("whitespace", "moses", "spacy", "residues")
 WITH_LANGUAGE: Final = ("moses", "spacy")
 """Tokenizers that have the rules of a language, and normalize marks."""
@@ -44,11 +47,11 @@ def parse_tokenizer_name(name: str) -> TokenizerName:
     if kind not in TOKENIZERS or len(codes) > max_codes:
         raise SettingsError(
             Message(
-                "{--tokenizer} {name}: unknown. Use {tokenizers}, or a language with "
+                "{--tokenizer} {name}: unknown. Use {names}, or a language with "
                 "moses or spacy, such as spacy:de, or spacy:zh with a segmenter, such "
                 "as spacy:zh:jieba.",
                 name=repr(name),
-                tokenizers=", ".join(TOKENIZERS),
+                names=", ".join([AUTO, *TOKENIZERS]),
             )
         )
     language = codes[0] if codes else None

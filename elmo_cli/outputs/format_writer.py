@@ -25,8 +25,8 @@ class FormatWriter:
         self._settings = settings
         self._attributes = attributes
 
-    def pass_over(self, number: int, record: Record) -> None:
-        """Pass over a record that the file contains already, from an earlier run."""
+    def skip_written(self, number: int, record: Record) -> None:
+        """Take note of a record that the file contains already, from an earlier run."""
 
     def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:
         """Add a record, by its number from 0, and its values (L, T, W) or (T, W).

@@ -58,12 +58,9 @@ class AllenNlpWriter(Hdf5Writer):
         if not by_text:  # Blank lines have no dataset there.
             check_count(len(file), self._n_records)
 
-    def pass_over(self, number: int, record: Record) -> None:
+    def skip_written(self, number: int, record: Record) -> None:
         """Index the sentence of a record that the file contains already."""
-        if record.id is not None:
-            self._has_index = False
-        elif self._has_index and record.text:
-            self._index[record.text] = str(number)
+        self._index_sentence(number, record)
 
     def write(self, number: int, record: Record, values: Array) -> None:
         """Add the dataset of a record; raise an `InputError` if its name is invalid."""
@@ -90,7 +87,7 @@ class AllenNlpWriter(Hdf5Writer):
         if self._keeps_tokens:
             tokens = json.dumps(record.tokens, ensure_ascii=False)
             self._hdf5[name].attrs[TOKENS] = tokens
-        self.pass_over(number, record)
+        self._index_sentence(number, record)
 
     def finish(self, attributes: Attributes) -> None:
         """Add `sentence_to_index` and these attributes, and close the file."""
@@ -99,6 +96,12 @@ class AllenNlpWriter(Hdf5Writer):
             dataset = self._hdf5.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)
             dataset[0] = json.dumps(self._index)
         super().finish(attributes)
+
+    def _index_sentence(self, number: int, record: Record) -> None:
+        if record.id is not None:
+            self._has_index = False
+        elif self._has_index and record.text:
+            self._index[record.text] = str(number)
 
     def _create_named(self, name: str, number: int, values: Array) -> None:
         """Add a dataset; raise an `InputError` if a sentence cannot name it."""

@@ -127,23 +127,25 @@ class PartsFolder:
     def _read_footers(self) -> list[Footer]:
         """Read the footers of all parts, which must be complete and of one plan."""
         found = read_footers(self._folder)
-        first = next((footer for footer in found.values() if footer is not None), None)
-        n_parts = first.n_parts if first is not None else 0
-        if not found:
+        readable = [footer for footer in found.values() if footer is not None]
+        if readable:
+            n_parts = readable[0].n_parts
+        elif found:
+            n_parts = 0
+        else:
             n_parts = self._count_planned()
         self._check_complete(found, n_parts)
-        footers = []
         for number, footer in found.items():
             if footer is None:
-                self._open_part(number)  # It raises the error of a damaged part.
-            if footer is None or first is None:
+                # This raises the error of a damaged file. What can be opened is Parquet
+                # that `elmo distribute` has not written.
+                self._open_part(number)
                 raise self._wrong_part_error(number, "a part of another plan")
-            if footer.plan_sha256 != first.plan_sha256:
+            if footer.plan_sha256 != readable[0].plan_sha256:
                 raise self._wrong_part_error(number, "a part of another plan")
             if footer.number != number:
                 raise self._wrong_part_error(number, f"part {footer.number}")
-            footers.append(footer)
-        return footers
+        return readable
 
     def _count_planned(self) -> int:
         """Return the number of parts in the plan, or 0 without a plan."""

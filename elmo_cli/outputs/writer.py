@@ -62,15 +62,14 @@ class ActivationsWriter:
         settings: OutputSettings,
         attributes: Attributes,
         *,
-        overwrite: bool = False,
         rows_type: type[SentenceRows] | None = None,
         should_stop: Callable[[], bool] = never,
     ) -> None:
         """Open the output; `rows_type` replaces the rows of Parquet.
 
-        `overwrite` replaces an existing file, and an unfinished run that is damaged or
-        has other attributes. Resuming reads the unfinished file, until `should_stop`
-        returns True.
+        With `settings.overwrite`, an existing file is replaced, and so is an unfinished
+        run that is damaged or has other attributes. Resuming reads the unfinished file,
+        until `should_stop` returns True.
         """
         self.path = Path(os.path.realpath(path) if os.path.islink(path) else path)
         self.settings = settings
@@ -95,12 +94,12 @@ class ActivationsWriter:
             return
         check_output(self.path, may_exist=True)
         if settings.format.has_ids_beside:
-            ids_may_exist = overwrite or self.path.exists()
+            ids_may_exist = settings.overwrite or self.path.exists()
             check_output(ids_path(self.path), may_exist=ids_may_exist)
-        if os.path.exists(self.path) and not overwrite:
+        if os.path.exists(self.path) and not settings.overwrite:
             self._leave_complete()
             return
-        file = self._begin_file(should_stop, overwrite=overwrite)
+        file = self._begin_file(should_stop)
         if file is None:  # An earlier run was killed when it renamed the file.
             self._leave_complete()
         self._file = file
@@ -121,11 +120,11 @@ class ActivationsWriter:
         self.n_records = 0
         self.resume_point = None
 
-    def pass_over(self, number: int, record: Record) -> None:
-        """Pass over a record that an earlier run has written, by its number from 0."""
+    def skip_written(self, number: int, record: Record) -> None:
+        """Skip a record that an earlier run has written, by its number from 0."""
         number_in_input = self._shard.number_in_input(number)
         with self._as_output_errors():
-            self._format_writer().pass_over(number_in_input, record)
+            self._format_writer().skip_written(number_in_input, record)
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
         """Add the activations of the next record: float, (L, T, W) or (T, W).
@@ -177,16 +176,16 @@ class ActivationsWriter:
                     self._writer.close()
             self._file.roll_back()
 
-    def _begin_file(
-        self, should_stop: Callable[[], bool], *, overwrite: bool
-    ) -> ResumableFile | None:
+    def _begin_file(self, should_stop: Callable[[], bool]) -> ResumableFile | None:
         """Begin the file, or continue it; None if an earlier run had finished it."""
         try:
             file = resumable_file.begin(
-                self.path, overwrite=overwrite, should_stop=should_stop
+                self.path,
+                overwrite=self.settings.overwrite,
+                should_stop=should_stop,
             )
             if file is not None and file.state is not None:
-                self._continue_file(file, file.state, overwrite=overwrite)
+                self._continue_file(file, file.state)
         except BlockingIOError:
             message = f"{self.path}: another process is writing it. Wait, or stop it."
             raise OutputError(message) from None
@@ -194,15 +193,13 @@ class ActivationsWriter:
             raise output_error(self.path, error) from error
         return file
 
-    def _continue_file(
-        self, file: ResumableFile, stored: Mapping[str, Any], *, overwrite: bool
-    ) -> None:
+    def _continue_file(self, file: ResumableFile, stored: Mapping[str, Any]) -> None:
         """Continue an unfinished file, or start over if it has other attributes."""
         saved = saved_at_checkpoint(stored)
         differing = self._differences(saved)
         if not differing:
             self._continue(saved)
-        elif overwrite:
+        elif self.settings.overwrite:
             file.start_over()
         else:
             file.close()

@@ -76,6 +76,14 @@ def published_model(name: str) -> PublishedModel | None:
     return None
 
 
+def language_name(code: str) -> str | None:
+    """Return the English name of a language that a published model is for, or None."""
+    for model in MODELS:
+        if model.language_code == code:
+            return model.language
+    return None
+
+
 def model_of_url(url: str) -> PublishedModel | None:
     """Return the model that has a file at a URL, or None."""
     for model in MODELS:

@@ -14,7 +14,7 @@ from elmo_cli.records.columns import Columns, missing_text, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record, Span
 from elmo_cli.records.words import record_of_words
-from elmo_cli.text.choose_tokenizer import choose_tokenizer
+from elmo_cli.text.choose_tokenizer import tokenizer_of_tokens
 from elmo_cli.text.tokenizers import Tokenizer
 
 
@@ -93,9 +93,7 @@ def _tokenized(value: object, column: str, text: TextInput) -> Record | None:
         tokenizer = text.tokenizer
         if column == TOKENS_COLUMN:
             # Text in a column of this name has its tokens between spaces.
-            tokenizer = choose_tokenizer(
-                text.settings, "tokens", model_language=tokenizer.splits_by
-            )
+            tokenizer = tokenizer_of_tokens(text.settings, tokenizer)
         return record_of_text(value, tokenizer)
     if not isinstance(value, list):
         return None

@@ -20,9 +20,11 @@ from elmo_cli.text.sources import Source
 
 _BATCH_ROWS: Final = 1024
 _BUFFER_BYTES: Final = 1 << 20
+_BEGINNING: Final = "PAR1\x15"
+"""Name of the format, and the first byte of the header of a page."""
 
 
-class ParquetSize(NamedTuple):
+class ParquetFooter(NamedTuple):
     """What the footer of a Parquet file says."""
 
     n_rows: int
@@ -49,7 +51,7 @@ class Parquet(InputFormat):
 
     def is_like(self, lines: Sequence[str]) -> bool:
         """Return whether the file begins like Parquet."""
-        return lines[0].startswith("PAR1\x15")
+        return lines[0].startswith(_BEGINNING)
 
     def read(
         self,
@@ -81,7 +83,7 @@ class Parquet(InputFormat):
         After each batch, `on_bytes` is called with its share of the size of the file.
         """
         with _opened(file, text.source.name) as table:
-            columns = _choose_fields(table.schema_arrow, text)
+            columns = _choose_columns_in_schema(table.schema_arrow, text)
             # A column may be chosen several times.
             names = [*columns.texts, *columns.kept]
             if columns.id is not None:
@@ -90,21 +92,21 @@ class Parquet(InputFormat):
             if rows is None:
                 rows = range(table.metadata.num_rows)
             n_read = 0
-            n_told = 0
+            n_reported = 0
             for first, batch in _batches(table, names, rows):
                 for start, fields in enumerate(batch, start=first + 1):
                     yield record_of_row(InputRow(start, fields), columns, text)
                 n_read += len(batch)
                 n_bytes = size * n_read // len(rows)
-                on_bytes(n_bytes - n_told)
-                n_told = n_bytes
+                on_bytes(n_bytes - n_reported)
+                n_reported = n_bytes
 
     def read_ids(
         self, text: TextInput, should_stop: Callable[[], bool]
     ) -> Iterator[Record]:
         """Yield records without texts, of which only the column of ids is read."""
         with _opened(text.source.open(), text.source.name) as table:
-            columns = _choose_fields(table.schema_arrow, text)
+            columns = _choose_columns_in_schema(table.schema_arrow, text)
             names = [] if columns.id is None else [columns.id]
             text_name = columns.texts[0]
             rows = range(table.metadata.num_rows)
@@ -113,12 +115,12 @@ class Parquet(InputFormat):
                     row = InputRow(start, {text_name: "", **fields})
                     yield record_of_row(row, columns, text)
 
-    def size_of(self, file: Any, text: TextInput) -> ParquetSize:
-        """Return the size of an open file and the types of its columns."""
+    def read_footer(self, file: Any, text: TextInput) -> ParquetFooter:
+        """Return what the footer of an open file says about the chosen columns."""
         with _opened(file, text.source.name) as table:
             schema = table.schema_arrow
             footer = table.metadata.to_dict()
-        columns = _choose_fields(schema, text)
+        columns = _choose_columns_in_schema(schema, text)
         text_prefix = f"{columns.texts[0]}."
         n_text_bytes = 0
         for group in footer["row_groups"]:
@@ -128,7 +130,7 @@ class Parquet(InputFormat):
                 if f"{leaf['path_in_schema']}.".startswith(text_prefix):
                     n_text_bytes += leaf["total_uncompressed_size"]
         types = _field_types(schema)
-        return ParquetSize(
+        return ParquetFooter(
             n_rows=footer["num_rows"],
             n_text_bytes=n_text_bytes,
             id_type=None if columns.id is None else types[columns.id],
@@ -145,7 +147,7 @@ class Parquet(InputFormat):
             return _field_types(table.schema_arrow)
 
 
-def _choose_fields(schema: Any, text: TextInput) -> Columns:
+def _choose_columns_in_schema(schema: Any, text: TextInput) -> Columns:
     """Return the columns that are read, some of which may be nested fields."""
     from pyarrow.types import is_nested
 

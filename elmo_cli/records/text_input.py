@@ -7,6 +7,8 @@ from typing import IO
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.options.tokenizer_names import AUTO
+from elmo_cli.records.first_texts import read_first_texts
 from elmo_cli.records.formats import find_format
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.text.choose_tokenizer import Content, choose_tokenizer
@@ -21,32 +23,48 @@ def open_input(
     *,
     trained: str | None = None,
     language: str | None = None,
-    lines_are_raw: bool = False,
+    lines_are_texts: bool = False,
 ) -> TextInput:
     """Open an input and decide its format and its tokenizer.
 
     Args:
         source: Path, `-`, an open text file, or a source.
         settings: Options of the text.
-        tokenizer: Tokenizer of the texts. None chooses it by `choose_tokenizer`.
+        tokenizer: Tokenizer of the texts. None chooses it by `choose_tokenizer`, to
+            which the first records are shown.
         trained: Name of the tokenizer of the model's training, if it is known.
         language: Code of the model's language, if it is known.
-        lines_are_raw: Tokenize lines like raw text, because words are asked for.
+        lines_are_texts: Tokenize lines like texts in tables, because words are asked
+            for.
     """
     if not isinstance(source, Source):
         source = Source(source)
     input_format = find_format(source, settings.input_format)
     if input_format.has_tokens:
         trained = None
+    # Only a regular file has a head, and an empty file has any format.
+    format_is_guess = settings.input_format is None and not source.head
+    text = TextInput(
+        source=source,
+        settings=settings,
+        format=input_format,
+        tokenizer=WHITESPACE,
+        trained=trained,
+        format_is_guess=format_is_guess and input_format.is_plain,
+    )
     if tokenizer is None:
+        first_texts: list[str] = []
+        if settings.tokenizer == AUTO and not input_format.has_tokens:
+            first_texts = read_first_texts(text)
         tokenizer = choose_tokenizer(
             settings,
-            content_of(input_format, lines_are_raw=lines_are_raw),
+            content_of(input_format, lines_are_texts=lines_are_texts),
+            first_texts,
             trained=trained,
             model_language=language,
         )
     else:
-        settings = replace(settings, tokenizer=tokenizer.name)
+        text = replace(text, settings=replace(settings, tokenizer=tokenizer.name))
     if input_format.has_tokens:
         if tokenizer.splits_by is not None:
             problem = "{--split-sentences} requires text or a table, found {name}"
@@ -54,22 +72,13 @@ def open_input(
         if tokenizer.name != WHITESPACE.name:
             problem = "{--tokenizer} has no effect with {name}, which has tokens"
             raise SettingsError(Message(problem, name=input_format.name))
-    # Only a regular file has a head, and an empty file has any format.
-    format_is_guess = settings.input_format is None and not source.head
-    return TextInput(
-        source=source,
-        settings=settings,
-        format=input_format,
-        tokenizer=tokenizer,
-        trained=trained,
-        format_is_guess=format_is_guess and input_format.is_plain,
-    )
+    return replace(text, tokenizer=tokenizer)
 
 
-def content_of(input_format: InputFormat, *, lines_are_raw: bool = False) -> Content:
+def content_of(input_format: InputFormat, *, lines_are_texts: bool = False) -> Content:
     """Return what is tokenized in a format, for `choose_tokenizer`."""
     if input_format.has_tokens:
         return "tokens"
-    if input_format.has_columns or lines_are_raw:
-        return "raw"
+    if input_format.has_columns or lines_are_texts:
+        return "texts"
     return "lines"

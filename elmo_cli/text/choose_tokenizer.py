@@ -1,59 +1,175 @@
-"""Choice of a tokenizer."""
+"""Choice of a tokenizer: the only way from options and texts to a tokenizer."""
 
-from typing import Literal
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Final, Literal, TypeVar
 
+from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
+from elmo_cli.options.tokenizer_names import AUTO, parse_tokenizer_name
+from elmo_cli.pretrained.registry import language_name
+from elmo_cli.text.evidence import EVIDENCE_LINES, Evidence, find_evidence
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
 
-Content = Literal["tokens", "lines", "raw", "strings"]
+logger = logging.getLogger(__name__)
+
+_Text = TypeVar("_Text")
+Content = Literal["tokens", "lines", "texts", "strings"]
 """What is tokenized:
 
-tokens   CoNLL-U and FASTA, and text in a column `tokens`
-lines    lines of text, which are often tokenized already
-raw      texts in tables, typed texts, and lines of which words are asked for
-strings  strings that Python code passes
+tokens    CoNLL-U and FASTA, and text in a column `tokens`
+lines     lines of text
+texts     texts in tables, typed texts, and lines of which words are asked for
+strings   strings that Python code passes
 """
+
+_MANY_LANGUAGES: Final = "xx"
+"""Code of spaCy for rules of no language."""
 
 
 def choose_tokenizer(
     settings: TextSettings,
     content: Content,
+    texts: Iterable[str] = (),
     *,
     trained: str | None = None,
     model_language: str | None = None,
 ) -> Tokenizer:
-    """Return the tokenizer of a text. The first rule that applies decides.
+    """Return the tokenizer of a text, with what decided, and perhaps a warning.
 
-    | the user or the model names | tokens     | lines      | raw     | strings |
-    |-----------------------------|------------|------------|---------|---------|
-    | a tokenizer                 | that       | that       | that    | that    |
-    | only a language             | whitespace | whitespace | moses   | trained |
-    | the one of its training     | whitespace | trained    | trained | trained |
-    | none of them                | whitespace | whitespace | moses   | moses   |
+    The first rule that applies decides:
 
-    `trained` is the tokenizer of the model's training. Without it, the last line
-    applies to strings with a language, too. The language of a tokenizer without one is
-    that of the settings, or else of the model, or else English.
+    1. The tokenizer that the user names.
+    2. Tokens are never changed: white space.
+    3. With `auto`, the evidence in the first texts: white space if they are tokenized,
+       and if they are raw, the tokenizer of the model's training, else moses.
+    4. Lines: that of the model's training, else white space. Texts and strings: that
+       of the model's training, else moses.
+
+    If the user names a language, that of the training is used for strings only. The
+    language of a tokenizer without one is that of the settings, or else of the model,
+    or else English.
 
     Args:
         settings: Options of the text, of which the tokenizer, the language and
             `split_sentences` count.
         content: What is tokenized.
+        texts: First lines or texts of the input, of which `EVIDENCE_LINES` are read.
         trained: Name of the tokenizer of the model's training. None if it is not known.
         model_language: Code of the model's language. None if it is not known.
     """
-    if settings.tokenizer is not None:
+    evidence: Evidence | None = None
+    if settings.tokenizer == AUTO and content != "tokens":
+        evidence = find_evidence(islice(texts, EVIDENCE_LINES))
+    follows_training = settings.language is None or content == "strings"
+    if settings.tokenizer is not None and settings.names_tokenizer:
         name = settings.tokenizer
-    elif content == "tokens":
-        name = "whitespace"
-    elif trained is not None and (settings.language is None or content == "strings"):
+    elif content == "tokens" or evidence == "tokenized":
+        name = WHITESPACE.name
+    elif trained is not None and follows_training:
         name = trained
-    elif content == "lines":
-        name = "whitespace"
+    elif content == "lines" and evidence is None:
+        name = WHITESPACE.name
     else:
         name = "moses"
-    return make_tokenizer(
+    tokenizer = make_tokenizer(
         name,
         settings.language or model_language,
         split_sentences=settings.split_sentences,
+    )
+    choice = ""
+    if not settings.names_tokenizer:
+        choice = _choice(tokenizer, evidence, trained)
+    if evidence != "tokenized" and _differs_from_training(tokenizer, settings, trained):
+        warning: Message | None = Message(
+            "the model was trained with {--tokenizer} {trained}, not {name}",
+            trained=trained,
+            name=tokenizer.name,
+        )
+    else:
+        warning = _warning_of_language(tokenizer, settings, model_language)
+    return replace(tokenizer, choice=choice, warning=warning)
+
+
+def log_tokenizer_warning(tokenizer: Tokenizer) -> None:
+    """Log that a tokenizer or its language does not fit the model, if so."""
+    if tokenizer.warning is not None:
+        logger.warning("%s", tokenizer.warning)
+
+
+def strings_in(texts: Iterable[object]) -> Iterator[str]:
+    """Yield the strings among the first texts of a batch, without lists of tokens."""
+    for text in islice(texts, EVIDENCE_LINES):
+        if isinstance(text, str):
+            yield text
+
+
+def peek_strings(texts: Iterable[_Text]) -> tuple[list[str], Iterable[_Text]]:
+    """Return the strings among the first texts, and all texts again.
+
+    Of a stream, only the first text is read.
+    """
+    if not isinstance(texts, Iterator):
+        return list(strings_in(texts)), texts
+    first = list(islice(texts, 1))
+    return list(strings_in(first)), chain(first, texts)
+
+
+def tokenizer_of_tokens(settings: TextSettings, tokenizer: Tokenizer) -> Tokenizer:
+    """Return the tokenizer of text in a column `tokens`, with tokens between spaces.
+
+    The user may name another one. `tokenizer` is the one of the other texts.
+    """
+    name = WHITESPACE.name
+    if settings.tokenizer is not None and settings.names_tokenizer:
+        name = settings.tokenizer
+    return make_tokenizer(
+        name,
+        settings.language or tokenizer.splits_by,
+        split_sentences=settings.split_sentences,
+    )
+
+
+def _choice(
+    tokenizer: Tokenizer, evidence: Evidence | None, trained: str | None
+) -> str:
+    """Return how the text or the model's training has decided for a tokenizer."""
+    if tokenizer.name == trained:
+        return f"{trained}, as in the model's training"
+    if evidence is None:
+        return ""
+    name = tokenizer.name.removesuffix(":en")
+    return f"{name}, because the text is {evidence}"
+
+
+def _differs_from_training(
+    tokenizer: Tokenizer, settings: TextSettings, trained: str | None
+) -> bool:
+    """Return whether the user has chosen another tokenizer than the model's."""
+    if trained is None or not settings.chooses_tokenizer:
+        return False
+    return tokenizer.name != trained
+
+
+def _warning_of_language(
+    tokenizer: Tokenizer, settings: TextSettings, model_language: str | None
+) -> Message | None:
+    """Return a warning if a text is in another language than the model's, if known."""
+    code = parse_tokenizer_name(tokenizer.name).language or settings.language
+    if code is None or model_language is None:
+        return None
+    if code in (model_language, _MANY_LANGUAGES):
+        return None
+    language = language_name(code)
+    remedy = None
+    if language is not None:
+        remedy = "`elmo models --language {code}` lists models for {language}."
+    return Message(
+        "the model was trained on {trained_on}, not {language} ({code})",
+        remedy=remedy,
+        trained_on=language_name(model_language) or model_language,
+        language=language or "this language",
+        code=code,
     )

@@ -163,11 +163,18 @@ class LineReader:
             ) from None
 
 
-def lines_of_open_file(file: IO[str], splits_at_cr: bool) -> Iterator[str]:
-    """Yield the lines of a file that is open as text, with their ends."""
-    # Only a real file that has not been read from yet can be reconfigured.
+def keep_line_ends(file: IO[str]) -> None:
+    """Let a file that is open as text have the line ends that are in it, if possible.
+
+    Only a real file that has not been read from yet can do so.
+    """
     with suppress(AttributeError, io.UnsupportedOperation):
         file.reconfigure(newline="\n")  # type: ignore[attr-defined]
+
+
+def lines_of_open_file(file: IO[str], splits_at_cr: bool) -> Iterator[str]:
+    """Yield the lines of a file that is open as text, with their ends."""
+    keep_line_ends(file)
     for number, line in enumerate(file):
         if not isinstance(line, str):
             raise InputError(

@@ -6,7 +6,10 @@ from typing import Literal
 from elmo_cli.errors.checks import Sentence, Text, check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import did_you_mean, kind_of
-from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer, normalize
+from elmo_cli.options.text import TextSettings
+from elmo_cli.options.tokenizer_names import AUTO
+from elmo_cli.text.choose_tokenizer import choose_tokenizer, strings_in
+from elmo_cli.text.tokenizers import Tokenizer, normalize
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ def find_occurrence(
     word: str,
     occurrence: int | None = None,
     *,
-    tokenizer: str = "moses",
+    tokenizer: str | None = AUTO,
     language: str | None = None,
 ) -> Occurrence:
     """Return the occurrence of a word in a sentence.
@@ -48,15 +51,16 @@ def find_occurrence(
         word: Token of the sentence, as it is written.
         occurrence: Number of its occurrence, from 1; required if the word occurs
             several times.
-        tokenizer: Tokenizer of a raw sentence: "moses", "spacy" or "whitespace".
+        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
+            that is tokenized at white space, and others by "moses".
         language: Language code of a raw sentence. None is English.
 
     Raises:
         InputError: The word does not occur, or occurs several times and has no number.
     """
-    tokens = tokens_around(
-        word, sentence, make_tokenizer(tokenizer, language), order="sentence"
-    )
+    settings = TextSettings(tokenizer=tokenizer, language=language)
+    chosen = choose_tokenizer(settings, "strings", strings_in([sentence]))
+    tokens = tokens_around(word, sentence, chosen, order="sentence")
     return occurrence_of(word, tokens, occurrence, "occurrence")
 
 

@@ -8,8 +8,8 @@ import shlex
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import BinaryIO, Final
 
 from elmo_cli.errors.exceptions import InputError, StoppedError
@@ -40,6 +40,8 @@ class Pipe(io.FileIO):
         self._rest = b""
         # A terminal reports its end only once.
         self._is_at_end = False
+        # Lines that are read again after `peeking`.
+        self._peeked: list[bytes] | None = None
         self._patience = _PATIENCE_SECONDS
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN)
@@ -49,7 +51,19 @@ class Pipe(io.FileIO):
         line = self.peek_line()
         if line:
             self._lines.popleft()
+            if self._peeked is not None:
+                self._peeked.append(line)
         return line
+
+    @contextmanager
+    def peeking(self) -> Iterator[None]:
+        """Let the lines that are read in the block be read again after it."""
+        self._peeked = []
+        try:
+            yield
+        finally:
+            self._lines.extendleft(reversed(self._peeked))
+            self._peeked = None
 
     def peek_line(self) -> bytes:
         """Return the next whole line without reading it; see `readline`."""

@@ -12,18 +12,23 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.missing_files import unreadable_file_error
 from elmo_cli.errors.wording import kind_of
 from elmo_cli.files.compression import decompressed
-from elmo_cli.text.line_reader import LineReader, lines_of_open_file
+from elmo_cli.text.line_reader import (
+    LineReader,
+    keep_line_ends,
+    lines_of_open_file,
+)
 from elmo_cli.text.pipe import Pipe, open_standard_input, pipe_advice
 
 logger = logging.getLogger(__name__)
@@ -111,9 +116,44 @@ class Source:
         file.seek(start)
         return line
 
+    @property
+    def is_rereadable(self) -> bool:
+        """True if the input can be read twice, unlike a pipe."""
+        if self.is_file:
+            return True
+        file = self._given if self.path is None else self.open()
+        return bool(getattr(file, "seekable", lambda: False)())
+
+    @contextmanager
+    def peeking(self) -> Iterator[None]:
+        """Let all that is read in the block be read again after it."""
+        if self.path is None:
+            given: Any = self._given
+            keep_line_ends(given)
+            lines: list[str] = []
+            self._given = _noted(given, lines)
+            try:
+                yield
+            finally:
+                self._given = chain(lines, given)
+            return
+        file = self.open()
+        if isinstance(file, Pipe):
+            with file.peeking():
+                yield
+            return
+        if not file.seekable():
+            raise InputError(f"{self.name}: it cannot be read twice.")
+        start = file.tell()
+        try:
+            yield
+        finally:
+            # Reading may have closed the file.
+            self.open().seek(start)
+
     def open(self, should_stop: Callable[[], bool] = never) -> BinaryIO:
         """Return the open file; a pipe that waits for input calls `should_stop`."""
-        if self._file is None:
+        if self._file is None or self._file.closed:
             if self.path == STANDARD_INPUT:
                 self._file = open_standard_input(should_stop)
             else:
@@ -199,3 +239,10 @@ class Source:
             self.name, self.open(should_stop), splits_at_cr=splits_at_cr
         )
         return reader.lines(on_bytes, skip_errors, keep_ends), reader.is_ready
+
+
+def _noted(lines: Iterable[str], noted: list[str]) -> Iterator[str]:
+    """Yield lines, and add each to a list."""
+    for line in lines:
+        noted.append(line)
+        yield line

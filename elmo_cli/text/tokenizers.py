@@ -13,7 +13,7 @@ see `MARKS`. A name that ends in `:verbatim` keeps them.
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import Final
@@ -62,6 +62,10 @@ class Tokenizer:
     """Language whose rules split a text into sentences. None does not split."""
     normalization: str | None = None
     """`moses` if `MARKS` are normalized first."""
+    choice: str = field(default="", compare=False)
+    """What decided, if the user did not: `moses, because the text is raw`."""
+    warning: Message | None = field(default=None, compare=False)
+    """Warning that it or its language does not fit the model."""
 
     def to_attributes(self) -> dict[str, str]:
         """Return the attributes of an output file that name the tokenizer."""

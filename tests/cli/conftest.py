@@ -19,7 +19,6 @@ INPUTS: dict[str, str | bytes] = {
     "both.txt": "Cat\ncat\n",
     "city.txt": "New York\n",
     "counts.txt": "the 3\ncat 2\nsat 2\na 1\ndog 1\n",
-    "punctuation.txt": 4 * "The cat sat. Then, it ran.\n",
     "wrapped.txt": 40
     * "and this is a line of seventy characters , which does not end in here\n",
     "chinese.txt": 3 * "今天天气很好我们一起去公园散步吧然后再去吃饭。\n",

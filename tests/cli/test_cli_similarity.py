@@ -74,6 +74,7 @@ def cosines(
     return found
 
 
+RAW = "Tokenizer: moses, because the text is raw\n"
 EXPECTED = cosines(tokenize(RIVER), 4, tokenize(MONEY), 1)
 
 
@@ -84,7 +85,7 @@ def cosine(*arguments: str, stdin: str | None = None) -> Result:
 
 def test_the_words_and_the_cosine_of_each_layer_are_shown() -> None:
     result = cosine("bank", RIVER, MONEY)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, RAW)
     assert result.stdout == (
         "I sat by the [bank] .\n"
         "The [bank] lent us money .\n"
@@ -116,10 +117,11 @@ def test_the_cosine_of_chosen_layers_is_a_number(layer: str, expected: float) ->
         assert cosine("-q", "bank", RIVER, MONEY, name, layer).stdout == result.stdout
 
 
-def test_a_sentence_that_is_tokenized_already_logs_a_warning() -> None:
-    result = cosine("bank", RIVER, "The bank 's money .")
-    warning = '"bank \'s" looks tokenized already. Use --tokenizer whitespace.'
-    assert warning in result.stderr
+def test_tokenized_sentences_are_split_at_spaces() -> None:
+    result = cosine("bank", "I sat by the bank .", "The bank 's money .")
+    assert "I sat by the [bank] .\nThe [bank] 's money .\n" in result.stdout
+    reason = "Tokenizer: whitespace, because the text is tokenized\n"
+    assert result.stderr == reason
 
 
 def test_a_word_is_found_with_a_typographic_or_a_plain_apostrophe() -> None:
@@ -161,7 +163,7 @@ ANSWERS = [EXPECTED, [1.0] * 4, cosines(["Naïve", "bank"], 1, ["bank", "Zürich
 
 def test_every_pair_is_answered_with_a_line() -> None:
     result = cosine("bank", "-", stdin=PAIRS)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, RAW)
     lines = result.stdout.splitlines()
     found = [[float(value) for value in line.split("\t")] for line in lines]
     assert_allclose(found, ANSWERS, atol=2e-6)
@@ -205,7 +207,7 @@ def test_a_table_of_pairs_keeps_all_columns(name: str) -> None:
         "Warning: 1 row without cosines. The first is row 2: 'lend' is not a token of "
         "'The bank lent us money .'. Did you mean 'lent'?\n"
     )
-    assert (result.exit_code, result.stderr) == (0, warning)
+    assert (result.exit_code, result.stderr) == (0, RAW + warning)
     first, second = csv_rows(result.stdout, "\t")
     assert [*first] == ["line", *COLUMNS, "sentence1", "word", "sentence2", "label"]
     assert_allclose(cosines_in(first), EXPECTED, atol=2e-6)
@@ -280,7 +282,8 @@ def test_uses_are_shown_by_line_with_the_word_marked(name: str) -> None:
         assert len(re.findall(r"\[[\w.]+\]", sentence)) == 1
     found = [float(cosine) for cosine, _, _ in neighbours]
     assert found == sorted(found, reverse=True)
-    baseline = result.stderr.splitlines(keepends=True)[0]
+    chosen, baseline = result.stderr.splitlines(keepends=True)[:2]
+    assert chosen == "Tokenizer: whitespace, because the text is tokenized\n"
     assert re.fullmatch(
         r"Cosine of two random tokens: -?0\.\d{3} on average\n", baseline
     )

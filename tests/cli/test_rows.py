@@ -247,7 +247,8 @@ def test_ids_of_parquet_are_compared_without_reading_the_texts(
     monkeypatch.setattr(parquet.ParquetFile, "iter_batches", noted)
     result = elmo("surprisal", path, "--json", *options, "--model", "model")
     assert result.exit_code == 0
-    assert columns == [["id"], ["text", "id"]]
+    first_texts = ["text", "id"]  # for the choice of a tokenizer
+    assert columns == [first_texts, ["id"], ["text", "id"]]
 
 
 @pytest.mark.parametrize("options", [[], ["--rows", "tokens"]])
@@ -520,6 +521,9 @@ def test_a_plot_is_drawn() -> None:
         "--plot",
         "s.html",
     )
-    assert result.stderr == ("8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n")
+    assert result.stderr == (
+        "Tokenizer: moses, because the text is raw\n"
+        "8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n"
+    )
     page = Path("s.html").read_text(encoding="utf-8")
     assert "cat,: 6.00 bits forward, unknown" in page

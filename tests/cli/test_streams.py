@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from elmo_cli import open_activations
 from elmo_cli.cli import error_line
 from elmo_cli.cli.queries import read_queries
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.text.sources import Source
 from tests.support.commands import TINY, python, start_elmo
 
 CANNOT_WRITE = "standard output or a temporary file: cannot write it"
@@ -189,7 +191,7 @@ def test_the_lines_before_an_error_are_answered_first(
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\nc\nd\n")))
     monkeypatch.setattr("elmo_cli.cli.queries.MAX_CHUNK", 2)
-    chunks = read_queries(parse)
+    chunks: Iterator[list[str]] = read_queries(Source("-"), parse)
     assert [next(chunks), next(chunks)] == [["a", "b"], ["c"]]
     with pytest.raises(InputError, match="standard input, line 4: no more"):
         next(chunks)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from click.testing import Result
 from pyarrow import parquet
@@ -221,7 +222,9 @@ def test_a_wrong_file_under_the_name_of_a_part_is_named() -> None:
     path = Path("out/part-00000003.parquet").resolve()
     distribute(WARM, location="other")
     distribute()
+    parquet.write_table(pyarrow.table({"a": [1]}), "foreign.parquet")
     others = {
+        "foreign.parquet": "a part of another plan",
         "out/part-00000005.parquet": "part 5",
         f"other/{path.name}": "a part of another plan",
     }

@@ -182,6 +182,11 @@ def test_every_line_that_clones_has_the_address_of_the_project() -> None:
     assert set(places.values()) == {expected}
 
 
+def test_the_tutorial_shows_its_text() -> None:
+    text = (ROOT / "examples" / "leaves.txt").read_text(encoding="utf-8")
+    assert f"```text\n{text}```" in TEXTS["docs/tutorial.md"]
+
+
 def test_the_card_and_the_readme_are_short() -> None:
     card = (ROOT / "elmo_cli" / "data" / "mini" / "card.md").read_text("utf-8")
     assert len(card.split()) <= 600

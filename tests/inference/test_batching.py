@@ -222,17 +222,17 @@ def test_embed_file_frees_a_window_at_once(
 ) -> None:
     arrays: list[weakref.ref[Any]] = []
     n_alive: list[int] = []
-    compute = engine.Engine.compute
+    compute_window = engine.Engine.compute_window
 
     def count_alive(*args: Any) -> Any:
         alive = [array for array in arrays if array() is not None]
         n_alive.append(len(alive))
-        results = compute(*args)
+        results = compute_window(*args)
         for values in results:
             arrays.append(weakref.ref(values))
         return results
 
-    monkeypatch.setattr(engine.Engine, "compute", count_alive)
+    monkeypatch.setattr(engine.Engine, "compute_window", count_alive)
     (tmp_path / "text.txt").write_text("a b c\nd e f\ng\n" * 9)
     embedder = ElmoEmbedder(model=TINY, batch_tokens=4)
     embedder.embed_file(tmp_path / "text.txt", tmp_path / "out.hdf5")

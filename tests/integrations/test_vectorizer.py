@@ -133,7 +133,7 @@ def test_a_clone_and_a_pickle_have_the_parameters_and_no_model() -> None:
         ({"pooling": None}, "pooling None: expected mean, max, first or last"),
         (
             {"tokenizer": "words"},
-            "tokenizer 'words': unknown. Use whitespace, moses, spacy,",
+            "tokenizer 'words': unknown. Use auto, whitespace, moses, spacy,",
         ),
         ({"gamma": 2.0}, "^gamma requires mix"),
     ],

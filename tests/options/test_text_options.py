@@ -60,6 +60,9 @@ def test_functions_read_a_text_with_the_keywords_of_embed_file(
     expected = {
         name: default for name, default in EMBED_FILE.items() if name not in missing
     }
+    if function is not EmbedBatch:
+        # AllenNLP's method splits at white space, and a batch is read already.
+        expected["tokenizer"] = "auto"
     # The order counts, too.
     assert list(keywords.items()) == list(expected.items())
 
@@ -85,6 +88,8 @@ def test_keywords_have_the_names_and_defaults_of_the_options(
     expected = defaults_of(options)
     for name in missing:
         del expected[name]
+    if "tokenizer" in expected:
+        expected["tokenizer"] = None  # as in AllenNLP
     assert keywords == expected
 
 

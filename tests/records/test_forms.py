@@ -387,9 +387,9 @@ def test_the_default_tokenizer_goes_by_the_column(
 # Python
 
 
-def test_lines_are_split_at_spaces_by_default() -> None:
+def test_lines_are_split_at_spaces_with_the_flags_of_allennlp() -> None:
     Path("t.txt").write_text(RAW)
-    activations_of("t.txt")
+    activations_of("t.txt", "--all")
     with open_activations("o.h5") as activations:
         assert activations.tokens(0) == RAW.split()
 

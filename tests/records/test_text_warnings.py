@@ -215,25 +215,6 @@ HEADLINES = "".join(
             "Use --paragraphs to join the lines until a blank line.",
         ),
         (
-            Text(
-                5 * "Alice 's cat sat , she said .\nThey ca n't .\nA cat\n",
-                tokenizer=make_tokenizer("moses"),
-            ),
-            "10 of the first 15 texts look tokenized already (ca n't). Use "
-            "--tokenizer whitespace.",
-        ),
-        (
-            Text('He said, "We sat by the river."\n'),
-            '2 of the first 7 tokens end in punctuation (said, river."), which '
-            "becomes part of the word. Use --tokenizer moses to split it off.",
-        ),
-        (
-            Text(400 * 'He said, "We sat by the river."\n'),
-            '286 of the first 1,001 tokens end in punctuation (said, river." '
-            "said,), which becomes part of the word. Use --tokenizer moses to "
-            "split it off.",
-        ),
-        (
             Text("the café\nHe isn’t here —\n“ never ” … a‘b é\n", expected=ENGLISH),
             "6 tokens with typographic marks (isn’t — “), which the model hardly "
             "knows, the first in line 2. Use --tokenizer moses for raw text, "

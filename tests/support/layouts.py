@@ -82,17 +82,13 @@ def lines(*texts: str) -> Corpus:
 def open_writer(
     path: str | Path,
     attributes: Mapping[str, str] = MappingProxyType({}),
-    *,
-    overwrite: bool = False,
     **options: Any,
 ) -> ActivationsWriter:
     """Open a writer. See `OutputSettings` for the options."""
     options.setdefault("forget_sentences", attributes.get("format") == "fasta")
-    output_format = OutputSettings(**options).for_path(
-        path, pooled="pooling" in attributes
-    )
-    load_packages(output_format)
-    return ActivationsWriter(path, output_format, attributes, overwrite=overwrite)
+    settings = OutputSettings(**options).for_path(path, pooled="pooling" in attributes)
+    load_packages(settings)
+    return ActivationsWriter(path, settings, attributes)
 
 
 def finish(writer: ActivationsWriter) -> None:
@@ -119,7 +115,7 @@ def write(
             n_written = writer.n_records
             for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
                 if number < n_written:
-                    writer.pass_over(number, record)
+                    writer.skip_written(number, record)
                     continue
                 if number == stop:
                     break

@@ -10,7 +10,7 @@ FRENCH = "moses:fr"
 TRAINED = "moses:de"
 
 
-@pytest.mark.parametrize("content", ["lines", "raw", "strings", "tokens"])
+@pytest.mark.parametrize("content", ["lines", "texts", "strings", "tokens"])
 def test_the_tokenizer_that_the_user_names_comes_first(content: Content) -> None:
     settings = TextSettings(tokenizer="residues", language="fr")
     assert choose_tokenizer(settings, content, trained=TRAINED).name == "residues"
@@ -21,7 +21,7 @@ def test_the_tokenizer_that_the_user_names_comes_first(content: Content) -> None
     [
         ("tokens", "whitespace"),
         ("lines", "whitespace"),
-        ("raw", FRENCH),
+        ("texts", FRENCH),
         ("strings", TRAINED),
     ],
 )
@@ -37,7 +37,7 @@ def test_a_language_excludes_the_tokenizer_of_the_training(
     [
         ("tokens", "whitespace"),
         ("lines", TRAINED),
-        ("raw", TRAINED),
+        ("texts", TRAINED),
         ("strings", TRAINED),
     ],
 )
@@ -50,7 +50,7 @@ def test_texts_are_tokenized_as_in_the_training(content: Content, name: str) -> 
     [
         ("tokens", "whitespace"),
         ("lines", "whitespace"),
-        ("raw", ENGLISH),
+        ("texts", ENGLISH),
         ("strings", ENGLISH),
     ],
 )
@@ -70,7 +70,7 @@ def test_the_language_is_that_of_the_model_unless_one_is_named() -> None:
         (TextSettings(tokenizer="moses"), "moses:it"),
         (TextSettings(tokenizer=TRAINED), TRAINED),
     ):
-        assert choose_tokenizer(settings, "raw", model_language="it").name == name
+        assert choose_tokenizer(settings, "texts", model_language="it").name == name
 
 
 def test_sentences_are_split_by_the_language() -> None:

@@ -91,7 +91,7 @@ def test_training_learns_a_repeated_text() -> None:
         assert perplexity["average"] < 2  # There are 9 words, so chance would be 9.
 
 
-def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
+def test_training_tokenizes_raw_text() -> None:
     raw = "".join(f'Mr. {a} said, "{b}".\n' for a in "abcd" for b in "efgh")
     tokenizer = make_tokenizer("moses")
     tokenized = "\n".join(
@@ -101,12 +101,10 @@ def test_training_tokenizes_raw_text(caplog: pytest.LogCaptureFixture) -> None:
     Path("text.txt").write_text(raw)
     perplexity = train("raw", tokenizer=tokenizer, steps=5)
     assert "| tokenizer | moses:en |" in Path("raw/card.md").read_text()
-    assert "end in punctuation" not in caplog.text
     with pytest.raises(
         ModelError, match=r"has tokenizer moses:en \(now whitespace\); norm"
     ):
         train("raw", steps=5)
-    assert "48 of the first 64 tokens end in punctuation" in caplog.text
     for name in ("text.txt", "validation.txt"):
         Path(name).write_text(tokenized)
     assert train("tokenized", steps=5) == perplexity

@@ -176,7 +176,7 @@ def test_model_of_an_older_version_keeps_typographic_marks(raw_texts: None) -> N
         "surprisal raw.txt",
         "embed raw.txt out.npz --overwrite",
         "predict 'Mr. a said, b'",
-        "cosine said 'said , a' 'Mr. a said, b'",
+        "cosine said 'He said, a' 'Mr. a said, b'",
     ],
 )
 def test_commands_use_the_tokenizer_of_the_model(command: str, raw_texts: None) -> None:

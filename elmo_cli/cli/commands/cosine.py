@@ -8,7 +8,7 @@ import click
 
 from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command
-from elmo_cli.cli.queries import read_pair_table, read_queries
+from elmo_cli.cli.queries import PairColumns, first_line, read_pair_table, read_queries
 from elmo_cli.cli.row_printer import RowPrinter, cell, print_rows
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
@@ -16,7 +16,7 @@ from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.selection import parse_mean_layers
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.sources import STANDARD_INPUT
+from elmo_cli.text.sources import STANDARD_INPUT, Source
 
 if TYPE_CHECKING:
     from elmo_cli.cli.queries import PairRow
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     requires=["--pairs"],
 )
 @shared_options.cell_options(requires=["--pairs"], hidden=True)
-@shared_options.tokenizer_options("moses")
+@shared_options.tokenizer_options()
 @shared_options.mean_layers_option(
     help="Layers whose mean is compared, such as 2 or 1,2. "
     "[default: each layer, and the mean of all]",
@@ -96,7 +96,6 @@ def cosine(
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
     resolved = loading.resolve(model_settings)
-    tokenizer = loading.load_tokenizer(text_settings, resolved)
 
     def parse(sentences: Sequence[str]) -> "PairRow":
         return _find_pair(
@@ -108,12 +107,19 @@ def cosine(
 
     chunks: Iterable[list[PairRow]]
     if pairs is not None:
-        chunks = read_pair_table(pairs, text_settings, tokenizer)
+        sides = PairColumns.of(text_settings.text_column)
+        table = loading.open_text(pairs, sides.settings(text_settings), resolved)
+        chunks = read_pair_table(table, sides)
     elif reads_lines:
-        chunks = read_queries(lambda line: parse(line.split("\t")))
+        source = Source(STANDARD_INPUT)
+        typed = first_line(source).split("\t")
+        tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
+        chunks = read_queries(source, lambda line: parse(line.split("\t")))
     else:
+        typed = [*arguments[1:]]
+        tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
         # A wrong word is an error before the model is loaded.
-        chunks = [[parse(arguments[1:])]]
+        chunks = [[parse(typed)]]
     embedder = loading.load_embedder(
         resolved, check_layers=partial(parse_mean_layers, layers or "all")
     )
@@ -156,7 +162,7 @@ def _find_on_side(
 ) -> "Occurrence":
     from elmo_cli.text.occurrences import occurrence_of
 
-    tokens = loading.typed_tokens(tokenizer, sentence)
+    tokens = tokenizer.tokenize(sentence)
     return occurrence_of(word, tokens, number, f"--occurrence{side}")
 
 

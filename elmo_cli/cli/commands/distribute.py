@@ -22,6 +22,8 @@ from elmo_cli.options.text import DISTRIBUTED_FORMATS, TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.distributed.workers import RunCounts, Workers
+    from elmo_cli.pretrained.find import ResolvedModel
+    from elmo_cli.text.tokenizers import Tokenizer
 
 _WITH_RAY = [("--engine", "ray")]
 _WITHOUT_RAY = [("--engine", "none")]
@@ -65,7 +67,7 @@ _WITHOUT_RAY = [("--engine", "none")]
         default_text="by suffix",
     ),
     shared_options.text_column_option(),
-    shared_options.splitting_options(shared_options.BY_FORMAT),
+    shared_options.splitting_options(),
     shared_options.id_column_option(aliases=("--key-column",)),
     shared_options.keep_columns_option,
     field_option(
@@ -130,6 +132,7 @@ def distribute(
 
     # Importing torch and Ray takes seconds.
     with stop_on_signal() as should_stop:
+        from elmo_cli.distributed.inputs import find_paths
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.files.shared_folder import Folder
@@ -141,7 +144,9 @@ def distribute(
     if should_stop():
         raise StoppedError("Stopped before the first part.")
     resolved = loading.resolve(model_settings)
-    tokenizer = loading.load_tokenizer(text_settings, resolved, inputs[0])
+    parts = Folder(folder)
+    first = find_paths(tuple(inputs), parts)[0]
+    tokenizer = _choose_tokenizer(first, text_settings, resolved)
     # A wrong model, layer or precision is an error before there is a folder.
     files = loading.find_files(resolved)
     selection = options_from(Selection, values)
@@ -158,7 +163,6 @@ def distribute(
         selection=selection,
         dtype=dtype,
     ).for_workers()
-    parts = Folder(folder)
     plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
     with stop_on_signal() as should_stop, progress_bar.progress_bar("part") as bar:
         if bar.disable:
@@ -199,6 +203,22 @@ def _load_workers(engine: str, resources: Resources) -> "Workers | None":
 
     load_ray()  # Ray may be missing, which is an error before anything is read.
     return partial(embed_on_ray, resources=resources)
+
+
+def _choose_tokenizer(
+    path: str, text_settings: TextSettings, model: "ResolvedModel"
+) -> "Tokenizer":
+    """Return the tokenizer of all files, which the beginning of the first one shows."""
+    from elmo_cli.distributed.inputs import find_input_format, read_first_texts_of
+    from elmo_cli.records.text_input import content_of
+
+    content = content_of(find_input_format(text_settings, path))
+    texts: list[str] = []
+    if content != "tokens":
+        texts = read_first_texts_of(path, text_settings)
+    elif text_settings.names_tokenizer and text_settings.tokenizer != "whitespace":
+        raise click.UsageError(f"--tokenizer has no effect with the tokens of {path}")
+    return loading.load_tokenizer(text_settings, model, texts, content)
 
 
 def _check_precision(

@@ -100,7 +100,7 @@ def embed(
     $ zcat text.gz | elmo embed - - --pooling mean --format jsonl > vectors.jsonl
 
     INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard input. By
-    default, white space separates the tokens of a text file, and moses tokenizes tables.
+    default, the marks in INPUT show whether it is raw, and tokenized by moses, or tokenized.
 
     OUTPUT is HDF5 with an array per line: float32 of shape (layers, tokens, width), named "0",
     "1", ... or by the ids of the records. Its suffix or --format chooses another format. It
@@ -117,6 +117,8 @@ def embed(
     )
     if old_name is not None:
         selection = replace(selection, layers=old_name)
+        if not options_on_command_line("--tokenizer"):  # AllenNLP split at white space.
+            text_settings = replace(text_settings, tokenizer=None)
         if not has_format:  # AllenNLP wrote HDF5 whatever the name was.
             output_settings = replace(output_settings, file_format=HDF5.name)
     model = resolve(model_settings)
@@ -142,15 +144,15 @@ def embed(
             source=input_file, as_lines=file_friendly_logging
         ) as bar,
     ):
-        done = embed_file(
+        summary = embed_file(
             engine,
             plan,
             batch_size,
             on_progress=partial(progress_bar.show_summary, bar),
             should_stop=should_stop,
         )
-    if not done.was_complete:  # embed_file logs it.
-        _say_what_was_written(plan, done)
+    if not summary.was_complete:  # embed_file logs it.
+        _say_what_was_written(plan, summary)
 
 
 def _warn_about_options_without_effect() -> None:
@@ -185,14 +187,20 @@ def _warn_about_batch_size(engine: "Engine") -> None:
         stderr.say("Warning: --batch-size requires --state carry. See --batch-tokens.")
 
 
-def _say_what_was_written(plan: FilePlan, done: "Summary") -> None:
+def _say_what_was_written(plan: FilePlan, summary: "Summary") -> None:
     unit = "sentence" if plan.text.format.is_plain else plan.unit
+<<<<<<< HEAD
     n_sentences = counted(done.n_records + done.n_written_earlier, unit)
     n_tokens = counted(done.n_tokens, "token")
     speed = done.n_tokens / max(done.seconds, 1e-9)
     if done.n_written_earlier:
         n_sentences += f", {done.n_written_earlier:,} of them in an earlier run"
         n_tokens += " in this run"
+=======
+    n_sentences = counted(summary.n_records, unit)
+    n_tokens = counted(summary.n_tokens, "token")
+    speed = summary.n_tokens / max(summary.seconds, 1e-9)
+>>>>>>> main
     stderr.say(
         f"Wrote {shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
         f"{speed:,.0f} tokens/s"

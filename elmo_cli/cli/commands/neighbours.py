@@ -11,7 +11,7 @@ from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH
-from elmo_cli.cli.queries import read_query_table
+from elmo_cli.cli.queries import query_settings, read_query_table
 from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.options.fields import options_from
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 @shared_options.text_column_option(requires=["--queries"])
 @shared_options.cell_options(requires=["--queries"], hidden=True)
 @shared_options.mean_layers_option()
-@shared_options.tokenizer_options("moses")
+@shared_options.tokenizer_options()
 @shared_options.row_options()
 @shared_options.file_options()
 @option_group("Speed", shared_options.device_option())
@@ -108,15 +108,20 @@ def neighbours(
             )
         model_settings = _model_of(files, options_from(ModelSettings, values))
         text_settings = options_from(TextSettings, values)
+        text_settings = _with_tokenizer_of(files, text_settings)
         model = loading.resolve(model_settings)
-        tokenizer = _make_tokenizer(files, text_settings, model)
         chunks: Iterable[list[Occurrence]]
         if queries is not None:
-            chunks = read_query_table(queries, text_settings, tokenizer, pooled=pooled)
+            table = loading.open_text(
+                queries, query_settings(text_settings, pooled=pooled), model
+            )
+            chunks = read_query_table(table, pooled=pooled)
         elif sentence is not None:
+            tokenizer = loading.load_tokenizer(text_settings, model, [sentence])
             chunks = [[_typed_sentence(sentence, tokenizer)]]
         else:
             word, text = query
+            tokenizer = loading.load_tokenizer(text_settings, model, [text])
             chunks = [[_find_in_text(word, text, occurrence, tokenizer)]]
         results = _search(
             files,
@@ -167,7 +172,7 @@ def _find_in_text(
 ) -> "Occurrence":
     from elmo_cli.text.occurrences import occurrence_of
 
-    tokens = loading.typed_tokens(tokenizer, text)
+    tokens = tokenizer.tokenize(text)
     return occurrence_of(word, tokens, occurrence, "--occurrence")
 
 
@@ -175,7 +180,7 @@ def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
     """Return a query for a sentence, which any of its words represents."""
     from elmo_cli.text.occurrences import Occurrence
 
-    tokens = loading.typed_tokens(tokenizer, sentence)
+    tokens = tokenizer.tokenize(sentence)
     if not tokens:
         raise click.UsageError("--sentence must not be empty.")
     return Occurrence(tokens, 0)
@@ -249,17 +254,17 @@ def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
     return replace(settings, model=recorded.model, state=recorded.state)
 
 
-def _make_tokenizer(
-    files: "VectorFiles", text_settings: TextSettings, model: "ResolvedModel"
-) -> "Tokenizer":
-    """Make the tokenizer of the options, or else of the files, or else of their model."""
+def _with_tokenizer_of(files: "VectorFiles", settings: TextSettings) -> TextSettings:
+    """Return options with the tokenizer of the files, unless the user chooses one.
+
+    Files of tokenized text record none. Queries may be raw all the same.
+    """
     from elmo_cli.options.tokenizer_names import recorded_tokenizer
-    from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
     recorded = recorded_tokenizer(files.attributes)
     if recorded is None or options_on_command_line("--tokenizer", "--language"):
-        return loading.load_tokenizer(text_settings, model)
-    return choose_tokenizer(replace(text_settings, tokenizer=recorded), "raw")
+        return settings
+    return replace(settings, tokenizer=recorded)
 
 
 def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedder":

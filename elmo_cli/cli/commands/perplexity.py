@@ -49,7 +49,7 @@ def perplexity(
     $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
 
     INPUT is a text file, a table, - for standard input, or the text itself, if it has a space. By
-    default, white space separates the tokens of a text file, and moses tokenizes the rest. The
+    default, the marks in INPUT show whether it is raw, and tokenized by moses, or tokenized. The
     forward direction predicts every token and the end of the sentence, and the backward direction
     every token and the start of the sentence. The average is the mean of both log probabilities.
     Tokens outside the vocabulary count as the word <UNK>. Blank lines are not predicted.
@@ -66,7 +66,7 @@ def perplexity(
     text_settings.check_whole_records()
     resolved = loading.resolve(model_settings)
     opened_text = loading.open_text(
-        source, text_settings, resolved, lines_are_raw=source.path is None
+        source, text_settings, resolved, lines_are_texts=source.path is None
     )
     model = loading.load_language_model(resolved)
 

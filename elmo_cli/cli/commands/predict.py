@@ -112,7 +112,7 @@ class _PredictChoices:
 @option_group(
     "Output", shared_options.row_options(), shared_options.keep_columns_option
 )
-@shared_options.text_options("moses")
+@shared_options.text_options()
 @shared_options.language_model_options()
 def predict(
     text: str | None,
@@ -142,11 +142,13 @@ def predict(
     resolved = loading.resolve(model_settings)
     opened: Tokenizer | TextInput
     if path is None:
-        opened = loading.load_tokenizer(text_settings, resolved)
+        opened = loading.load_tokenizer(text_settings, resolved, [text or ""])
     else:
         source = Source(path)
         source.check()
-        opened = loading.open_text(source, text_settings, resolved, lines_are_raw=True)
+        opened = loading.open_text(
+            source, text_settings, resolved, lines_are_texts=True
+        )
         if opened.splits_records and not choices.each:
             raise click.UsageError("--split-sentences of a table requires --each")
         text_settings.check_whole_records()
@@ -192,7 +194,7 @@ class _Texts(NamedTuple):
 def _typed_text(text: str, tokenizer: Tokenizer, *, each: bool) -> _Texts:
     from elmo_cli.language_model.gaps import cut_around_gaps
 
-    tokens = cut_around_gaps(text, partial(loading.typed_tokens, tokenizer))
+    tokens = cut_around_gaps(text, tokenizer.tokenize)
     record = _checked(Record(text, tokens), each=each)
     return _Texts(columns=("line",), chunks=[[record]], are_from_file=False)
 

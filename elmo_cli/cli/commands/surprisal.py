@@ -23,6 +23,7 @@ from elmo_cli.options.model import (
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.formats import find_format
 from elmo_cli.records.input_format import TextInput
+from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.surprisal_picture import Measured
@@ -129,8 +130,8 @@ def surprisal(
     $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
 
     INPUT is a text file, a table such as CSV, - for standard input, or the text itself, if it has
-    a space. By default, white space separates the tokens of a text file, and moses tokenizes the
-    rest. The output is a table: the id of the record, or its line number from 1; the position of
+    a space. By default, the marks in INPUT show whether it is raw or tokenized. The output is a
+    table: the id of the record, or its line number from 1; the position of
     the token, from 0; the token; its surprisal and its log frequency in bits; its length in
     characters; and 1 if it is in the vocabulary, else 0. An unknown token gets the surprisal of
     <UNK>, which stands for all unknown words, so you should normally exclude it.
@@ -157,12 +158,14 @@ def surprisal(
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
     resolved = loading.resolve(model_settings)
-    is_raw = unit == "word" or source.path is None
-    opened = loading.open_text(source, text_settings, resolved, lines_are_raw=is_raw)
     if choices.pairs:
-        _print_pairs(opened, choices, resolved)
-    else:
-        _print_units(opened, unit, choices, resolved)
+        _print_pairs(source, text_settings, choices, resolved)
+        return
+    are_texts = unit == "word" or source.path is None
+    opened = loading.open_text(
+        source, text_settings, resolved, lines_are_texts=are_texts
+    )
+    _print_units(opened, unit, choices, resolved)
 
 
 def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind":
@@ -301,14 +304,18 @@ class _Tally:
 
 
 def _print_pairs(
-    text: TextInput, choices: _SurprisalChoices, resolved: "ResolvedModel"
+    source: Source,
+    text_settings: TextSettings,
+    choices: _SurprisalChoices,
+    resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
-    table = PairTable(choices.pairs or (), text.settings, choices.group_by)
+    table = PairTable(choices.pairs or (), text_settings, choices.group_by)
+    text = loading.open_text(source, table.reading, resolved)
     model = loading.load_language_model(resolved)
     accuracy = Accuracy(choices.direction, choices.group_by)
-    pairs = replace(text, settings=table.reading, column_option="--pair-columns")
+    pairs = replace(text, column_option="--pair-columns")
     with open_scored_text(pairs, model, may_have_regions=True) as opened:
         columns = [*opened.columns, *pair_columns(choices.direction)]
         kept = {

@@ -16,6 +16,8 @@ from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import option_fields, options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
+from elmo_cli.text.sources import Source
+from elmo_cli.training.find_text_files import find_text_files
 from elmo_cli.training.training_options import (
     ADAGRAD_DEFAULTS,
     RunOptions,
@@ -78,7 +80,7 @@ def _training(name: str, **settings: Any) -> Decorator:
     "Text", shared_options.input_format_option(), shared_options.text_column_option()
 )
 @shared_options.cell_options(hidden=True)
-@shared_options.splitting_options(shared_options.BY_FORMAT)
+@shared_options.splitting_options()
 @option_group(
     "Validation",
     field_option(TextOptions, "validation_file", type=_PATH),
@@ -138,7 +140,7 @@ def train(
     $ elmo train texts.txt --init-from mini --epochs 2 --learning-rate 0.0005 --output tuned
 
     INPUT is a file, or a pattern in quotes, in any format that `elmo embed` reads. By default,
-    white space separates the tokens of a text file, and moses tokenizes tables. To use the
+    the marks in the first file show whether it is raw, or tokenized. To use the
     model, give FOLDER to --model. It contains options.json, weights.hdf5, vocab.txt,
     softmax.hdf5, and card.md, which describes the training. To resume after Ctrl-C or a
     crash, give the same command again. The validation perplexity is printed as JSON.
@@ -153,12 +155,12 @@ def train(
         model_settings = ModelSettings(model=init_from)
     else:
         model_settings = ModelSettings(options_file=options_file, weight_file=init_from)
-    tokenizer = loading.load_tokenizer(
+    tokenizer = loading.open_text(
+        Source(find_text_files(texts)[0]),
         text_settings,
         loading.resolve(model_settings),
-        texts[0],
         is_new=init_from is None,
-    )
+    ).tokenizer
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 

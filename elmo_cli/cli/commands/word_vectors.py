@@ -46,7 +46,7 @@ from elmo_cli.text.sources import Source
         help="Average only the first N occurrences of a word. [default: all]",
     ),
 )
-@shared_options.text_options(shared_options.BY_FORMAT, requires=["--corpus"])
+@shared_options.text_options(requires=["--corpus"])
 @shared_options.file_options()
 @option_group(
     "Model", shared_options.softmax_option(requires=["--softmax"], hidden=True)

@@ -150,9 +150,8 @@ class ResumableFile:
         """Create the log and then an empty file, unless both are there."""
         if not os.path.lexists(self.path):
             if os.path.lexists(self._log) and not overwrite:
-                read_checkpoint_log(
-                    self._log
-                )  # A run may have been killed while it finished.
+                # A run may have been killed while it finished.
+                read_checkpoint_log(self._log)
             write_log(self._log, FileCheckpoint())
             self.path.touch()
         elif self.path.is_symlink() or not self._log.is_file():

@@ -31,7 +31,7 @@ InputCheck = Callable[[Sample], Message | str | None]
 
 _TOKEN_CHECKS: Final[tuple[InputCheck, ...]] = (
     tokens.no_tokens,
-    tokens.attached_punctuation,
+    tokens.unspaced_script,
     tokens.other_domain,
     tokens.repeated_words,
 )
@@ -43,7 +43,6 @@ CHECKS: Final[tuple[InputCheck, ...]] = (
     texts.words_as_texts,
     texts.sequences_as_words,
     texts.sentences_in_texts,
-    texts.tokenized_text,
     texts.region_marks,
     lines.tabs_in_lines,
 )

@@ -5,7 +5,6 @@ from typing import Final
 
 from elmo_cli.errors.checks import Sentence
 from elmo_cli.records.record import Record
-from elmo_cli.records.warnings.detached_tokens import DetachedToken, find_detached_token
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
 
 SAMPLE_TOKENS: Final = 1000
@@ -32,8 +31,6 @@ class Sample:
 
     Blank ones may be missing.
     """
-    detached: list[DetachedToken] = field(default_factory=list)
-    """A detached token of each line or text, as far as there are some."""
 
     @property
     def texts(self) -> list[str]:
@@ -55,6 +52,3 @@ class Sample:
         self.lines[record.start] = (
             record.text if before is None else f"{before} {record.text}"
         )
-        detached = find_detached_token(record.text, record.tokens)
-        if detached is not None:
-            self.detached.append(detached)

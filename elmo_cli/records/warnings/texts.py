@@ -42,8 +42,6 @@ _MIN_WORDS: Final = 10
 _MIN_WORDS_SHARE: Final = 0.95
 _MIN_SEQUENCES: Final = 5
 _MIN_PASSAGES_SHARE: Final = 0.3
-_MAX_DETACHED: Final = 0.2
-"""Share of the texts with detached tokens that are typing errors."""
 
 
 def only_numbers(sample: Sample) -> Message | None:
@@ -126,25 +124,6 @@ def sentences_in_texts(sample: Sample) -> Message | None:
 def _sentence_end(line: str) -> re.Match[str] | None:
     """Find the end of a sentence in a line, which may be tokenized."""
     return _SENTENCE_END.search(line) or _TOKENIZED_SENTENCE_END.search(line)
-
-
-def tokenized_text(sample: Sample) -> Message | None:
-    """Return a warning if a tokenizer splits texts that are tokenized already."""
-    n_found = len(sample.detached)
-    n_texts = len(sample.texts)
-    split = [token.shown for token in sample.detached if token.text_is_split]
-    if not split or n_found <= _MAX_DETACHED * n_texts:
-        return None
-    # A clitic is a better example than a comma.
-    clitics = [shown for shown in split if shown[-1].isalpha()]
-    example = clitics[-1] if clitics else split[-1]
-    return Message(
-        "{n_found} of the first {n_texts} texts look tokenized already ({example})",
-        remedy="Use {--tokenizer whitespace}.",
-        n_found=f"{n_found:,}",
-        n_texts=f"{n_texts:,}",
-        example=example,
-    )
 
 
 def region_marks(sample: Sample) -> Message | None:
