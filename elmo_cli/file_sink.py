@@ -93,14 +93,9 @@ class FileSink:
         self.skipped = dict(point.skipped)
         self.n_empty = point.n_empty
         self.n_done = point.progress.n_records
-<<<<<<< HEAD
-        self.counts.resumed_from = point.progress.n_records
-        self.counts.n_written_earlier = self.writer.n_records
-        self.has_logged_size = True
-=======
         self.summary.resumed_from = point.progress.n_records
+        self.summary.n_written_earlier = self.writer.n_records
         self._has_logged_size = True
->>>>>>> main
 
     def write(self, embedded: EmbeddedRecord) -> None:
         """Write a record, or note why it is skipped."""

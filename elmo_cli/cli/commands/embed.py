@@ -189,18 +189,12 @@ def _warn_about_batch_size(engine: "Engine") -> None:
 
 def _say_what_was_written(plan: FilePlan, summary: "Summary") -> None:
     unit = "sentence" if plan.text.format.is_plain else plan.unit
-<<<<<<< HEAD
-    n_sentences = counted(done.n_records + done.n_written_earlier, unit)
-    n_tokens = counted(done.n_tokens, "token")
-    speed = done.n_tokens / max(done.seconds, 1e-9)
-    if done.n_written_earlier:
-        n_sentences += f", {done.n_written_earlier:,} of them in an earlier run"
-        n_tokens += " in this run"
-=======
-    n_sentences = counted(summary.n_records, unit)
+    n_sentences = counted(summary.n_records + summary.n_written_earlier, unit)
     n_tokens = counted(summary.n_tokens, "token")
     speed = summary.n_tokens / max(summary.seconds, 1e-9)
->>>>>>> main
+    if summary.n_written_earlier:
+        n_sentences += f", {summary.n_written_earlier:,} of them in an earlier run"
+        n_tokens += " in this run"
     stderr.say(
         f"Wrote {shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
         f"{speed:,.0f} tokens/s"
