@@ -3,8 +3,8 @@
 Without a compiler the package computes the same values, only slower: see
 `docs/performance.md`. Two environment variables change what is compiled:
 
-- `ELMO_KERNELS`: `auto` (the default) compiles where GCC or Clang is installed, `require`
-  fails if that is impossible, and `none` makes a wheel for every system.
+- `ELMO_KERNELS`: `auto` (the default) compiles where GCC or Clang is installed,
+  `require` fails if that is impossible, and `none` makes a wheel for every system.
 - `CC`: the compiler. By default `cc`.
 """
 
@@ -34,7 +34,8 @@ PROCESSORS: dict[str, dict[str, list[str]]] = {
     "aarch64": {"DEFAULT": [], "SVE128": [], "SVE256": []},  # NEON in all
 }
 """Compiler flags for each capability of a processor that torch tells apart. A processor
-without an entry, such as one without AVX2, has no library, and torch computes everything."""
+without an entry, such as one without AVX2, has no library, and torch computes
+everything."""
 
 COMPILE = [
     "-O3",
@@ -87,7 +88,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
 
 def compile_kernels(folder: Path, processor: str, flags: list[str]) -> None:
-    """Compile the library for a kind of processor, under the name that `kernels.py` has.
+    """Compile the library for a kind of processor, named as `kernels.py` says.
 
     Raises:
         OSError: The compiler is missing.

@@ -64,8 +64,8 @@ def peak_memory_mb() -> float:
 def embed(args: argparse.Namespace) -> dict[str, float]:
     """Embed a file with state carried between batches, as `allennlp elmo` did.
 
-    It writes one float32 dataset per line: (layers, tokens, dim) for "all", (tokens, dim)
-    for "top" and "average".
+    It writes one float32 dataset per line: (layers, tokens, dim) for "all", (tokens,
+    dim) for "top" and "average".
     """
     embedder, load_seconds = load_embedder(args)
     import torch

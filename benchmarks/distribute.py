@@ -1,14 +1,15 @@
-"""`elmo distribute` and one process of `elmo embed`: speed, start-up, memory, many parts.
+"""`elmo distribute` and `elmo embed`: speed, start-up, memory, many parts.
 
 python benchmarks/distribute.py corpus.txt --folder /dev/shm/scratch
 
 It takes about eight minutes for 1.4 million tokens on two cores.
 
-The speed is measured from the time when each worker has finished a part to the end of the
-last part, with the tokens of the parts between. For `elmo embed` it is the speed that the
-command reports. Start-up is the rest of the run. Memory is the peak of each kind of
-process: the driver, the workers, and Ray's own processes. A shared page counts in part for
-each process that shares it. The second table has a tiny model and parts of two lines.
+The speed is measured from the time when each worker has finished a part to the end of
+the last part, with the tokens of the parts between. For `elmo embed` it is the speed
+that the command reports. Start-up is the rest of the run. Memory is the peak of each
+kind of process: the driver, the workers, and Ray's own processes. A shared page counts
+in part for each process that shares it. The second table has a tiny model and parts of
+two lines.
 """
 
 import argparse
@@ -77,7 +78,7 @@ def memory_of(pid: int) -> Counter[str]:
 
 
 def run(command: list[str], n_threads: int) -> tuple[float, Counter[str], str]:
-    """Run a command. Return its seconds, the peak bytes by kind of process, and its log."""
+    """Run a command. Return its seconds, peak bytes by kind of process, and log."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(n_threads)}
     peak: Counter[str] = Counter()
     started = time.perf_counter()
@@ -96,7 +97,7 @@ def run(command: list[str], n_threads: int) -> tuple[float, Counter[str], str]:
 
 
 def measure_work(output: Path, n_workers: int) -> tuple[float, int]:
-    """Return tokens per second after each worker's first part, and the number of all tokens."""
+    """Return tokens per second after each worker's first part, and all tokens."""
     paths = sorted(output.glob("part-*"), key=lambda path: path.stat().st_mtime)
     tokens = []
     for path in paths:

@@ -1,4 +1,4 @@
-"""Speed on a GPU, compared with AllenNLP on this GPU and with a plain write of equal bytes."""
+"""Speed on a GPU, compared with AllenNLP's there and with a plain write."""
 
 import os
 import random
@@ -14,7 +14,7 @@ from benchmarks.setting import Row, Setting
 from benchmarks.speed import measure_with_allennlp, speed_row
 
 COPIES = 10
-"""Copies of the text, each line in other orders. Less text would be embedded too quickly."""
+"""Copies of the text, each line in other orders. Less text would be too quick."""
 SPEED_TARGET = 100
 WRITE_TARGET = 0.8
 AVERAGE = "GPU, the average of the layers in float16 to HDF5"
@@ -60,7 +60,7 @@ def _average_row(setting: Setting, cuda: str, text: Path) -> Row:
 
 
 def _writing_row(setting: Setting, cuda: str, text: Path) -> Row:
-    """Compare embedding of all layers in float32 with a plain write of a file of that size."""
+    """Compare embedding of all layers in float32 with a plain write of that size."""
     output = setting.folder / "all.hdf5"
     command = setting.ours("measure_embed.py", setting.model, cuda, text, output)
     turns = []

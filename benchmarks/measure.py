@@ -4,9 +4,9 @@
     python benchmarks/measure.py --peer /tmp/allennlp --json result.json
 
 The model has the architecture of the published model with 93.6M parameters, and random
-weights: time does not depend on their values. The output is a table in Markdown. Programs
-that are compared take turns, each in its own process. Without --peer, AllenNLP is skipped.
---rows chooses the rows to measure.
+weights: time does not depend on their values. The output is a table in Markdown.
+Programs that are compared take turns, each in its own process. Without --peer, AllenNLP
+is skipped. --rows chooses the rows to measure.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Run `elmo embed` in this process and print its time and memory, as `allennlp_elmo.py` does.
+"""Run `elmo embed` in this process, and print its time and memory.
 
 python measure_embed.py --options-file=O --weight-file=W INPUT OUTPUT
 
@@ -42,7 +42,7 @@ class Stopwatch:
 
 
 def skip_bilm(n_layers: int, width: int) -> None:
-    """Let encoders only build their tries, and return layers that are in memory already."""
+    """Let encoders only build their tries, and return layers from memory."""
     import numpy as np
     import torch
 
@@ -65,7 +65,7 @@ def skip_bilm(n_layers: int, width: int) -> None:
 
 
 def main() -> None:
-    """Load, embed, and print one JSON line, with memory in MB (10^6 bytes), on Linux."""
+    """Load, embed, and print one JSON line, with memory in MB (10^6 bytes)."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--options-file", required=True)
     parser.add_argument("--weight-file", required=True)

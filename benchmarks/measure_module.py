@@ -1,10 +1,10 @@
-"""Time `Elmo` inside a model: batches of 32 sentences forward and, in training, backward.
+"""Time `Elmo` inside a model: batches forward and, in training, backward.
 
     python measure_module.py --options-file=O --weight-file=W INPUT [--requires-grad]
 
 --hub measures `HubElmo`. --peer measures AllenNLP's `Elmo`, with the python of its
-environment. --evaluate skips gradients. The last line of standard output has the figures,
-as JSON.
+environment. --evaluate skips gradients. The last line of standard output has the
+figures, as JSON.
 """
 
 import argparse
@@ -25,7 +25,7 @@ BATCH = 32
 
 
 def main() -> None:
-    """Load, run two batches to warm up, run over the text once, and print the figures."""
+    """Load, warm up with two batches, run over the text, and print the figures."""
     arguments = parse_arguments()
     if arguments.peer:
         install_stubs()

@@ -2,9 +2,9 @@
 
     python measure_training.py --preset mini --precision bfloat16 --steps 5 INPUT
 
-Bare products are the matrix products of the step without all other work: three per weight,
-each with all rows at once. The first steps warm up. The last line of standard output has
-the figures, as JSON.
+Bare products are the matrix products of the step without all other work: three per
+weight, each with all rows at once. The first steps warm up. The last line of standard
+output has the figures, as JSON.
 """
 
 import argparse

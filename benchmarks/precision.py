@@ -89,7 +89,7 @@ def _output(setting: Setting, name: str) -> Path:
 
 
 def layer_errors(low: Path, exact: Path) -> list[float]:
-    """Compute the relative error of each layer over all lines, in the Frobenius norm."""
+    """Compute the relative error of each layer over all lines (Frobenius norm)."""
     with h5py.File(low) as low_file, h5py.File(exact) as expected:
         keys = [key for key in expected if key.isdigit()]
 

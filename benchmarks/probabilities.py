@@ -26,7 +26,7 @@ BITS: dict[Precision, float] = {"float32": 2e-5, "bfloat16": 0.15}
 def probabilities_rows(
     setting: Setting, n_predictions: int = 4096, n_words: int = 25_000
 ) -> list[Row]:
-    """Compare the precisions with torch, in turns in this process, with random weights."""
+    """Compare the precisions with torch, taking turns, with random weights."""
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(n_words, DIM, generator=generator) / 10
     bias = torch.randn(n_words, generator=generator)
@@ -79,7 +79,7 @@ def seconds(run: Callable[[], Tensor]) -> float:
 
 
 def by_torch(contexts: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Compute the log probabilities of targets by torch, shape (N,), in pieces of memory."""
+    """Compute the log probabilities of targets by torch, shape (N,), in pieces."""
     results = []
     for first in range(0, len(contexts), PREDICTIONS):
         rows = contexts[first : first + PREDICTIONS]

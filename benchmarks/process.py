@@ -9,7 +9,7 @@ Figures = dict[str, float]
 
 
 def figures_of(command: Sequence[str]) -> Figures:
-    """Run a script that prints its figures as JSON on its last line. Return the figures."""
+    """Run a script that prints its figures as JSON last. Return the figures."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Parts that the rows of the benchmark share: the model, the text, the peer, a row's form."""
+"""Shared parts of the benchmark: the model, the text, the peer, a row's form."""
 
 import json
 import sys

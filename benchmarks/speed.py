@@ -1,4 +1,4 @@
-"""This project and AllenNLP: `elmo embed` with whole files, and `Elmo` inside a model."""
+"""This project and AllenNLP: `elmo embed`, and `Elmo` inside a model."""
 
 import statistics
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def measure_with_allennlp(
 def speed_row(
     what: str, target: float, ours: list[Figures], peers: list[Figures]
 ) -> Row:
-    """Return a row with tokens per second, and their ratio to AllenNLP's, if measured."""
+    """Return a row with tokens per second, and their ratio to AllenNLP's if known."""
     measured = f"{median(ours, 'tokens_per_second'):,.0f} tokens/s"
     times = ratios(ours, peers)
     met = None
@@ -77,7 +77,7 @@ def speed_row(
 
 
 def _agreement(ours: Path, peer: Path) -> Row:
-    """Compare the first batch with AllenNLP's, which carries its state to later batches."""
+    """Compare the first batch with AllenNLP's, which carries state to later ones."""
     with h5py.File(ours) as our, h5py.File(peer) as their:
         keys = [str(line) for line in range(min(64, len(their) - 1))]
         largest = max(float(np.abs(our[key][:] - their[key][:]).max()) for key in keys)

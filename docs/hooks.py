@@ -1,8 +1,9 @@
-"""Hooks of MkDocs: addresses from pyproject.toml, and pages for linked files outside docs/.
+"""Hooks of MkDocs: addresses from pyproject.toml, and pages for linked files.
 
-A page links to a file of the repository as on GitHub, such as `../examples/sentiment.py`. Here each
-such file becomes a page of the site, and the link leads to that page. A link to a file that does
-not exist stays as it is, and `mkdocs build --strict` reports it.
+A page links to a file of the repository as on GitHub, such as
+`../examples/sentiment.py`. Here each such file becomes a page of the site, and the link
+leads to that page. A link to a file that does not exist stays as it is, and `mkdocs
+build --strict` reports it.
 """
 
 import json
@@ -41,7 +42,8 @@ LANGUAGES = {
     },
     **{".sh": "sh", "": "docker"},
 }
-"""Language of the highlighting by suffix. The only file without a suffix is the Dockerfile."""
+"""Language of the highlighting by suffix. The only file without a suffix is the
+Dockerfile."""
 PICTURE = re.compile(r'<img alt="([^"]*)" src="((?:\.\./)*\w+\.svg)" ?/?>')
 COLOURS = {
     **{"<metadata>.*?</metadata>": "", r"<style.*?</style>": ""},
@@ -49,7 +51,8 @@ COLOURS = {
     **{"#ffffff": "var(--md-default-bg-color)", "#000000": "currentColor"},
     "#1f77b4|#2b6cb0": "var(--picture-blue)",
 }
-"""Replacements in a picture, so that it has the background and the colours of the page."""
+"""Replacements in a picture, so that it has the background and the colours of the
+page."""
 RENAMED = {"README.md": "index.md"}
 """Files outside docs/ that a page of docs/ replaces."""
 
@@ -71,7 +74,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for each linked file outside docs/, and for the files that these link to."""
+    """Add a page for each linked file outside docs/, and for files these link to."""
     texts = [
         (f"docs/{file.src_uri}", file.content_string)
         for file in files.documentation_pages()
@@ -117,7 +120,7 @@ def without_links_to_the_repository(text: str, repository: str | None) -> str:
 
 
 def aligned(text: str) -> str:
-    """Return lines whose columns have spaces in place of tabs, which Markdown would not align."""
+    """Return lines with columns by spaces: Markdown would not align tabs."""
     rows = [line.split("\t") for line in text.split("\n")]
     cells = [cells for cells in rows if len(cells) > 1]
     widths = [max(map(len, column)) for column in zip_longest(*cells, fillvalue="")]
@@ -163,7 +166,7 @@ def linked_files(text: str, source: str) -> Iterator[str]:
 
 
 def target_of(link: str, source: str) -> str | None:
-    """Return the path of a linked file in the repository, or None if it is no such file."""
+    """Return the path of a linked file in the repository; None for other links."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
     is_inside = not re.match(r"[a-z]+:|/", link) and not path.startswith("..")
     return path if is_inside and (ROOT / path).is_file() else None
@@ -179,7 +182,7 @@ def page_of(path: str) -> str:
 
 
 def moved(text: str, source: str) -> str:
-    """Return the text of a file whose links lead from its page to the pages of their targets."""
+    """Return the text of a file whose links lead to pages of the site."""
     folder = posixpath.dirname(page_of(source)) or "."
 
     def move(match: re.Match[str]) -> str:
@@ -207,7 +210,8 @@ def page_text(path: str) -> str:
     if path.endswith(".ipynb"):
         return notebook_text(json.loads(text), posixpath.basename(path))
     name = LANGUAGES.get(posixpath.splitext(path)[1], "text")
-    return f"# {posixpath.basename(path)}\n\nThe file `{path}`:\n\n~~~~{name}\n{text}~~~~\n"
+    title = posixpath.basename(path)
+    return f"# {title}\n\nThe file `{path}`:\n\n~~~~{name}\n{text}~~~~\n"
 
 
 def notebook_text(notebook: dict[str, Any], name: str) -> str:

@@ -4,9 +4,9 @@ python docs/make_commands.py            # write the pages
 python docs/make_commands.py --check    # exit status 1 if a page is not up to date
 python docs/make_commands.py --run      # run the examples and write their output first
 
-Each command has a page in docs/commands. docs/commands.md is written by hand, except for
-its tables: the commands, the options that many commands share, and hidden options. The
-examples are in docs/parts/command_examples.md.
+Each command has a page in docs/commands. docs/commands.md is written by hand, except
+for its tables: the commands, the options that many commands share, and hidden options.
+The examples are in docs/parts/command_examples.md.
 """
 
 import html
@@ -162,7 +162,7 @@ def command_page(
 
 
 def paragraphs(text: str) -> list[str]:
-    r"""Return the paragraphs of a help text in Markdown. Those with \b keep their lines."""
+    r"""Return the paragraphs of a help text in Markdown. \b keeps their lines."""
     found = []
     for paragraph in re.split(r"\n\s*\n", cleandoc(text)):
         lines = cleandoc(paragraph).splitlines()

@@ -38,7 +38,7 @@ def limit_threads() -> None:
 def read_quotas(
     folder: Path = Path("/sys/fs/cgroup"), own_groups: Path = Path("/proc/self/cgroup")
 ) -> Iterator[float]:
-    """Yield the number of processors that each control group of this process may use."""
+    """Yield the number of processors that each of this process's cgroups allows."""
     # cpu.max (version 2) is "200000 100000": microseconds per period, or "max". In
     # version 1, two files have these numbers, or -1.
     for line in own_groups.read_text().splitlines():

@@ -23,15 +23,12 @@ from elmo_cli.encode_arguments import (
 )
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.checks import (
-    Sentence,
-    Text,
     check_batch,
     check_sentence,
     check_sentences,
     list_texts,
 )
 from elmo_cli.errors.exceptions import ModelError, SettingsError
-from elmo_cli.file_plan import plan_file
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.weights_version import WeightsVersion
@@ -70,7 +67,8 @@ from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
-from elmo_cli.records.text_input import open_input
+from elmo_cli.records.open_input import open_input
+from elmo_cli.runs.file_plan import plan_file
 from elmo_cli.similarity import Similarity, compare_vectors
 from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer,
@@ -84,9 +82,10 @@ from elmo_cli.text.occurrences import (
     tokens_around,
 )
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
+from elmo_cli.types import Sentence, Text
 
 if TYPE_CHECKING:
-    from elmo_cli.file_sink import Summary
+    from elmo_cli.runs.file_sink import Summary
 
 logger = logging.getLogger(__name__)
 
@@ -238,7 +237,10 @@ class ElmoEmbedder:
         from elmo_cli.pretrained.save import save_model
 
         if self.engine.changed is not None:
-            problem = "elmo_bilm: its weights differ from the files that save_pretrained copies"
+            problem = (
+                "elmo_bilm: its weights differ from the files that save_pretrained "
+                "copies"
+            )
             raise ModelError(
                 f"{problem}. Save elmo_bilm.state_dict() with torch instead."
             )
@@ -644,9 +646,9 @@ class ElmoEmbedder:
                 "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
             occurrence: Number of the word's occurrence, from 1; required if it occurs
                 several times.
-            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
-                that is tokenized at white space, and tokenizes others like the model's
-                training text, else by "moses".
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a
+                sentence that is tokenized at white space, and tokenizes others like the
+                model's training text, else by "moses".
             language: Code of the language of the sentence. None is the model's.
 
         Returns:
@@ -687,9 +689,9 @@ class ElmoEmbedder:
             word2: Word in the second sentence, if it differs.
             occurrence1, occurrence2: Numbers of the word's occurrences, from 1;
                 required if it occurs several times.
-            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
-                that is tokenized at white space, and tokenizes others like the model's
-                training text, else by "moses".
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a
+                sentence that is tokenized at white space, and tokenizes others like the
+                model's training text, else by "moses".
             language: Code of the language of the sentences. None is the model's.
 
         Returns:
@@ -833,7 +835,7 @@ class ElmoEmbedder:
             word_column: Column with one word per row, in place of `text_column`.
                 Consecutive rows with the same id are one text.
             id_column: Column or field with the ids. None is `id`, if there is one.
-            keep_columns: Columns that rows of the output repeat; `("all",)` is all
+            keep_columns: Columns that rows of the output repeat; `"all"` is all
                 others.
 
         Args: Output
@@ -854,7 +856,9 @@ class ElmoEmbedder:
             ElmoError: The input cannot be read or the output cannot be written.
             StoppedError: `should_stop` returned True.
         """
-        from elmo_cli.embed_file import embed_file  # Importing the writers takes 30 ms.
+        from elmo_cli.runs.embed_file import (
+            embed_file,  # Importing the writers takes 30 ms.
+        )
 
         text = open_input(
             input_file,

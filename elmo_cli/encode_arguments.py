@@ -1,4 +1,4 @@
-"""Arguments of sentence-transformers' `encode` that mean something else here, or nothing.
+"""Arguments of sentence-transformers' `encode` with another or no meaning here.
 
 They are those of its version 6.2.
 """
@@ -6,9 +6,10 @@ They are those of its version 6.2.
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors.checks import Text, check_choice
+from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.selection import Pooling
+from elmo_cli.types import Text
 
 _TEXTS: Final = ("inputs", "sentences")
 """Names of the texts in the present version, and in older ones."""
@@ -51,7 +52,7 @@ def check_unused_arguments(others: dict[str, Any]) -> None:
             raise TypeError(f"encode() got an unexpected keyword argument {name!r}")
         default, reason = _UNUSED[name]
         if value != default:
-            raise SettingsError(f"{name} {value!r}: has no meaning here: {reason}.")
+            raise SettingsError(f"{name} {value!r}: has no meaning here: {reason}")
 
 
 def pooling_of(output_value: str | None, pooling: Pooling | None) -> Pooling | None:
@@ -69,5 +70,6 @@ def check_one_device(device: object) -> None:
     """Raise a `SettingsError` for several devices."""
     if isinstance(device, (list, tuple)):
         raise SettingsError(
-            f"device {device!r}: expected one device, because encode runs in one process"
+            f"device {device!r}: expected one device, because encode runs in one "
+            "process"
         )

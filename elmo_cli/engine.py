@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmo_cli.callbacks import ignore, never
-from elmo_cli.errors.checks import Sentence, check_at_least
+from elmo_cli.errors.checks import check_at_least
 from elmo_cli.errors.exceptions import ComputationError
 from elmo_cli.errors.wording import SAYS_ITS_KIND, utf8_name
 from elmo_cli.inference.batching import (
@@ -40,6 +40,7 @@ from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.types import Sentence
 from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)

@@ -1,7 +1,8 @@
 """Bootstrap: standard errors and intervals of figures, by drawing the data again.
 
 Data that belongs together (the tokens of a sentence, the sentences of a word) is drawn
-together. All columns are drawn in one way, so that their differences have intervals too.
+together. All columns are drawn in one way, so that their differences have intervals
+too.
 """
 
 from dataclasses import dataclass

@@ -145,7 +145,7 @@ def evaluate_parts_of_speech(embedder: Embedder, data: DataFolder) -> Iterator[T
 def evaluate_minimal_pairs(
     model: Model, data: DataFolder, n_pairs: int | None
 ) -> Iterator[Table]:
-    """Yield the table of minimal pairs if BLiMP was found and the model has a softmax."""
+    """Yield the table of minimal pairs, with BLiMP and for a model with a softmax."""
     if _is_missing("minimal pairs", [] if data.blimp else ["BLiMP (*.jsonl)"]):
         return
     try:

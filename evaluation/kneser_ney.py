@@ -1,13 +1,13 @@
 """Perplexity of an n-gram model, to compare with the forward perplexity of a biLM.
 
     evaluation/make_kenlm.sh KENLM
-    python evaluation/kneser_ney.py KENLM TRAIN HELDOUT VOCABULARY [--distinct] [--order 5]
+    python kneser_ney.py KENLM TRAIN HELDOUT VOCABULARY [--distinct] [--order 5]
 
-The model has interpolated modified Kneser-Ney smoothing, by kenlm. Train it on the text of the
-biLM. As in `elmo perplexity`, words outside of the vocabulary are one word, `<UNK>`, and every
-token and the end of each sentence is predicted, so that the two figures can be compared.
-Kneser-Ney's discounts come from counts of counts, which repeated sentences distort. `--distinct`
-trains on each sentence once.
+The model has interpolated modified Kneser-Ney smoothing, by kenlm. Train it on the text
+of the biLM. As in `elmo perplexity`, words outside of the vocabulary are one word,
+`<UNK>`, and every token and the end of each sentence is predicted, so that the two
+figures can be compared. Kneser-Ney's discounts come from counts of counts, which
+repeated sentences distort. `--distinct` trains on each sentence once.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def mapped_lines(
     *,
     distinct: bool = False,
 ) -> Iterator[str]:
-    """Yield one line for kenlm per sentence with tokens. With `distinct`, yield each line once."""
+    """Yield one line for kenlm per sentence with tokens; each once if `distinct`."""
     seen: set[int] = set()
     for sentence in sentences:
         line = " ".join(
@@ -106,7 +106,7 @@ def train(options: argparse.Namespace, lines: Iterable[str], model: Path) -> Non
 
 
 def query(kenlm: Path, model: Path, lines: list[str]) -> list[str]:
-    """Return the answer of kenlm's query to each line: its words and a total, separated by tabs."""
+    """Return kenlm's answer to each line: its words and a total, between tabs."""
     done = subprocess.run(
         [str(kenlm / "query"), "-v", "word", "-v", "sentence", str(model)],
         input="".join(f"{line}\n" for line in lines),
@@ -123,8 +123,8 @@ def perplexities(lines: list[str], answers: list[str]) -> dict[str, float]:
 
     Args:
         lines: The lines, with `UNKNOWN` for unknown words.
-        answers: For each line, `word=id length log10_probability` for each word and `</s>`, and
-            a total, which is ignored.
+        answers: For each line, `word=id length log10_probability` for each word and
+            `</s>`, and a total, which is ignored.
     """
     logs = []
     flags = []

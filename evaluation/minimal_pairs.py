@@ -1,8 +1,9 @@
 """Minimal pairs: BLiMP (Warstadt et al., 2020), for a language model with its softmax.
 
-A pair is correct if the acceptable sentence is more probable than the other one, by the forward
-direction, the backward direction, or the sum of both log probabilities. A tie counts as half.
-The end of each sentence is predicted too. Sentences are tokenized by the Moses rules.
+A pair is correct if the acceptable sentence is more probable than the other one, by the
+forward direction, the backward direction, or the sum of both log probabilities. A tie
+counts as half. The end of each sentence is predicted too. Sentences are tokenized by
+the Moses rules.
 """
 
 import json
@@ -73,7 +74,7 @@ def read_pairs(paths: Iterable[Path], n_pairs: int | None = None) -> Iterator[Pa
 
 
 def measure(model: LanguageModel, pairs: Iterable[Pair]) -> Iterator[Measured]:
-    """Measure pairs in both directions, as `elmo surprisal --pair-columns good,bad` does."""
+    """Measure pairs in both directions, as `elmo surprisal --pair-columns` does."""
     table = PairTable(("good", "bad"), TextSettings())
     tokenizer = make_tokenizer("moses")
     records = (
@@ -99,7 +100,10 @@ def evaluate(pairs: Sequence[Pair], measured: Iterable[Measured]) -> Table:
         )
     for title, value in PUBLISHED.items():
         rows[title] = [Figure(value), *[None] * (len(_COLUMNS) - 1)]
-    note = f"Accuracy on {len(pairs):,} pairs of BLiMP. Intervals draw pairs of the same sets."
+    note = (
+        f"Accuracy on {len(pairs):,} pairs of BLiMP. Intervals draw pairs of the same "
+        "sets."
+    )
     return Table("Minimal pairs", note, _COLUMNS, rows)
 
 

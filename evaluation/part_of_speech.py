@@ -1,8 +1,10 @@
-"""Parts of speech by a linear classifier on each layer, as in Peters et al. (2018), Table 6.
+"""Parts of speech by a linear classifier on each layer.
+
+The task is that of Peters et al. (2018), Table 6.
 
 A classifier is one linear layer and a softmax over the tags, trained on the vectors of
-about 100,000 tokens and tested on 50,000 tokens of other documents. The figure is the share
-of correct tags.
+about 100,000 tokens and tested on 50,000 tokens of other documents. The figure is the
+share of correct tags.
 """
 
 from collections import Counter, defaultdict
@@ -52,8 +54,8 @@ _DIFFERENCE = "top layer minus layer 1"
 def classify_layers(embedder: Embedder, split: Split) -> Estimate:
     """Estimate accuracies.
 
-    They are those of each word's most frequent tag, of each layer, and the difference of
-    the top layer and layer 1.
+    They are those of each word's most frequent tag, of each layer, and the difference
+    of the top layer and layer 1.
     """
     tags = sorted({tag for sentence in split.train for tag in sentence.tags})
     number = {tag: index for index, tag in enumerate(tags)}

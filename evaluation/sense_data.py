@@ -1,4 +1,4 @@
-"""Corpora of word senses: SemCor, the test sets of Raganato et al. (2017), WordNet's index.
+"""Corpora of word senses: SemCor, test sets, and WordNet's index.
 
 A sense is a sense key of WordNet 3.0, such as `long%3:00:02::`.
 """
@@ -49,7 +49,9 @@ def word_of(sense: str) -> Word:
 
 
 def read_semcor(paths: Iterable[Path]) -> Iterator[SenseSentence]:
-    """Yield the sentences of SemCor in its original format (`<wf cmd="done" lexsn=...>`).
+    """Yield the sentences of SemCor in its original format.
+
+    Its elements are like `<wf cmd="done" lexsn=...>`.
 
     Args:
         paths: Files such as `br-a01`; their attributes may be quoted or not.
@@ -87,9 +89,10 @@ def _senses_of(attributes: str) -> tuple[str, ...]:
 
 
 def read_test_sets(path: Path) -> Iterator[SenseSentence]:
-    """Yield the sentences of `ALL.data.xml`, with the senses of `ALL.gold.key.txt` next to it.
+    """Yield the sentences of `ALL.data.xml`, with the senses of its gold file.
 
-    The source of a sentence is its data set, such as `senseval2`: the first part of its id.
+    The source of a sentence is its data set, such as `senseval2`: the first part of its
+    id.
     """
     gold = path.with_name(path.name.replace(".data.xml", ".gold.key.txt"))
     lines = map(str.split, gold.read_text(encoding="utf-8").splitlines())
@@ -123,6 +126,6 @@ def _make_sentence(
 
 
 def read_sense_numbers(path: Path) -> dict[str, int]:
-    """Read WordNet's index.sense: the number of each sense, 1 for the first of its word."""
+    """Read WordNet's index.sense: the number of each sense, from 1."""
     fields = map(str.split, path.read_text(encoding="utf-8").splitlines())
     return {sense: int(number) for sense, _, number, _ in fields}

@@ -1,11 +1,13 @@
 """Two hand-made lists of words with two senses, which need no other data.
 
-Each word of `tests/data/senses_*.tsv` has the same number of sentences for both senses. The list
-`typical` has typical sentences. In the list `balanced` the k-th sentences of both senses have the
-same structure, so that only the sense tells them apart; such pairs of sentences are not compared.
+Each word of `tests/data/senses_*.tsv` has the same number of sentences for both senses.
+The list `typical` has typical sentences. In the list `balanced` the k-th sentences of
+both senses have the same structure, so that only the sense tells them apart; such pairs
+of sentences are not compared.
 
-The figure: how often two sentences of one sense are nearer than two sentences of different
-senses, by the cosine of the word's vectors. 50 % is chance, which layer 0 has by construction.
+The figure: how often two sentences of one sense are nearer than two sentences of
+different senses, by the cosine of the word's vectors. 50 % is chance, which layer 0 has
+by construction.
 """
 
 import csv
@@ -26,7 +28,7 @@ _EQUAL = 1e-6
 
 
 def evaluate(embedder: Embedder) -> Table:
-    """Return the table: a row per list, a column per layer and for the means of layers."""
+    """Return the table: a row per list, a column per layer or mean of layers."""
     rows: dict[str, Sequence[Cell]] = {}
     names: list[str] = []
     for name in LISTS:
@@ -80,8 +82,8 @@ def rank_pairs(
         balanced: Whether sentences k and k + N / 2 have the same structure.
 
     Returns:
-        Shape (L + 2,): by each layer, by the mean of the layers above layer 0, and by the mean
-        of all layers.
+        Shape (L + 2,): by each layer, by the mean of the layers above layer 0, and by
+        the mean of all layers.
     """
     embedded = embedder.embed_sentences(tokens for _, tokens in rows)
     layers = np.stack(

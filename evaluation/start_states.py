@@ -2,16 +2,17 @@
 
     python evaluation/start_states.py MODEL HELDOUT [--stretch 100]
 
-HELDOUT is text in stretches of successive lines. The model, with its softmax, scores it four
-times, and every sentence starts from
+HELDOUT is text in stretches of successive lines. The model, with its softmax, scores it
+four times, and every sentence starts from
 
 zero: the zero state.
 warm: the state after a fixed text.
-carry: the last state of the sentence 64 lines before, as with `--state carry`.
-carry, in order: the last state of the sentence before; zero at the beginning of a stretch.
+carry: the last state of the sentence 64 lines before, as with `--state carry`. carry,
+in order: the last state of the sentence before; zero at the beginning of a stretch.
 
-The output is the perplexity of both directions with its standard error, and its distance from
-the perplexity of zero with the standard error of the distance, by drawing stretches again.
+The output is the perplexity of both directions with its standard error, and its
+distance from the perplexity of zero with the standard error of the distance, by drawing
+stretches again.
 """
 
 import argparse
@@ -49,7 +50,8 @@ def main() -> None:
     n_stretches = len(sentences) // options.stretch
     if n_stretches < 2:
         raise SystemExit(
-            f"{options.heldout}: expected two stretches of {options.stretch} lines or more"
+            f"{options.heldout}: expected two stretches of {options.stretch} lines or "
+            "more"
         )
     sentences = sentences[: n_stretches * options.stretch]
     log_p = np.stack(
@@ -72,7 +74,7 @@ def main() -> None:
 def score(
     model: str, start: str, sentences: Sequence[list[str]], stretch: int
 ) -> Floats:
-    """Return the log probability of each sentence, the mean of both directions: shape (N,)."""
+    """Return each sentence's log probability, mean of both directions, (N,)."""
     state = cast(Literal["zero", "warm", "carry"], start.partition(",")[0])
     order = list(range(len(sentences)))
     batch_size = BATCH_SIZE
@@ -91,7 +93,7 @@ def score(
 
 
 def in_order(n_stretches: int, stretch: int) -> list[int]:
-    """Return the order of lines in which the k-th batch has the k-th line of each stretch."""
+    """Return the order of lines in which batch k has line k of each stretch."""
     return [s * stretch + line for line in range(stretch) for s in range(n_stretches)]
 
 

@@ -38,8 +38,8 @@ def read_brown(paths: Sequence[Path]) -> Split:
     """Read the Brown corpus, tagged, and split it by its documents.
 
     Args:
-        paths: The 500 documents, `ca01` to `cr09`; or one file of the whole corpus, whose
-            stretches of 100 lines count as documents.
+        paths: The 500 documents, `ca01` to `cr09`; or one file of the whole corpus,
+            whose stretches of 100 lines count as documents.
     """
     documents = []
     for path in sorted(paths):
@@ -72,8 +72,8 @@ def _take(sentences: list[Tagged], n_tokens: int) -> list[Tagged]:
 def parse_brown(line: str) -> Tagged:
     """Parse `word/tag word/tag`.
 
-    The first token of a word has its tag. Of a compound tag (`ppss+bem`) the first counts,
-    without the marks of titles, headlines, foreign and negated words.
+    The first token of a word has its tag. Of a compound tag (`ppss+bem`) the first
+    counts, without the marks of titles, headlines, foreign and negated words.
     """
     words = []
     tags = []

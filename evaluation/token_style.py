@@ -24,8 +24,9 @@ class Embedder(Protocol):
 def to_tokens(words: Iterable[str]) -> tuple[list[str], list[range]]:
     """Split words as the Moses tokenizer does.
 
-    `can't` and the two words `ca`, `n't` both become `can`, `'t`. A word of several parts,
-    separated by spaces, becomes a token per part. Quotes of the Penn Treebank become `"`.
+    `can't` and the two words `ca`, `n't` both become `can`, `'t`. A word of several
+    parts, separated by spaces, becomes a token per part. Quotes of the Penn Treebank
+    become `"`.
 
     Returns:
         The tokens, and for each word the positions of its tokens.

@@ -1,9 +1,10 @@
 """Word senses by the nearest sense in SemCor, as in Peters et al. (2018), Table 5.
 
-The vector of a sense is the mean of the vectors of its occurrences in SemCor. A word of the
-test set gets the sense of its lemma and part of speech with the largest cosine. Of equal
-cosines, the sense that is more frequent in SemCor wins. A word of several tokens has the mean
-of their vectors. Words that SemCor lacks get WordNet's first sense, or no sense.
+The vector of a sense is the mean of the vectors of its occurrences in SemCor. A word of
+the test set gets the sense of its lemma and part of speech with the largest cosine. Of
+equal cosines, the sense that is more frequent in SemCor wins. A word of several tokens
+has the mean of their vectors. Words that SemCor lacks get WordNet's first sense, or no
+sense.
 """
 
 from collections import Counter
@@ -38,7 +39,8 @@ class Guesses:
 
     methods: list[str]
     correct: Floats
-    """1 for a correct answer, shape (N, K). Words that SemCor lacks get WordNet's first sense."""
+    """1 for a correct answer, shape (N, K). Words that SemCor lacks get WordNet's first
+    sense."""
     in_semcor: NDArray[np.bool_]
     """True for each word that SemCor has, shape (N,)."""
     several: NDArray[np.bool_]
@@ -53,8 +55,8 @@ class Guesses:
 
         Args:
             chosen: Shape (N,).
-            fallback: Whether words that SemCor lacks get WordNet's first sense. Without it,
-                only the method `FIRST` answers them.
+            fallback: Whether words that SemCor lacks get WordNet's first sense. Without
+                it, only the method `FIRST` answers them.
         """
         answered = np.ones_like(self.correct)
         if not fallback:
@@ -72,7 +74,7 @@ def evaluate(
     tests: Sequence[SenseSentence],
     numbers: dict[str, int],
 ) -> list[Table]:
-    """Return the tables of F1 with and without WordNet's first sense for words SemCor lacks."""
+    """Return the tables of F1, with and without WordNet for words SemCor lacks."""
     guesses = guess(embedder, semcor, tests, numbers)
     sets = {"all": np.ones(len(guesses.correct), bool)}
     for name in dict.fromkeys(guesses.sources.tolist()):
@@ -80,9 +82,9 @@ def evaluate(
     if guesses.several.any():
         sets["several senses in SemCor"] = guesses.several
     note = (
-        f"F1 on {len(guesses.correct):,} words, {100 * guesses.in_semcor.mean():.1f} % of them in "
-        f"SemCor, {100 * guesses.several.mean():.1f} % with several senses there. Intervals draw "
-        "sentences. "
+        f"F1 on {len(guesses.correct):,} words, {100 * guesses.in_semcor.mean():.1f} % "
+        f"of them in SemCor, {100 * guesses.several.mean():.1f} % with several senses "
+        "there. Intervals draw sentences. "
     )
     return [
         _tabulate(
@@ -181,9 +183,10 @@ def guess(
 def rank_senses(
     sentences: Iterable[SenseSentence], words: set[Word], numbers: dict[str, int]
 ) -> dict[Word, list[str]]:
-    """Return the senses of words that occur, the most frequent first, then in WordNet's order.
+    """Return the senses of words that occur, the most frequent first.
 
-    Senses that WordNet lacks are skipped: SemCor has some of older versions.
+    Equally frequent ones are in WordNet's order. Senses that WordNet lacks are skipped:
+    SemCor has some of older versions.
     """
     counts = Counter(
         sense
@@ -213,8 +216,8 @@ def _features(layers: NDArray[np.float32], target: Target) -> NDArray[np.float32
     """Return the features of a target.
 
     Returns:
-        Shape (L + 1, W): the vector of each layer, then the mean of all tokens of the sentence
-        in all layers above the token layer.
+        Shape (L + 1, W): the vector of each layer, then the mean of all tokens of the
+        sentence in all layers above the token layer.
     """
     token = layers[:, list(target.positions)].mean(axis=1)
     sentence = layers[min(1, len(layers) - 1) :].mean(axis=(0, 1))
@@ -264,7 +267,9 @@ def embed_targets(
 def find_nearest(
     candidates: NDArray[np.float32], vector: NDArray[np.float32], chosen: list[int]
 ) -> int:
-    """Return the first candidate of the largest cosine, by the mean of the chosen features.
+    """Return the first candidate of the largest cosine.
+
+    It is computed from the mean of the chosen features.
 
     Args:
         candidates: Shape (S, F, W).

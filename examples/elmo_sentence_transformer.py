@@ -18,8 +18,9 @@ from elmo_cli import ElmoEmbedder
 class ElmoModule(InputModule):  # type: ignore[misc] # where the library is missing
     """Module from texts to the mean of their tokens' vectors, which are not trained.
 
-    `model.save` stores the name of the ELMo model, not its weights. sentence-transformers loads
-    classes of other packages only with `SentenceTransformer(folder, trust_remote_code=True)`.
+    `model.save` stores the name of the ELMo model, not its weights.
+    sentence-transformers loads classes of other packages only with
+    `SentenceTransformer(folder, trust_remote_code=True)`.
     """
 
     config_keys = ["model", "layers", "pooling"]  # noqa: RUF012 (The library defines it so.)

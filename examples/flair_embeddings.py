@@ -19,8 +19,8 @@ from elmo_cli import ElmoEmbedder
 class ElmoTokenEmbeddings(TokenEmbeddings):  # type: ignore[misc] # where flair is missing
     """Vectors of the tokens of a sentence, which are not trained.
 
-    flair saves the name of the ELMo model and the layers, not the weights. Import this class
-    before you load a saved model.
+    flair saves the name of the ELMo model and the layers, not the weights. Import this
+    class before you load a saved model.
     """
 
     def __init__(self, model: str | None = None, layers: str = "average") -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 def read_activations(path: str) -> Iterator[NDArray[np.floating[Any]]]:
-    """Yield the activations of each line, in the order of the text: (L, T, W), or (T, W)."""
+    """Yield the activations of each line, in order: (L, T, W), or (T, W)."""
     with h5py.File(path) as file:
         n_lines = len(file.keys() - {"sentence_to_index"})
         for line in range(n_lines):
@@ -22,7 +22,7 @@ def read_activations(path: str) -> Iterator[NDArray[np.floating[Any]]]:
 
 
 def read_sentences(path: str) -> dict[str, str]:
-    """Return the sentence of each dataset. Of equal sentences, only the last one is listed."""
+    """Return the sentence of each dataset. Equal sentences have one entry."""
     with h5py.File(path) as file:
         if "sentence_to_index" not in file:
             return {}

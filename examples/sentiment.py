@@ -3,7 +3,8 @@
 pip download --no-deps --no-binary :all: vaderSentiment==0.5
 python examples/sentiment.py vaderSentiment-0.5.zip
 
-The package contains 10,605 sentences of film reviews, each rated by people from -4 to 4.
+The package contains 10,605 sentences of film reviews, each rated by people from -4 to
+4.
 """
 
 import argparse
@@ -22,8 +23,8 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 from elmo_cli import Elmo, ElmoEmbedder
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.text.tokenizers import tokenize
+from elmo_cli.types import Sentence
 
 ARCHIVE = "vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz"
 REVIEWS = "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt"
@@ -46,7 +47,7 @@ class Split(NamedTuple):
 
 
 def read_reviews(path: str | Path, n_train: int, n_held_out: int) -> Split:
-    """Draw reviews with a clear rating, with a fixed seed. dev and test have equal sizes."""
+    """Draw reviews with a clear rating. dev and test have equal sizes."""
     with zipfile.ZipFile(path) as package:
         resources = io.BytesIO(package.read(ARCHIVE))
     with tarfile.open(fileobj=resources) as archive:
@@ -165,7 +166,7 @@ class Classifier(nn.Module):
 
 
 def optimizer_of(classifier: Classifier) -> torch.optim.Optimizer:
-    """Return Adam with small steps for the trained biLM and large steps for the new parameters."""
+    """Return Adam with small steps for the biLM and large ones for the rest."""
     rates = {"bilm": 1e-4, "scalar_mix": 1e-2}
     groups = [
         {
@@ -221,7 +222,7 @@ def train(classifier: Classifier, reviews: Split, n_epochs: int) -> float:
 
 
 def compare(reviews: Split, n_epochs: int, seeds: list[int]) -> None:
-    """Print a line per kind of vectors: test accuracy by seed, and the seconds of a run."""
+    """Print test accuracy by seed, and seconds, for each kind of vectors."""
     print("vectors", *(f"seed {seed}" for seed in seeds), "mean", "seconds", sep="\t")
     for name, make in MAKERS.items():
         scores = []

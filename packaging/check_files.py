@@ -1,10 +1,10 @@
-"""Check the files of a release in a folder: their contents, and the file that pip chooses.
+"""Check the files of a release: their contents, and which one pip chooses.
 
     python packaging/check_files.py dist
     python packaging/check_files.py dist --tag v0.1.0
 
-With `--tag`, also check that the tag, the change log and the address of the project fit a
-release. It needs only the standard library and pip.
+With `--tag`, also check that the tag, the change log and the address of the project fit
+a release. It needs only the standard library and pip.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Report wording that a reader may have to read twice, in docstrings, comments and test names.
+"""Report wording that a reader may have to read twice.
 
     python packaging/check_language.py [FILE...]
 
 Without files, all Python and C files of the project are read. Each finding is one line,
-`FILE:LINE: PROBLEM: TEXT`. Findings are hints, not errors: the exit status is always 0. A
-person decides whether the sentence is good; CONTRIBUTING.md has the rules.
+`FILE:LINE: PROBLEM: TEXT`. Findings are hints, not errors: the exit status is always 0.
+A person decides whether the sentence is good; CONTRIBUTING.md has the rules.
 """
 
 import ast
@@ -140,7 +140,7 @@ def function_docstrings(tree: ast.Module) -> Iterator[Text]:
 
 
 def other_docstrings(tree: ast.Module) -> Iterator[Text]:
-    """Yield the docstrings of modules, classes, properties, attributes and constants."""
+    """Yield the docstrings of modules, classes, properties and constants."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module):
             text = ast.get_docstring(node)

@@ -3,9 +3,9 @@
     pip install uv
     python packaging/check_pins.py
 
-Nothing is installed: uv reads the metadata of packages and evaluates markers for the Python
-that it resolves for. `pip install --dry-run --python-version` evaluates them for the
-running Python.
+Nothing is installed: uv reads the metadata of packages and evaluates markers for the
+Python that it resolves for. `pip install --dry-run --python-version` evaluates them for
+the running Python.
 """
 
 import os
@@ -21,12 +21,13 @@ LINUX: Final = "x86_64-manylinux_2_28"
 OTHERS: Final = ("windows", "aarch64-apple-darwin", "aarch64-manylinux_2_28")
 ENVIRONMENT: Final = {
     "MACOSX_DEPLOYMENT_TARGET": "14.0",  # torch has no wheel for older ones.
-    "UV_PYTHON_DOWNLOADS": "never",  # The running Python is enough to resolve for others.
+    # The running Python is enough to resolve for others.
+    "UV_PYTHON_DOWNLOADS": "never",
 }
 
 
 def main() -> int:
-    """Resolve the pins for each pair of a Python and a system, and print the result of each."""
+    """Resolve the pins for each Python and system, and print each result."""
     os.chdir(ROOT)
     pythons = supported_pythons()
     # sentencex has no wheel for Python 3.10 on macOS.
@@ -41,7 +42,7 @@ def main() -> int:
 
 
 def supported_pythons() -> list[str]:
-    """Return the Python versions in the classifiers of pyproject.toml, the oldest first."""
+    """Return the Python versions in pyproject.toml's classifiers, oldest first."""
     text = Path("pyproject.toml").read_text(encoding="utf-8")
     return re.findall(r'"Programming Language :: Python :: (3\.\d+)"', text)
 

@@ -4,8 +4,9 @@
     fresh/bin/pip install -c constraints.txt dist/elmo_cli-*manylinux*_x86_64.whl
     PATH=fresh/bin fresh/bin/python packaging/check_wheel.py
 
-Run it with the Python of a fresh environment, without a compiler in PATH. `--without-kernels` is
-for a wheel without them, and leaves out the comparison of two processors.
+Run it with the Python of a fresh environment, without a compiler in PATH.
+`--without-kernels` is for a wheel without them, and leaves out the comparison of two
+processors.
 """
 
 import json
@@ -48,8 +49,8 @@ def main() -> None:
     processor = torch.backends.cpu.get_cpu_capability()
     print(
         f"elmo-cli {elmo_cli.__version__}, Python {sys.version.split()[0]}, torch "
-        f"{torch.__version__}, {processor}, kernels: {has_kernels}. Largest difference from "
-        f"AllenNLP: {difference:.1e}."
+        f"{torch.__version__}, {processor}, kernels: {has_kernels}. Largest difference "
+        f"from AllenNLP: {difference:.1e}."
     )
     if has_kernels:
         between = alice_difference()
@@ -57,7 +58,8 @@ def main() -> None:
             between <= BETWEEN_PROCESSORS, f"difference between processors: {between}"
         )
         print(
-            f"examples/alice.txt: largest difference from a plain processor {between:.1e}."
+            "examples/alice.txt: largest difference from a plain processor "
+            f"{between:.1e}."
         )
 
 
@@ -68,7 +70,7 @@ def expect(condition: bool, problem: str) -> None:
 
 
 def golden_difference() -> float:
-    """Return the largest difference from what AllenNLP computed for the golden sentences."""
+    """Return the largest difference from AllenNLP for the golden sentences."""
     sentences = json.loads((GOLDEN / "sentences.json").read_text(encoding="utf-8"))
     embedder = ElmoEmbedder(GOLDEN / "options.json", GOLDEN / "weights.hdf5")
     actual = list(embedder.embed_sentences(sentences))
@@ -78,7 +80,7 @@ def golden_difference() -> float:
 
 
 def alice_difference() -> float:
-    """Embed alice.txt by the command, with and without what this processor has beyond others."""
+    """Embed alice.txt, with and without this processor's special instructions."""
     with tempfile.TemporaryDirectory() as temporary:
         outputs = [Path(temporary, name) for name in ("here.hdf5", "plain.hdf5")]
         for output, capability in zip(
@@ -103,7 +105,7 @@ def alice_difference() -> float:
 
 
 def largest_difference(actual: list[np.ndarray], expected: list[np.ndarray]) -> float:
-    """Return the largest absolute difference between activations of the same sentences."""
+    """Return the largest absolute difference between two sets of activations."""
     pairs = zip(actual, expected, strict=True)
     return max(float(np.abs(a - b).max(initial=0)) for a, b in pairs)
 

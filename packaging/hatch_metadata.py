@@ -1,8 +1,8 @@
 """Metadata hook that puts the addresses of the project into its URLs and its README.
 
 The addresses are defined once, as `repository` and `documentation` under
-[tool.hatch.metadata.hooks.custom] in pyproject.toml. README.md itself has relative links, which a
-package index cannot follow.
+[tool.hatch.metadata.hooks.custom] in pyproject.toml. README.md itself has relative
+links, which a package index cannot follow.
 """
 
 import re
@@ -32,7 +32,7 @@ class CustomMetadataHook(MetadataHookInterface):
 
 
 def absolute_links(text: str, address: str) -> str:
-    """Return Markdown whose links and pictures start with `address` instead of being relative."""
+    """Return Markdown whose relative links and pictures start with `address`."""
     links = re.sub(
         r"(?<!!)(\[[^\]]*\])\((?!https?:|#)([^)]+)\)", rf"\1({address}/\2)", text
     )

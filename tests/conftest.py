@@ -48,7 +48,8 @@ settings.register_profile(
 )
 settings.load_profile("elmo")
 
-# In the background of a script it is ignored, also by the commands that tests start and stop.
+# In the background of a script it is ignored, also by the commands that tests start and
+# stop.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -78,7 +79,7 @@ def corpus_folder(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def forks() -> Any:
-    """Return a context whose processes are forked from one that has imported the commands."""
+    """Return a context whose processes fork from one that imported the commands."""
     context = multiprocessing.get_context("forkserver")
     # It imports and computes nothing else, so that its children can.
     commands = (
@@ -99,7 +100,8 @@ import sys
 from ray.cluster_utils import Cluster
 system = {"health_check_period_ms": 500, "health_check_failure_threshold": 3,
           "health_check_initial_delay_ms": 0, "health_check_timeout_ms": 500}
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": system})
+head = {"num_cpus": 0, "_system_config": system}
+cluster = Cluster(initialize_head=True, head_node_args=head)
 node = cluster.add_node(num_cpus=4, num_gpus=2)
 print(cluster.address, flush=True)
 for _ in sys.stdin:
@@ -107,7 +109,8 @@ for _ in sys.stdin:
     node = cluster.add_node(num_cpus=4, num_gpus=2)
 cluster.shutdown()
 """
-"""A head and one node of four CPUs and two GPUs that are not there; a line replaces the node."""
+"""A head and one node of four CPUs and two GPUs that are not there; a line replaces the
+node."""
 
 
 @pytest.fixture(scope="session")
@@ -199,7 +202,7 @@ def fake_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
 
 @pytest.fixture(scope="session", autouse=True)
 def golden_models_are_read_once() -> Iterator[None]:
-    """Copy a golden model where it is loaded again: reading one takes as long as a small test."""
+    """Copy a golden model where it is loaded again: reading one is slow."""
     bilms: dict[ModelFiles, BiLm] = {}
 
     def load(files: ModelFiles) -> BiLm:
@@ -236,7 +239,7 @@ def tiny() -> ElmoEmbedder:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set the folder of downloaded models, which is still missing. The bundled model is default."""
+    """Set the folder of downloaded models, still missing, with the bundled model."""
     monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ELMO_MODEL", raising=False)
     return tmp_path / "cache"
@@ -255,7 +258,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Return the number of workers of `-n auto`: one more than cores, because some tests wait."""
+    """Return the workers of `-n auto`: one more than cores, as some tests wait."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
     has_mask = hasattr(os, "sched_getaffinity")
@@ -276,7 +279,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests that need a GPU on a machine without one. Let chance order files if time ends."""
+    """Skip tests of a GPU where there is none; shuffle files if time is limited."""
     if math.isfinite(BUDGET):
         files = list(dict.fromkeys(item.path for item in items))
         random.Random(SEED).shuffle(files)

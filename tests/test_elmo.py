@@ -402,7 +402,8 @@ def test_a_state_dict_brings_all_weights_and_the_cache_follows(
 ) -> None:
     elmo = changed(files)
     other = changed(make_model(small_architecture(), 2, tmp_path))
-    # As a part of a larger model, where `load_state_dict` of the Elmo itself is not called.
+    # As a part of a larger model, where `load_state_dict` of the Elmo itself is not
+    # called.
     nn.Sequential(other).load_state_dict(nn.Sequential(elmo).state_dict())
     assert_same(other, elmo)
 

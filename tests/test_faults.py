@@ -18,9 +18,9 @@ from tests.support.runs import assert_same_file
 COMMAND = ("embed", "-", "out.hdf5", "--model", str(TINY))
 LINES = b"The cat sat on the mat\n" * 40
 OFTEN = """\
-import elmo_cli.embed_file
+import elmo_cli.runs.embed_file
 from elmo_cli.cli import main
-elmo_cli.embed_file.checkpoint_tokens = lambda options: 6
+elmo_cli.runs.embed_file.checkpoint_tokens = lambda options: 6
 main()
 """
 """A program that makes a checkpoint after each of these lines."""
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("frequent_checkpoints")
 @pytest.fixture
 def frequent_checkpoints(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make checkpoints as often in this process, in an empty folder."""
-    monkeypatch.setattr("elmo_cli.embed_file.checkpoint_tokens", lambda options: 6)
+    monkeypatch.setattr("elmo_cli.runs.embed_file.checkpoint_tokens", lambda options: 6)
 
 
 def start_often(*arguments: str | Path) -> Forked:
@@ -75,7 +75,8 @@ def test_a_second_signal_stops_at_once_at_a_valid_checkpoint(number: int) -> Non
         wait_until(lambda: n_lines_kept() == 40, process)
         time.sleep(1)
         process.send_signal(number)
-        # A second signal before the first has been seen, or close to it, would be the same one.
+        # A second signal before the first has been seen, or close to it, would be the
+        # same one.
         assert any(b"to stop immediately" in line for line in process.stderr)
         time.sleep(0.5)
         process.send_signal(number)
@@ -133,8 +134,8 @@ def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:
     full = run_python("-c", f"{limit}\n{OFTEN}", *COMMAND, input=LINES.decode())
     assert full.returncode == 1
     assert full.stderr.splitlines()[1:] == [
-        "Error: out.hdf5: cannot write the output: File too large. Raise the limit on the size of "
-        "files (ulimit -f) and run the command again."
+        "Error: out.hdf5: cannot write the output: File too large. Raise the limit on "
+        "the size of files (ulimit -f) and run the command again."
     ]
     assert not Path("out.hdf5").exists()
     result = elmo(*COMMAND, stdin=LINES)

@@ -21,7 +21,7 @@ TORCH_FREE = (
     "errors",
     "text.sources",
     "records.columns",
-    "records.text_input",
+    "records.open_input",
     "model.vocabulary",
     "model.architecture",
     "pretrained.find",
@@ -45,7 +45,7 @@ NEVER = {
 
 
 def layout() -> list[str]:
-    """Return the folders and modules in the order of the layout in docs/architecture.md."""
+    """Return folders and modules in the order of docs/architecture.md."""
     page = ARCHITECTURE.read_text(encoding="utf-8")
     block = page.partition("```text\nelmo_cli/\n")[2].partition("```")[0]
     # A line has one or several names, and after two spaces what they are.
@@ -55,7 +55,7 @@ def layout() -> list[str]:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """Return the full names of all that each module of the package imports, in functions too."""
+    """Return the full names that each module imports, in functions too."""
     found = {}
     for path in PACKAGE.rglob("*.py"):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
@@ -67,7 +67,8 @@ def imports() -> dict[str, set[str]]:
             elif isinstance(node, ast.ImportFrom):
                 above = package[: len(package) - node.level + 1] if node.level else ()
                 module = ".".join([*above, *([node.module] if node.module else [])])
-                # `from elmo_cli import cli` imports a module by its name in the package.
+                # `from elmo_cli import cli` imports a module by its name in the
+                # package.
                 names |= {f"{module}.{alias.name}" for alias in node.names}
         found[".".join(parts)] = names
     return found
@@ -93,8 +94,9 @@ def graph() -> dict[str, set[str]]:
 
 
 def loaded_by(statement: str) -> set[str]:
-    """Return the heavy packages that a fresh interpreter has loaded after a statement."""
-    code = f"import sys; {statement}; print(*(name for name in {HEAVY} if name in sys.modules))"
+    """Return the heavy packages that a fresh Python has loaded after a statement."""
+    loaded = f"(name for name in {HEAVY} if name in sys.modules)"
+    code = f"import sys; {statement}; print(*{loaded})"
     result = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -117,7 +119,8 @@ def test_modules_that_need_no_torch_load_none() -> None:
 def test_the_library_changes_no_threads_and_loads_no_compiler() -> None:
     loaded = loaded_by(
         "import os; before = dict(os.environ); import elmo_cli; "
-        "elmo_cli.Elmo, elmo_cli.HubElmo, elmo_cli.ElmoEmbedder; assert dict(os.environ) == before"
+        "elmo_cli.Elmo, elmo_cli.HubElmo, elmo_cli.ElmoEmbedder; "
+        "assert dict(os.environ) == before"
     )
     assert "torch" in loaded
     assert "torch._dynamo" not in loaded
@@ -196,14 +199,6 @@ def test_the_stub_has_the_same_names_as_the_package() -> None:
     ]
     modules = {each.asname: node.module for node in imports for each in node.names}
     assert modules == vars(elmo_cli)["_MODULES"]
-    older = dict(re.findall(r"^(\w+) = (\w+)$", stub, re.MULTILINE))
-    assert older == vars(elmo_cli)["_OTHER_NAMES"]
-
-
-def test_older_names_are_kept() -> None:
-    assert elmo_cli.open_vectors is elmo_cli.open_occurrences
-    assert elmo_cli.write_usages is elmo_cli.write_occurrences
-    assert not {"open_vectors", "write_usages"} & {*elmo_cli.__all__}
 
 
 def test_a_name_that_is_not_there_is_reported() -> None:

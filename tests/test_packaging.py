@@ -51,10 +51,14 @@ def test_links_of_the_readme_become_absolute() -> None:
     absolute_links = runpy.run_path(str(ROOT / "packaging" / "hatch_metadata.py"))[
         "absolute_links"
     ]
-    text = "[a](docs/a.md#b) ![p](docs/p.svg) [w](https://example.org) [h](#here) [L](LICENSE)"
+    text = (
+        "[a](docs/a.md#b) ![p](docs/p.svg) [w](https://example.org) [h](#here) "
+        "[L](LICENSE)"
+    )
     assert absolute_links(text, "https://example.org/x/blob/v1") == (
         "[a](https://example.org/x/blob/v1/docs/a.md#b) "
-        "![p](https://example.org/x/raw/v1/docs/p.svg) [w](https://example.org) [h](#here) "
+        "![p](https://example.org/x/raw/v1/docs/p.svg) "
+        "[w](https://example.org) [h](#here) "
         "[L](https://example.org/x/blob/v1/LICENSE)"
     )
 

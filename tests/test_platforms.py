@@ -1,4 +1,4 @@
-"""Systems without fcntl, fork, poll and such, Windows as far as it can be imitated, and locks."""
+"""Systems without fcntl, fork or poll, an imitated Windows, and locks."""
 
 import errno
 import ntpath
@@ -153,7 +153,7 @@ REMEDY = "set the environment variable HDF5_USE_FILE_LOCKING to FALSE"
 
 
 class Lockless(h5py.File):  # type: ignore[misc] # h5py has no types
-    """File on a file system without locks, where HDF5 opens files only with `locking=False`."""
+    """File on a disk without locks, where HDF5 opens only with `locking=False`."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         if settings.get("locking") is not False:
@@ -185,8 +185,8 @@ def test_error_of_a_locked_file_names_the_remedy() -> None:
         with pytest.raises(WeightsError, match=REMEDY), open_tensors("out.hdf5"):
             pass
     assert str(caught.value) == (
-        f"out.hdf5: cannot be read: HDF5 cannot lock it ({os.strerror(errno.EAGAIN)}). Close the "
-        f"program that writes it, or {REMEDY}."
+        f"out.hdf5: cannot be read: HDF5 cannot lock it ({os.strerror(errno.EAGAIN)}). "
+        f"Close the program that writes it, or {REMEDY}."
     )
 
 

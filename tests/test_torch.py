@@ -1,7 +1,7 @@
 """ELMo under settings of torch: models that are compiled, and another default device.
 
-The device `meta` takes the place of a GPU: its tensors have shapes and no values, so that every
-tensor that is created on it by mistake raises an error.
+The device `meta` takes the place of a GPU: its tensors have shapes and no values, so
+that every tensor that is created on it by mistake raises an error.
 """
 
 import shlex

@@ -18,7 +18,7 @@ from elmo_cli.analysis.word_vector_files import (
 )
 from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.checks import Sentence, Text, check_sentence, check_type
+from elmo_cli.errors.checks import check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
@@ -28,6 +28,7 @@ from elmo_cli.records.open_records import open_records
 from elmo_cli.records.warnings.expected import expected_input
 from elmo_cli.text.choose_tokenizer import peek_strings
 from elmo_cli.text.tokenizers import tokenize_texts
+from elmo_cli.types import Sentence, Text
 
 
 @dataclass(frozen=True)

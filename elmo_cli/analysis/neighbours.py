@@ -160,8 +160,8 @@ def _blocks(
             own_width = embedded.vectors.shape[1]
             if own_width != width:
                 raise InputError(
-                    f"{embedded.location.path}: expected vectors of width {width:,}, as "
-                    f"the query has, found {own_width:,}"
+                    f"{embedded.location.path}: expected vectors of width {width:,}, "
+                    f"as the query has, found {own_width:,}"
                 )
             block.append(embedded)
             n_vectors += len(embedded.vectors)

@@ -45,8 +45,8 @@ def read_occurrences(
             files.
         layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
             [0, 2]. None is all layers of the files but the token layer.
-        match: "form" or "lemma": the `match` that `elmo occurrences` made the files with.
-            None is any.
+        match: "form" or "lemma": the `match` that `elmo occurrences` made the files
+            with. None is any.
         ignore_case: Compare the forms with the tokens without regard to case.
         on_progress: Called with the number of records that were read since the last
             call.
@@ -93,8 +93,10 @@ def _check_match(sources: Iterable[VectorSource], match: str) -> None:
         raise SettingsError(
             Message(
                 "{paths}: not made with {--match} {match}, or without a record of it",
-                remedy="Make each of the files with `elmo occurrences TEXT OUT --words FILE "
-                "--match {match}`, where OUT is HDF5 or Parquet.",
+                remedy=(
+                    "Make each of the files with `elmo occurrences TEXT OUT --words "
+                    "FILE --match {match}`, where OUT is HDF5 or Parquet."
+                ),
                 paths=" and ".join(others),
                 match=match,
             )

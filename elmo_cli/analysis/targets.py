@@ -14,9 +14,9 @@ from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.formats import find_format
 from elmo_cli.records.input_format import InputFormat
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import open_input
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import normalize
 
@@ -61,7 +61,7 @@ def read_targets(
         is_table = _WORD in file_format.column_names(source, settings)
     if column is not None and not is_table:
         expected = f"a table with a column {column!r}"
-        raise SettingsError(f"{path}: expected {expected}, found {file_format.name}.")
+        raise SettingsError(f"{path}: expected {expected}, found {file_format.name}")
 
     if is_table:
         entries = _targets_of_rows(source, file_format, column or _WORD)

@@ -111,9 +111,9 @@ def open_occurrences(
             for vectors in files.read(): ...
 
     Args:
-        paths: HDF5 files of `elmo embed`, HDF5 and Parquet of `elmo occurrences`, folders of
-            `elmo distribute`, or patterns of such names. The shards of an input are
-            read as one file.
+        paths: HDF5 files of `elmo embed`, HDF5 and Parquet of `elmo occurrences`,
+            folders of `elmo distribute`, or patterns of such names. The shards of an
+            input are read as one file.
         on_progress: Called with the number of records that were read since the last
             call.
 

@@ -1,7 +1,8 @@
 """Open files with the vectors of words in their sentences.
 
 They are HDF5 files or folders of parts, with the vectors of all tokens, of target words
-or of sentences; or tables of `elmo occurrences` in Parquet, with one target word per row.
+or of sentences; or tables of `elmo occurrences` in Parquet, with one target word per
+row.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""One vector per word, in a file: over the occurrences in a corpus, or without a context."""
+"""One vector per word, in a file: over a corpus, or without a context."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from elmo_cli.options.text import (
     text_settings,
 )
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.records.text_input import open_input
+from elmo_cli.records.open_input import open_input
 from elmo_cli.text.choose_tokenizer import log_tokenizer_warning
 
 

@@ -15,14 +15,11 @@ from typing import IO, Any, Final, NamedTuple
 from numpy.typing import NDArray
 
 from elmo_cli.analysis import targets
-from elmo_cli.embed_file import open_run
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.file_plan import FilePlan, plan_file
-from elmo_cli.file_sink import Summary
 from elmo_cli.options.analysis import MATCHES, Match
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import (
@@ -38,10 +35,13 @@ from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_rows import ColumnValues
 from elmo_cli.outputs.token_rows import TokenRows
-from elmo_cli.pipeline import EmbeddedRecord
 from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import open_input
+from elmo_cli.runs.embed_file import open_run
+from elmo_cli.runs.file_plan import FilePlan, plan_file
+from elmo_cli.runs.file_sink import Summary
+from elmo_cli.runs.pipeline import EmbeddedRecord
 from elmo_cli.text.choose_tokenizer import log_tokenizer_warning
 
 logger = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ def plan_occurrences(
         raise SettingsError(f"{problem}. Name a file with .parquet or .hdf5.")
     if written.file_format is None and not _may_have_occurrences(output):
         raise SettingsError(
-            f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)."
+            f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)"
         )
     if state == "carry":
         problem = (
@@ -95,7 +95,7 @@ def plan_occurrences(
     if match == "lemma" and not text.format.has_lemmas:
         raise SettingsError(
             Message(
-                "{--match lemma} requires CoNLL-U, found {name}.",
+                "{--match lemma} requires CoNLL-U, found {name}",
                 name=text.format.name,
             )
         )

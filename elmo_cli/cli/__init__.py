@@ -213,7 +213,7 @@ def error_line(error: Exception) -> str | None:
 
 
 def _one_line(message: str) -> str:
-    """Replace characters that would move the cursor. Names of files may contain them."""
+    """Replace characters that would move the cursor, as names of files may."""
     characters = []
     for character in message.strip():
         characters.append(character if character.isprintable() else " ")

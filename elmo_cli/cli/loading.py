@@ -127,7 +127,7 @@ def open_text(
             for.
         is_new: The model has no training yet.
     """
-    from elmo_cli.records.text_input import open_input
+    from elmo_cli.records.open_input import open_input
 
     opened = open_input(
         source,
@@ -182,4 +182,4 @@ def _say_tokenizer(tokenizer: "Tokenizer", text: TextSettings) -> None:
         stderr.say(f"Tokenizer: {tokenizer.choice}")
     if tokenizer.warning is not None:
         warning = stderr.shown_message(tokenizer.warning)
-        stderr.say(f"Warning: {warning.removesuffix('.')}.")
+        stderr.say(f"Warning: {warning}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from elmo_cli.distributed.workers import RunCounts
-    from elmo_cli.file_sink import Summary
+    from elmo_cli.runs.file_sink import Summary
 
 LINE_SECONDS = 30.0
 """Seconds between two lines of progress in a log file."""

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
@@ -18,6 +17,7 @@ from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.types import Sentence
 
 if TYPE_CHECKING:
     from elmo_cli.text.occurrences import Occurrence, OccurrencePair
@@ -32,7 +32,7 @@ MAX_CHUNK: Final = 64
 """Maximum number of queries that are answered together."""
 
 
-def first_line(source: Source) -> str:
+def peek_first_line(source: Source) -> str:
     """Return the first line of a source, which is not read yet for `read_queries`."""
     with source.peeking():
         lines, _ = source.lines()
@@ -125,7 +125,7 @@ class PairColumns(NamedTuple):
         if len(names) != 2:
             raise SettingsError(
                 Message(
-                    "{--text-column} {name}: name two, such as sentence1,sentence2.",
+                    "{--text-column} {name}: name two, such as sentence1,sentence2",
                     name=names[0],
                 )
             )

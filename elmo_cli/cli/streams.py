@@ -63,7 +63,7 @@ def prepare_streams() -> None:
 
 
 def escaped(text: str) -> str:
-    r"""Escape the control characters of a text as `\x1b`, except line feeds and tabs."""
+    r"""Escape control characters as `\x1b`, except line feeds and tabs."""
     return re.sub(
         r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text
     )

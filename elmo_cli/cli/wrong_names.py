@@ -1,4 +1,4 @@
-"""Errors for commands and options that do not exist, with what the user may have meant."""
+"""Errors for commands and options that do not exist, with what may have been meant."""
 
 import os
 import shlex

@@ -241,7 +241,7 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
 
 
 def find_paths(patterns: tuple[str, ...], folder: Folder) -> list[str]:
-    """Find the files of paths, URIs and patterns that are not in the output `folder`."""
+    """Find the files of paths, URIs and patterns outside the output `folder`."""
     paths: list[str] = []
     for pattern in patterns:
         found = _matching_files(pattern)
@@ -368,7 +368,9 @@ def _split_lines(text: TextInput, n_bytes: int, types: ColumnTypes) -> Iterator[
     without_tokens = Tokenizer(tokenize=lambda _: [], splits_by=splits_by)
     text = replace(text, tokenizer=without_tokens)
     is_record_per_line = input_format.is_plain and splits_by is None
-    has_ids = input_format.has_ids
+    has_ids: bool | None = None  # None until a record tells it
+    if input_format.ids != "by_first_record":
+        has_ids = input_format.ids == "always"
     with _open(path) as file:
         reader = HashingReader(path, file, input_format)
         limit = math.inf if reader.lines.is_compressed else n_bytes
@@ -473,7 +475,7 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
 
     try:
         if not file_system.get_file_info(inner).is_file:
-            raise MissingInputError(f"{path}: no such file.")
+            raise MissingInputError(f"{path}: no such file")
         with io.BufferedReader(
             file_system.open_input_file(inner), _BUFFER_BYTES
         ) as file:

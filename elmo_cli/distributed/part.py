@@ -35,8 +35,8 @@ from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet_writer import ParquetWriter
 from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, part_name, read_footer
 from elmo_cli.outputs.saved_output import end_attributes
-from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, write_records
 from elmo_cli.records.progress import Progress, ShardReader
+from elmo_cli.runs.pipeline import EmbeddedRecord, RecordEmbedder, write_records
 
 MAX_SHOWN_SKIPPED: Final = 20
 """Maximum number of skipped records whose reasons are shown."""

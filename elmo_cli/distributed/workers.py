@@ -21,12 +21,12 @@ from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, r
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.errors.wording import SAYS_ITS_KIND, counted
-from elmo_cli.file_sink import log_empty
 from elmo_cli.files.shared_folder import WORK, Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.shard import WHOLE, Shard
 from elmo_cli.outputs.parts import SUCCESS, count_repeated, find_done
 from elmo_cli.records.ids import log_repeated
+from elmo_cli.runs.file_sink import log_empty
 
 logger = logging.getLogger(__name__)
 
@@ -150,8 +150,8 @@ def run_parts(
         if should_stop():
             n_parts = counted(counts.n_parts, "part")
             raise StoppedError(
-                f"Stopped after {counts.n_done:,} of {n_parts}, which are kept. The same "
-                "command resumes."
+                f"Stopped after {counts.n_done:,} of {n_parts}, which are kept. The "
+                "same command resumes."
             )
 
     def report_tokens(n_tokens: int) -> None:
@@ -191,8 +191,8 @@ def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
         read_column_types(folder, plan.sha256)
         n_unseen = counted(counts.n_done - n_done, "part")
         raise OutputError(
-            f"{folder.location}: workers wrote {n_unseen} that this machine does not see. "
-            "Choose a folder on a disk that all machines share."
+            f"{folder.location}: workers wrote {n_unseen} that this machine does not "
+            "see. Choose a folder on a disk that all machines share."
         )
     # Other runs may have done some.
     counts.n_done = n_done
@@ -228,7 +228,7 @@ def read_status(folder: Folder) -> tuple[dict[str, Any], list[str]]:
     """Return the status of a folder as values of JSON, and as lines of text."""
     plan = read_plan(folder)
     if plan is None:
-        raise InputError(f"{folder.location}: not an `elmo distribute` folder.")
+        raise InputError(f"{folder.location}: not an `elmo distribute` folder")
     done = find_done(folder, plan.sha256)
     n_parts = len(plan.parts)
     lines = [f"{len(done):,} of {counted(n_parts, 'part')}"]

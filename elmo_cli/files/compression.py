@@ -8,8 +8,8 @@ from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.errors.optional_imports import load_extra
 
 
-class Compression(NamedTuple):
-    """Compression of files."""
+class InputCompression(NamedTuple):
+    """Compression of a file that is read."""
 
     name: str
     magic: bytes
@@ -24,10 +24,10 @@ _ZSTD_MODULE: Final = (
     "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 )
 COMPRESSIONS: Final = (
-    Compression("gzip", b"\x1f\x8b", "zcat", "gzip"),
-    Compression("bzip2", b"BZh", "bzcat", "bz2"),
-    Compression("xz", b"\xfd7zXZ\0", "xzcat", "lzma"),
-    Compression("zstd", b"\x28\xb5\x2f\xfd", "zstdcat", _ZSTD_MODULE),
+    InputCompression("gzip", b"\x1f\x8b", "zcat", "gzip"),
+    InputCompression("bzip2", b"BZh", "bzcat", "bz2"),
+    InputCompression("xz", b"\xfd7zXZ\0", "xzcat", "lzma"),
+    InputCompression("zstd", b"\x28\xb5\x2f\xfd", "zstdcat", _ZSTD_MODULE),
 )
 
 _BZIP2_BLOCKS: Final = (b"1AY&SY", b"\x17rE8P\x90")
@@ -36,7 +36,7 @@ _MAGIC_BYTES: Final = 10
 """Number of bytes that show the compression."""
 
 
-def compression_of(content: bytes) -> Compression | None:
+def compression_of(content: bytes) -> InputCompression | None:
     """Return the compression of data by its first bytes, or None."""
     for compression in COMPRESSIONS:
         if content.startswith(compression.magic):

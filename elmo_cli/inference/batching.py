@@ -67,7 +67,8 @@ def compute_in_batches(
     After a batch that does not fit into memory, all have at most half of its tokens.
 
     Args:
-        compute_batch: Function from the indices of a batch's sentences to their results.
+        compute_batch: Function from the indices of a batch's sentences to their
+            results.
         lengths: Number of tokens of each sentence.
         batch_tokens: Maximum number of tokens per batch.
         device_type: `cpu`, `cuda` or `mps`.

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD, FastBiLm
 from elmo_cli.inference.fast_token_encoder import encode_tokens, prepare_token_encoder
@@ -34,11 +33,14 @@ from elmo_cli.model.bilm import (
     state_tensors,
 )
 from elmo_cli.options.model import InitialState
+from elmo_cli.types import Sentence
 
 WARM_TEXT = """\
-The committee met on Monday to discuss the report , and most of its members agreed with it .
+The committee met on Monday to discuss the report , and most of its members agreed \
+with it .
 " I have never seen such a thing , " she said , looking out at the rain .
-In 1997 , the company sold 2.5 million units in Europe , up from 800,000 the year before .
+In 1997 , the company sold 2.5 million units in Europe , up from 800,000 the year \
+before .
 """
 """Text that is read before a warm start. Another text would change every warm
 result."""

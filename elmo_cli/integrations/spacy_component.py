@@ -14,10 +14,10 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.options.selection import Selection
-from elmo_cli.pipeline import per_item
+from elmo_cli.runs.pipeline import per_item
 from elmo_cli.similarity import cosine_similarity
+from elmo_cli.types import Sentence
 
 Array = NDArray[np.float32]
 

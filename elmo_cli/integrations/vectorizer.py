@@ -112,8 +112,8 @@ class ElmoVectorizer(
         """
         if getattr(check_batch(texts, "texts"), "ndim", 1) != 1:
             raise InputError(
-                "texts: expected a list or a column, found a table. Choose a column: in "
-                'a ColumnTransformer, "text" and not ["text"].'
+                "texts: expected a list or a column, found a table. Choose a column: "
+                'in a ColumnTransformer, "text" and not ["text"].'
             )
         if self.pooling is None:
             raise InputError("pooling None: expected mean, max, first or last")

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.errors.checks import Sentence, Text, check_type
+from elmo_cli.errors.checks import check_type
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.language_model.language_model import LanguageModel, Predictions
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
+from elmo_cli.types import Sentence, Text
 
 DIRECTION_NUMBERS: Final[dict[Direction, Sequence[int]]] = {
     "forward": FORWARD,

@@ -18,11 +18,11 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model.candidates import exclude_words
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS
+from elmo_cli.types import Sentence
 
 GAP: Final = "___"
 """Token that marks the word to predict."""
@@ -54,7 +54,7 @@ def cut_around_gaps(text: str, tokenize: Callable[[str], Sentence]) -> Sentence:
 
 
 def mark_gaps(tokens: Sentence) -> Sentence:
-    """Return tokens with `GAP` in place of each token that is a gap, such as `[MASK]`."""
+    """Return tokens with `GAP` in place of each gap, such as `[MASK]`."""
     return [GAP if _GAP_TOKEN.fullmatch(token) else token for token in tokens]
 
 

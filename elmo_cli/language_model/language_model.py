@@ -16,13 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors.checks import (
-    Sentence,
-    Text,
-    check_batch,
-    check_sentences,
-    list_texts,
-)
+from elmo_cli.errors.checks import check_batch, check_sentences, list_texts
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.device import Device
@@ -51,6 +45,7 @@ from elmo_cli.text.choose_tokenizer import (
     strings_in,
 )
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
+from elmo_cli.types import Sentence, Text
 
 _Result = TypeVar("_Result")
 

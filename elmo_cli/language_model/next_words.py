@@ -7,14 +7,7 @@ from typing import NamedTuple, overload
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import (
-    Sentence,
-    Text,
-    check_at_least,
-    check_choice,
-    check_type,
-    list_texts,
-)
+from elmo_cli.errors.checks import check_at_least, check_choice, check_type, list_texts
 from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.candidates import Candidate, most_probable
 from elmo_cli.language_model.gaps import GAP, check_gaps, cut_around_gaps, fill_gaps
@@ -26,6 +19,7 @@ from elmo_cli.options.model import (
     ReadingDirection,
 )
 from elmo_cli.text.tokenizers import tokenize_texts
+from elmo_cli.types import Sentence, Text
 
 
 class Prediction(NamedTuple):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.language_model.directed_surprisal import (
@@ -21,9 +20,10 @@ from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.scored_records import ScoredRecord, record_names
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
-from elmo_cli.pipeline import per_item
 from elmo_cli.records.record import Record
+from elmo_cli.runs.pipeline import per_item
 from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.types import Sentence
 
 
 class ScoredPair(NamedTuple):
@@ -100,15 +100,16 @@ class PairTable:
         if len(self.columns) != 2:
             raise SettingsError(
                 Message(
-                    "{--pair-columns} {names}: name two columns, separated by a comma, such "
-                    "as good,bad.",
+                    "{--pair-columns} {names}: name two columns, separated by a comma, "
+                    "such as good,bad",
                     names=",".join(self.columns),
                 )
             )
         if self.settings.text_column is not None:
             raise SettingsError(
                 Message(
-                    "{--text-column} has no effect with the two columns of {--pair-columns}"
+                    "{--text-column} has no effect with the two columns of "
+                    "{--pair-columns}"
                 )
             )
 

@@ -11,10 +11,11 @@ from typing import Final
 
 import numpy as np
 
-from elmo_cli.errors.checks import Text, check_batch, check_type
+from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model.language_model import LanguageModel, SentenceScore
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
+from elmo_cli.types import Text
 
 SENTENCE_COLUMNS: Final = (
     "tokens",

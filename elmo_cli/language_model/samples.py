@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors.checks import (
-    Sentence,
-    Text,
     check_at_least,
     check_choice,
     check_sentence,
@@ -23,6 +21,7 @@ from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.bilm import select_state
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
 from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
+from elmo_cli.types import Sentence, Text
 
 SAMPLE_COLUMNS: Final = ("sample_number", "text")
 
@@ -74,7 +73,7 @@ def sample_sentences(
     check_type("model", model, LanguageModel, "a LanguageModel")
     if not temperature > 0:
         raise SettingsError(
-            Message("{--temperature} {value}: must be above 0.", value=temperature)
+            Message("{--temperature} {value}: must be above 0", value=temperature)
         )
     check_choice("direction", direction, READING_DIRECTIONS)
     check_at_least("n_samples", n_samples, 0)
@@ -84,7 +83,7 @@ def sample_sentences(
     else:
         text = check_sentence(text, "text")
     if GAP in mark_gaps(text):
-        raise InputError(f"a text to continue cannot contain a gap ({GAP}).")
+        raise InputError(f"a text to continue cannot contain a gap ({GAP})")
     is_backward = direction == "backward"
     end = START_TOKEN if is_backward else END_TOKEN
     other_boundary = END_TOKEN if is_backward else START_TOKEN

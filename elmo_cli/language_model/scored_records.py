@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from elmo_cli.errors.checks import Sentence
-from elmo_cli.pipeline import per_item
 from elmo_cli.records.open_records import Records
 from elmo_cli.records.record import Record
+from elmo_cli.runs.pipeline import per_item
+from elmo_cli.types import Sentence
 
 _Result = TypeVar("_Result")
 

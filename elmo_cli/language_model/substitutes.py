@@ -6,13 +6,7 @@ from typing import Final, NamedTuple, overload
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import (
-    Sentence,
-    Text,
-    check_at_least,
-    check_type,
-    list_texts,
-)
+from elmo_cli.errors.checks import check_at_least, check_type, list_texts
 from elmo_cli.language_model.candidates import (
     PREDICTION_COLUMNS,
     Candidate,
@@ -21,6 +15,7 @@ from elmo_cli.language_model.candidates import (
 from elmo_cli.language_model.gaps import fill_gaps
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.vocabulary import UNKNOWN_TOKEN, Vocabulary
+from elmo_cli.types import Sentence, Text
 
 SUBSTITUTE_COLUMNS: Final = ("position", "token", "known", *PREDICTION_COLUMNS)
 
@@ -42,18 +37,18 @@ class Substitutes(NamedTuple):
 
 
 @overload
-def substitute_words(  # type: ignore[overload-overlap] # a string is one text
+def find_substitutes(  # type: ignore[overload-overlap] # a string is one text
     model: LanguageModel, texts: str, top: int = 10
 ) -> Substitutes: ...
 
 
 @overload
-def substitute_words(
+def find_substitutes(
     model: LanguageModel, texts: Iterable[Text], top: int = 10
 ) -> list[Substitutes]: ...
 
 
-def substitute_words(
+def find_substitutes(
     model: LanguageModel, texts: str | Iterable[Text], top: int = 10
 ) -> Substitutes | list[Substitutes]:
     """Find the most probable words in the place of each token, as if a gap were there.

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import overload
 
 from elmo_cli.errors.checks import (
-    Text,
     check_at_least,
     check_choice,
     check_texts,
@@ -26,6 +25,7 @@ from elmo_cli.records.record import Record
 from elmo_cli.records.words import record_of_words
 from elmo_cli.text.choose_tokenizer import peek_strings
 from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.types import Text
 
 
 @overload

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.fast_bilm import FORWARD
@@ -33,6 +32,7 @@ from elmo_cli.language_model.units import (
 )
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.records.record import Record
+from elmo_cli.types import Sentence
 
 _Frequency = Callable[[str, tuple[str, ...]], float | None]
 """Function that returns the log frequency of a text with its tokens."""

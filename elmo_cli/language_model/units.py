@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple, get_args
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.records.record import Record, Span
 from elmo_cli.text.tokenizers import Tokenizer, normalize
+from elmo_cli.types import Sentence
 
 UnitKind = Literal["token", "word", "region", "sentence"]
 UNIT_KINDS: Final = get_args(UnitKind)

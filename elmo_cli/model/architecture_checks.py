@@ -67,7 +67,7 @@ in the file for inference."""
 
 
 def character_options(values: dict[str, Any], embedding_dim: int) -> CharacterOptions:
-    """Return the options of a character CNN from values that passed `CHARACTER_CHECKS`."""
+    """Return the options of a character CNN from checked values."""
     return CharacterOptions(
         embedding_dim=embedding_dim,
         filters=tuple((width, count) for width, count in values["filters"]),

@@ -239,7 +239,7 @@ class BiLm(nn.Module):
         return pad_ids(sentences, self.token_encoder.token_ids).to(self.device)
 
     def add_boundaries(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Add a boundary before and after each sentence. AllenNLP does so for empty ones.
+        """Add a boundary before and after each sentence, even an empty one.
 
         Args:
             ids: int64, shape (B, T, C).

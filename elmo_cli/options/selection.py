@@ -9,7 +9,7 @@ from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import shown
-from elmo_cli.options.fields import option
+from elmo_cli.options.fields import check_choices, option
 
 Pooling = Literal["mean", "max", "first", "last"]
 POOLINGS: Final = get_args(Pooling)
@@ -32,8 +32,8 @@ class Selection:
     )
     mix: tuple[float, ...] | None = option(
         None,
-        "Write a weighted sum of all layers, with the softmax of these numbers, which a "
-        "task has learned.",
+        "Write a weighted sum of all layers, with the softmax of these numbers, which "
+        "a task has learned.",
         value="S0,S1,...",
     )
     """gamma * sum_k softmax(s)_k * layer_k, one number s per layer."""
@@ -48,21 +48,12 @@ class Selection:
     """Zeros stay zeros."""
 
     def __post_init__(self) -> None:
-        if self.pooling is not None and self.pooling not in POOLINGS:
-            raise SettingsError(
-                Message(
-                    "{--pooling} {pooling}: unknown. Use {poolings}.",
-                    pooling=repr(self.pooling),
-                    poolings=", ".join(POOLINGS),
-                )
-            )
+        check_choices(self)
         if self.mix is None and self.gamma is not None:
             raise SettingsError(Message("{--gamma} requires {--mix}"))
         if self.mix is not None and self.layers != "all":
             raise SettingsError(
-                Message(
-                    "{--layers} has no effect with {--mix}, which is of all layers."
-                )
+                Message("{--layers} has no effect with {--mix}, which is of all layers")
             )
         if self.mix is not None:
             for value in self.mix:
@@ -80,8 +71,8 @@ class Selection:
         if len(self.mix) != n_layers:
             raise SettingsError(
                 Message(
-                    "{--mix}: expected {n_layers} numbers, one per layer from the token "
-                    "layer up, found {n_numbers}",
+                    "{--mix}: expected {n_layers} numbers, one per layer from the "
+                    "token layer up, found {n_numbers}",
                     n_layers=n_layers,
                     n_numbers=len(self.mix),
                 )

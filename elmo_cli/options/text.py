@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from elmo_cli.errors.checks import check_batch, check_choice
+from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.options.fields import option
+from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.shard import Shard, parse_shard
 from elmo_cli.options.tokenizer_names import AUTO
 
@@ -107,8 +107,7 @@ class TextSettings:
     """None is `csv`, but a cell of TSV ends in its line."""
 
     def __post_init__(self) -> None:
-        if self.quotes is not None:
-            check_choice("quotes", self.quotes, QUOTES)
+        check_choices(self)
         if self.text_column is not None and self.word_column is not None:
             raise SettingsError(
                 Message("choose one of {--text-column} and {--word-column}")
@@ -135,12 +134,12 @@ class TextSettings:
         return attributes
 
     def check_whole_records(self) -> None:
-        """Raise a `SettingsError` for kept columns of words, if a row is a whole text."""
+        """Raise a `SettingsError` for kept columns of words if a row is a text."""
         if self.word_column is not None and self.keep_columns:
             raise SettingsError(
                 Message(
-                    "{--keep-columns} has no effect with {--word-column}, because a row "
-                    "is a whole text; elmo surprisal prints a row per word"
+                    "{--keep-columns} has no effect with {--word-column}, because a "
+                    "row is a whole text; elmo surprisal prints a row per word"
                 )
             )
 
@@ -157,7 +156,12 @@ DEFAULT_SETTINGS: Final = TextSettings()
 def text_settings(*, keep_columns: Sequence[str] = (), **options: Any) -> TextSettings:
     """Return the options of a text from the keyword arguments of a function.
 
-    Raise an `InputError` for `keep_columns` that are a string or a set.
+    `keep_columns` are names, or `"all"`. Raise an `InputError` for another string or a
+    set.
     """
-    columns = tuple(check_batch(keep_columns, "keep_columns"))
+    columns: tuple[str, ...]
+    if keep_columns == "all":
+        columns = ALL_COLUMNS
+    else:
+        columns = tuple(check_batch(keep_columns, "keep_columns"))
     return TextSettings(keep_columns=columns, **options)

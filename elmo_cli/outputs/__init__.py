@@ -1,1 +1,1 @@
-"""Activations to files, and files to activations: a writer per format, and one reader."""
+"""Files of activations: a writer per format, and one reader."""

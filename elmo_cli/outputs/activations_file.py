@@ -53,7 +53,7 @@ class ActivationsFile:
     def pairs(
         self, start: int, stop: int, *, with_records: bool = False
     ) -> Iterator[tuple[Record, Array]]:
-        """Yield records and activations. The former are empty without `with_records`."""
+        """Yield records, empty without `with_records`, and their activations."""
         while start < stop:
             with self.reading() as layout:
                 values = layout.values(start, stop)
@@ -104,7 +104,7 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
         if "signature" in str(error):
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
             raise InputError(f"{path}: {_EXPECTED}. {remedy}") from error
-        raise InputError(f"{path}: cannot be read: {system_reason(error)}.") from error
+        raise InputError(f"{path}: cannot be read: {system_reason(error)}") from error
 
 
 def _read_attributes(file: h5py.File, path: Path | str) -> dict[str, Any]:

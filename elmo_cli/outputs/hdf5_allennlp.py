@@ -113,8 +113,8 @@ class AllenNlpWriter(Hdf5Writer):
             # h5py raises it if a part of the name is a dataset already.
             raise InputError(
                 Message(
-                    "line {number}: the sentence {name} cannot name a dataset, or names "
-                    "an existing one. Remove {--use-sentence-keys}.",
+                    "line {number}: the sentence {name} cannot name a dataset, or "
+                    "names an existing one. Remove {--use-sentence-keys}.",
                     number=number + 1,
                     name=repr(name[:60]),
                 )

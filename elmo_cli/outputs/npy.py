@@ -35,8 +35,8 @@ class NpyWriter(FormatWriter):
         if record.id is not None:
             if "\n" in record.id or "\r" in record.id:
                 raise InputError(
-                    f"the id {record.id[:60]!r} has a line end, but the file of ids next "
-                    "to npy has one id per line. Use Parquet or JSON lines."
+                    f"the id {record.id[:60]!r} has a line end, but the file of ids "
+                    "next to npy has one id per line. Use Parquet or JSON lines."
                 )
             self._ids.append(record.id)
         self._n_rows += 1
@@ -54,7 +54,7 @@ class NpyWriter(FormatWriter):
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def publish(self, path: Path, rename: Callable[[], object]) -> None:
-        """Rename the array, then the ids, so that these never lie next to other vectors."""
+        """Rename the array, then the ids: these never lie next to other vectors."""
         ids = ids_path(path)
         if not self._ids:
             ids.unlink(missing_ok=True)

@@ -94,8 +94,8 @@ class ParquetWriter(RowWriter):
                 raise InputError(
                     Message(
                         "column {name}: record {number} has it, but none of the first "
-                        "records. Name the columns with {--keep-columns}, or write JSON "
-                        "lines (.jsonl).",
+                        "records. Name the columns with {--keep-columns}, or write "
+                        "JSON lines (.jsonl).",
                         name=repr(name),
                         number=f"{number + 1:,}",
                     )
@@ -157,8 +157,8 @@ class ParquetWriter(RowWriter):
             if _arrow_array([value], column_type) is None:
                 raise InputError(
                     f"column {name!r}: expected {column_type}, as in the first rows, "
-                    f"found {str(value)[:60]!r}. Write JSON lines (.jsonl), or give the "
-                    "column one type."
+                    f"found {str(value)[:60]!r}. Write JSON lines (.jsonl), or give "
+                    "the column one type."
                 )
         raise AssertionError(f"{name}: each value has the type, and all have not")
 

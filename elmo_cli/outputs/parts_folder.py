@@ -170,8 +170,8 @@ class PartsFolder:
 
     def _wrong_part_error(self, number: int, found: str) -> InputError:
         return InputError(
-            f"{self._folder.location}/{part_name(number)}: expected part {number} of the "
-            f"plan, found {found}. {AGAIN}."
+            f"{self._folder.location}/{part_name(number)}: expected part {number} of "
+            f"the plan, found {found}. {AGAIN}."
         )
 
     def _rows(self, start: int, stop: int) -> Any:

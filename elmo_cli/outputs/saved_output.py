@@ -22,7 +22,7 @@ _END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped",
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Point in an input at which a run may stop, and from which the next one resumes."""
+    """Point in an input where a run may stop and the next one resumes."""
 
     progress: Progress
     """Progress in the input."""

@@ -42,11 +42,6 @@ from elmo_cli.outputs.saved_output import (
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.records.record import Record
 
-_COMPLETE: Final = (
-    "{path} already exists, and was written with other options: {differing}"
-)
-_UNFINISHED: Final = "{path} is an unfinished run with other options: {differing}"
-
 
 class ActivationsWriter:
     """Writer of an output, which is called `NAME.partial` until it is complete.
@@ -78,7 +73,8 @@ class ActivationsWriter:
         self.n_records = 0
         """Number of records written, by an earlier run too."""
         self.resume_point: ResumePoint | None = None
-        """Point from which a run resumes: the last checkpoint, or a complete file's end.
+        """Point from which a run resumes: the last checkpoint, or a complete file's
+        end.
 
         None without a checkpoint."""
         self._attributes: dict[str, str] = {**attributes, **settings.to_attributes()}
@@ -122,6 +118,8 @@ class ActivationsWriter:
 
     def skip_written(self, number: int, record: Record) -> None:
         """Skip a record that an earlier run has written, by its number from 0."""
+        if self.is_complete:
+            return
         number_in_input = self._shard.number_in_input(number)
         with self._as_output_errors():
             self._format_writer().skip_written(number_in_input, record)
@@ -203,7 +201,14 @@ class ActivationsWriter:
             file.start_over()
         else:
             file.close()
-            raise _other_options(_UNFINISHED, file.path, differing)
+            raise OutputError(
+                Message(
+                    "{path} is an unfinished run with other options: {differing}",
+                    remedy="Use {--overwrite} to start over.",
+                    path=file.path,
+                    differing=joined(differing),
+                )
+            )
 
     def _leave_complete(self) -> None:
         """Leave a complete file as it is, if this run would write its like."""
@@ -212,7 +217,15 @@ class ActivationsWriter:
         saved = saved_at_end(self.path)
         differing = self._differences(saved)
         if differing:
-            raise _other_options(_COMPLETE, self.path, differing)
+            raise OutputError(
+                Message(
+                    "{path} already exists, and was written with other options: "
+                    "{differing}",
+                    remedy="Use {--overwrite} to replace it.",
+                    path=self.path,
+                    differing=joined(differing),
+                )
+            )
         self._continue(saved)
 
     def _differences(self, saved: SavedOutput) -> list[Message]:
@@ -233,6 +246,8 @@ class ActivationsWriter:
         return self._writer
 
     def _make_writer(self) -> FormatWriter:
+        if self.is_complete:
+            raise ValueError(f"{self.path} is complete: it takes no more records")
         settings = self.settings
         file: Any = sys.stdout.buffer if self._file is None else self._file.file
         if settings.format is HDF5:
@@ -265,11 +280,3 @@ _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
     "npy": NpyWriter,
 }
 """Writers of formats that take nothing more than a file."""
-
-
-def _other_options(problem: str, path: Path, differing: list[Message]) -> OutputError:
-    """Return the error for an output that was written with other options."""
-    remedy = "Use {--overwrite} to start over."
-    return OutputError(
-        Message(problem, remedy=remedy, path=path, differing=joined(differing))
-    )

@@ -26,6 +26,7 @@ from elmo_cli.version import __version__
 logger = logging.getLogger(__name__)
 """Logger whose level users set. The level also decides whether bars are shown."""
 
+_ADVICE: Final = "If you can get the file elsewhere, give its path in place of the URL."
 _PIECE_BYTES: Final = 1 << 18
 # One of the hosts rejects the name of urllib with status 406.
 _USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
@@ -41,7 +42,7 @@ def download_file(
     check: Callable[[Path], object],
     *,
     max_bytes: int = MAX_BYTES,
-    advice: str = "If you can get the file elsewhere, give its path in place of the URL.",
+    advice: str = _ADVICE,
     allow_file: bool = False,
 ) -> None:
     """Download a file from the first URL that works, into a folder that is locked.

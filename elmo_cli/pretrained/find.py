@@ -79,7 +79,8 @@ def _find_options_and_weights(
     if weight_file is not None or (model is not None and options_file is not None):
         raise ModelError(
             Message(
-                "Give either {--options-file} and {--weight-file}, or {--model}, or none."
+                "Give either {--options-file} and {--weight-file}, or {--model}, or "
+                "none"
             )
         )
     name = options_file if model is None else model

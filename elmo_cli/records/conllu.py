@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.messages import Message
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.text.line_reader import InvalidLine
+from elmo_cli.types import Sentence
 
 TO_ONE_SENTENCE_PER_LINE: Final = (
     "write one sentence per line: "
@@ -79,6 +79,7 @@ def _split_at_first_ids(lines: Iterable[tuple[int, str]]) -> Iterator[_NumberedL
         if has_words and line.startswith("#"):
             comments.append((number, line))
             continue
+        # ID 0.1 is an empty node before the first word.
         if has_words and (identifier == "1" or identifier.startswith(("1-", "0."))):
             yield sentence
             sentence = []
@@ -97,15 +98,15 @@ def _record_of_sentence(lines: _NumberedLines, text: TextInput) -> Record | None
     lemmas: Sentence = []
     for number, line in lines:
         if isinstance(line, InvalidLine):
-            sentence = " ".join(tokens)
-            return Record(sentence, [], identifier, error=line.error, start=start)
+            error: str | Message = line.error
+            return Record(" ".join(tokens), [], identifier, error=error, start=start)
         if line.startswith("#"):
             continue
         fields = line.split("\t")
         problem = _find_problem(fields, n_words=len(tokens))
         if problem is not None:
             error = text.error_at(number, problem)
-            return Record(" ".join(tokens), tokens, error=error, start=number)
+            return Record(" ".join(tokens), [], identifier, error=error, start=start)
         if fields[0].isdecimal():
             tokens.append(fields[1])
             lemmas.append(fields[2] if len(fields) > 2 else "_")

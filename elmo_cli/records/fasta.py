@@ -29,7 +29,7 @@ class Fasta(InputFormat):
     name = "fasta"
     unit = "sequence"
     suffixes = (".fasta", ".fa", ".faa", ".fas")
-    has_ids = True
+    ids = "always"
     has_tokens = True
     has_sequences = True
     splits_at_cr = True

@@ -6,13 +6,13 @@ from dataclasses import replace
 from itertools import islice
 
 from elmo_cli.callbacks import ignore, never
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.records.words import group_words
 from elmo_cli.text.evidence import EVIDENCE_LINES
 from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.types import Sentence
 
 
 def read_first_texts(text: TextInput) -> list[str]:

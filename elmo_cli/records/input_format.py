@@ -6,7 +6,7 @@ A new format is a class below `InputFormat` in a file of its own, and an entry i
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import SettingsError
@@ -15,6 +15,8 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.records.record import Record
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
+
+Ids = Literal["never", "always", "by_first_record"]
 
 
 class InputFormat:
@@ -27,13 +29,14 @@ class InputFormat:
     """Suffixes of its files; the suffix of a compression may follow."""
     number_unit: ClassVar[str] = "line"
     """What `Record.start` counts, in messages."""
-    has_ids: ClassVar[bool | None] = None
-    """Whether records have ids. None if the first record decides for all."""
+    ids: ClassVar[Ids] = "by_first_record"
+    """Whether records have ids. The first record may decide for all."""
     has_tokens: ClassVar[bool] = False
     """True if the records are tokenized."""
     tokens_are_stored: ClassVar[bool] = False
     """True if outputs store the tokens, which the text does not tell at white space."""
     has_lemmas: ClassVar[bool] = False
+    """True if the tokens may have lemmas."""
     has_sequences: ClassVar[bool] = False
     """True if the tokens are residues of proteins."""
     has_columns: ClassVar[bool] = False
@@ -50,7 +53,6 @@ class InputFormat:
     """True if lines are parsed with the whitespace at their ends."""
     splits_at_cr: ClassVar[bool] = False
     """True if a lone CR ends a line, also in files with LF."""
-
     has_parts: ClassVar[bool] = False
     """True if records can be read from the middle of a file on."""
 

@@ -59,15 +59,14 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
     if row.problem is not None:
         return _invalid(row, row.problem, text)
     fields = _normalized(row.fields, columns)
-    problem: str | Message | None
     identifier, is_integer, problem = _find_row_id(fields, columns)
+    if problem is not None:
+        return _invalid(row, problem, text)
     name = _find_text_column(fields, columns)
-    if problem is None and name is None:
+    if name is None:
         expected = " or ".join(map(repr, columns.texts))
         found = f"expected a field {expected}, found {_shown(fields)}"
-        problem = missing_text(found, columns, [*fields])
-    if problem is not None or name is None:
-        return _invalid(row, problem, text)
+        return _invalid(row, missing_text(found, columns, [*fields]), text)
     value = fields[name]
     record = _tokenized(value, name, text)
     if record is None:

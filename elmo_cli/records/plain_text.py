@@ -17,7 +17,7 @@ class PlainText(InputFormat):
 
     name = "text"
     unit = "line"
-    has_ids = False
+    ids = "never"
     is_plain = True
     has_parts = True
 

@@ -5,8 +5,8 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.messages import Message
+from elmo_cli.types import Sentence
 
 
 class Span(NamedTuple):
@@ -25,7 +25,8 @@ class Record(NamedTuple):
     id: str | None = None
     """Id of the record as text. None if it has none and is named by its number."""
     attributes: Mapping[str, Any] = MappingProxyType({})
-    """Attributes of its dataset in a file of vectors, such as `positions` of target words."""
+    """Attributes of its dataset in a file of vectors, such as `positions` of target
+    words."""
     error: str | Message | None = None
     """Why the record is invalid or was skipped. It has no tokens then."""
     columns: Mapping[str, object] = MappingProxyType({})

@@ -95,7 +95,7 @@ _ABBREVIATION_LIST: Final = """
     vol vols vs
 """
 _ABBREVIATIONS: Final = frozenset(_ABBREVIATION_LIST.split())
-"""Abbreviations without those that often end a sentence as words, such as `mass`."""
+"""Abbreviations without those that often end a sentence as words, such as "mass"."""
 
 
 def find_evidence(lines: Iterable[str]) -> Evidence | None:

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from elmo_cli.errors.checks import Sentence, Text, check_sentence, check_type
+from elmo_cli.errors.checks import check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import did_you_mean, kind_of
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.text.choose_tokenizer import choose_tokenizer, strings_in
 from elmo_cli.text.tokenizers import Tokenizer, normalize
+from elmo_cli.types import Sentence, Text
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,6 @@ def occurrence_of(
         raise InputError(f"{word!r} occurs {n_positions} times in {text}. {remedy}")
     if number is not None and not 1 <= number <= n_positions:
         times = "once" if n_positions == 1 else f"{n_positions} times"
-        raise SettingsError(f"{word!r} occurs {times} in {text}, not {number} times.")
+        raise SettingsError(f"{word!r} occurs {times} in {text}, not {number} times")
     index = 0 if number is None else number - 1
     return Occurrence(sentence, positions[index])

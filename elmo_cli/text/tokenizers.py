@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import Final
 
-from elmo_cli.errors.checks import Sentence, check_texts, check_type
+from elmo_cli.errors.checks import check_texts, check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
@@ -29,6 +29,7 @@ from elmo_cli.options.tokenizer_names import (
     parse_tokenizer_name,
 )
 from elmo_cli.text.sentences import load_splitter, split_into_sentences
+from elmo_cli.types import Sentence
 
 logger = logging.getLogger(__name__)
 

@@ -19,11 +19,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
 from elmo_cli.training.training_options import TrainingOptions
 from elmo_cli.training.training_text import TextProgress, TrainingText
+from elmo_cli.types import Sentence
 
 _Item = TypeVar("_Item")
 
@@ -44,7 +44,7 @@ class Piece(NamedTuple):
 Row = list[Piece]
 
 
-class Steps(NamedTuple):
+class DirectionTokens(NamedTuple):
     """The tokens of one direction: B rows of up to U predictions.
 
     They are indices into `Batch.tokens`, and 0 after the end of a row.
@@ -63,8 +63,8 @@ class Batch(NamedTuple):
     """The distinct tokens."""
     words: NDArray[np.int64]
     """Vocabulary index of each distinct token."""
-    forward: Steps
-    backward: Steps
+    forward: DirectionTokens
+    backward: DirectionTokens
     lengths: NDArray[np.int64]
     """Predictions per row and direction, shape (B,)."""
 
@@ -153,8 +153,10 @@ def make_batch(rows: Sequence[Row], vocabulary: Vocabulary) -> Batch:
     index = {START_TOKEN: 0, END_TOKEN: 1}
     lengths = np.array([count_predictions([row]) for row in rows], np.int64)
     shape = (len(rows), int(lengths.max(initial=0)))
-    forward = Steps(read=np.zeros(shape, np.int64), predicted=np.zeros(shape, np.int64))
-    backward = Steps(
+    forward = DirectionTokens(
+        read=np.zeros(shape, np.int64), predicted=np.zeros(shape, np.int64)
+    )
+    backward = DirectionTokens(
         read=np.zeros(shape, np.int64), predicted=np.zeros(shape, np.int64)
     )
     for number, row in enumerate(rows):

@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.inference.device import Device
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.training.description import Description
+from elmo_cli.types import Sentence
 
 Figures = dict[str, float]
 """Perplexity of a model: `forward` and `backward`, with `<UNK>` counted as a word;

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import (
     InputError,
     ModelError,
@@ -35,6 +34,7 @@ from elmo_cli.training.objective import Objective
 from elmo_cli.training.presets import PRESETS
 from elmo_cli.training.training_options import StartOptions, TrainingOptions
 from elmo_cli.training.word_list import read_word_list
+from elmo_cli.types import Sentence
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ def choose_start(options: StartOptions) -> Start:
             "%s",
             Message(
                 "{--vocabulary-size} has no effect: the words to predict are those of "
-                "{name}.",
+                "{name}",
                 name=options.vocabulary_file or name,
             ),
         )
@@ -123,7 +123,8 @@ def _find_files(options: StartOptions) -> ModelFiles | None:
         if options.options_file is None:
             raise SettingsError(
                 Message(
-                    "{--init-from} {model}: a file of weights requires {--options-file}.",
+                    "{--init-from} {model}: a file of weights requires "
+                    "{--options-file}",
                     model=model,
                 )
             )

@@ -106,8 +106,8 @@ class TrainingOptions:
     epochs: int = option(10, "Passes over the text.", value="N")
     state: str = option(
         "zero",
-        "Initial LSTM state: zero for each sentence, or carried over from block to block "
-        "of text, as published.",
+        "Initial LSTM state: zero for each sentence, or carried over from block to "
+        "block of text, as published.",
         choices=("zero", "carry"),
     )
     batch_tokens: int = option(

@@ -76,8 +76,10 @@ def is_finished(description: Description) -> bool:
         raise ModelError(
             Message(
                 "{folder}: the folder contains {weights}, but no {checkpoint}",
-                remedy="Choose another folder, and {--init-from} {folder} to start from "
-                "that model.",
+                remedy=(
+                    "Choose another folder, and {--init-from} {folder} to start from "
+                    "that model."
+                ),
                 folder=folder,
                 weights=weights[0].name,
                 checkpoint=CHECKPOINT_FILE,

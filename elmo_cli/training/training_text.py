@@ -14,15 +14,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.records.input_format import InputFormat
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import Records, open_records
-from elmo_cli.records.text_input import open_input
 from elmo_cli.text.line_reader import LineReader
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+from elmo_cli.types import Sentence
 
 
 class TextProgress(NamedTuple):
@@ -121,7 +121,7 @@ class TrainingText:
                 n_windows += 1
                 yield window, progress._replace(n_windows=n_windows)
             elif progress.epoch > start.epoch + 1:
-                raise InputError(f"{self.names}: no sentence to train on.")
+                raise InputError(f"{self.names}: no sentence to train on")
 
     def _rest_of_pass(
         self, start: TextProgress

@@ -25,6 +25,7 @@ def read_word_list(path: str | Path) -> Vocabulary:
         column = 2 if is_number else 1
         raise InputError(
             f"{path}, line {line}: expected one word per line, found {found[:60]!r}. "
-            f"Remove the other columns, for example with `awk '{{print ${column}}}' {path}`."
+            f"Remove the other columns, for example with `awk '{{print ${column}}}' "
+            f"{path}`."
         )
     return read_vocabulary(path)

@@ -1,4 +1,4 @@
-"""Measures of change against their formulas, on planted data; what is read, and what is refused."""
+"""Measures of change against their formulas on planted data, and refused files."""
 
 import itertools
 import json
@@ -200,8 +200,8 @@ def test_occurrences_are_found_by_their_forms(tmp_path: Path, layout: str) -> No
     assert targets == {"bank": "bank", "banks": "bank", "fish": "fish"}
     for seed, matrices in enumerate(read_occurrences(old, new, targets)):
         one, two, _ = corpus(seed).values
-        banks = np.stack([one[:, 1], two[:, 0], two[:, 3]])  # (3, 2, 4)
-        expected = banks.mean(axis=1)
+        occurrences = [one[:, 1], two[:, 0], two[:, 3]]
+        expected = np.mean(occurrences, axis=1)
         np.testing.assert_allclose(matrices["bank"], expected, atol=1e-6)
         assert len(matrices["fish"]) == 0
 

@@ -1,4 +1,4 @@
-"""Files of vectors with damaged attributes: commands say one line, whatever an attribute is."""
+"""Files of vectors with damaged attributes: commands say one line."""
 
 import json
 import shutil

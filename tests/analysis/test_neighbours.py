@@ -176,7 +176,8 @@ def test_a_query_is_embedded_as_its_file_was(
         with_itself = ElmoEmbedder.from_engine(load_engine(settings))
         nearest = find_word_neighbours(with_itself, activations, query, 20).nearest
     assert settings == ModelSettings(str(TINY), state=state)
-    # A word before the end: only the backward half differs. A sentence never finds itself.
+    # A word before the end: only the backward half differs. A sentence never finds
+    # itself.
     assert [hit.token for hit in nearest[0]].count("cat") == 2
     assert [hit.record for hit in nearest[1]] == [1] * 4
 
@@ -263,7 +264,10 @@ def test_a_file_that_cannot_answer_a_query_is_refused(
 def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:
     write(corpus([2]), tmp_path / "v.hdf5")
     with open_activations(tmp_path / "v.hdf5") as activations:
-        problem = "expected vectors of the shape (Q, W) and top 1 or more, found the shape (4,)"
+        problem = (
+            "expected vectors of the shape (Q, W) and top 1 or more, found the shape "
+            "(4,)"
+        )
         with pytest.raises(ElmoError, match=re.escape(problem)):
             find_neighbours(activations, np.ones(4))
         problem = "v.hdf5: expected vectors of width 3, as the query has, found 4"
@@ -302,9 +306,9 @@ def test_a_word_is_found_in_a_sentence() -> None:
             ["bank", "after", "bank"],
             "bank",
             3,
-            "'bank' occurs 2 times in 'bank after bank', not 3 times.",
+            "'bank' occurs 2 times in 'bank after bank', not 3 times",
         ),
-        (["We", "sat"], "We", 2, "'We' occurs once in 'We sat', not 2 times."),
+        (["We", "sat"], "We", 2, "'We' occurs once in 'We sat', not 2 times"),
         (
             "the banks",
             "bank",

@@ -278,7 +278,7 @@ def test_equal_vectors_cannot_be_drawn() -> None:
     result = elmo("plot", "bank", "same.hdf5", "x.svg")
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
-        "Warning: layer 0 in these vectors separates words by spelling.",
+        "Warning: layer 0 in these vectors separates words by spelling",
         "Error: 'bank': all occurrences have the same vector, as in layer 0",
     ]
 
@@ -478,8 +478,9 @@ def test_sentences_that_differ_in_a_word_are_laid_over_each_other() -> None:
         ["!: 3.00 bits forward"],
     ]
     drawn = styles("s.svg")
-    assert all(style.startswith(BLUE) for style in [*drawn[:3], *drawn[6:]])
-    assert all(style.startswith(ORANGE) for style in drawn[3:6])
+    colours = [BLUE] * 3 + [ORANGE] * 3 + [BLUE] * 3
+    for style, colour in zip(drawn, colours, strict=True):
+        assert style.startswith(colour)
     shown = texts("s.svg")
     # Both words are below their bars, and words of both sentences are there once.
     for text in ("a1: keys are here.", "a2: keys is here.", "are", "is", "7: Go home!"):

@@ -111,7 +111,7 @@ def test_another_file_may_have_the_softmax() -> None:
 
 
 def read_words(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """Read a file as numpy, the projector or gensim does, for which a word ends at a space."""
+    """Read a file as numpy, the projector or gensim does: words end at a space."""
     if path.suffix == ".npz":
         with np.load(path) as arrays:
             assert set(arrays) <= {"words", "vectors", "counts"}

@@ -1,4 +1,4 @@
-"""`elmo occurrences`: the occurrences of target words, in every form that holds them."""
+"""`elmo occurrences`: the occurrences of target words, in every form."""
 
 import json
 import re
@@ -32,7 +32,7 @@ from elmo_cli.errors.exceptions import InputError, SettingsError, StoppedError
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
-from elmo_cli.records.text_input import open_input
+from elmo_cli.records.open_input import open_input
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo
 from tests.support.layouts import layouts
@@ -91,7 +91,7 @@ def write_targets(
         "ignore_case": ignore_case,
         "should_stop": should_stop,
     }
-    with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=4):
+    with patch("elmo_cli.runs.embed_file.checkpoint_tokens", return_value=4):
         return embed_occurrences(
             ElmoEmbedder(model=TINY, batch_tokens=8).engine, plan, words, **options
         )
@@ -101,7 +101,7 @@ def write_targets(
 def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
     embed("text.txt", "all.hdf5", layout=layout)
     result = write_targets("text.txt", "occurrences.hdf5", layout=layout)
-    assert (result.counts, result.summary.n_sentences) == (COUNTS, 7)
+    assert (result.counts, result.summary.n_records) == (COUNTS, 7)
     with (
         open_activations("all.hdf5") as everything,
         open_activations("occurrences.hdf5") as file,
@@ -440,7 +440,7 @@ def test_other_formats_are_refused(output: str) -> None:
     [("u.npz", "npz"), ("u.jsonl", "JSON lines"), ("u.jsonl.gz", "JSON lines")],
 )
 def test_files_of_other_formats_are_refused_by_name(name: str, found: str) -> None:
-    with pytest.raises(InputError, match=r"^u\.[a-z.]+: no such file\."):
+    with pytest.raises(InputError, match=r"^u\.[a-z.]+: no such file"):
         open_occurrences(name)
     Path(name).touch()
     with pytest.raises(InputError) as error:

@@ -1,4 +1,4 @@
-"""`elmo embed`: the files of AllenNLP and what it prints, layers and pooling, raw text."""
+"""`elmo embed`: AllenNLP's files, what it prints, layers, pooling, raw text."""
 
 import io
 import json
@@ -23,8 +23,8 @@ from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.cli.progress_bar import progress_bar, show_summary
-from elmo_cli.file_sink import Summary
 from elmo_cli.pretrained.registry import PublishedModel
+from elmo_cli.runs.file_sink import Summary
 from tests.support.commands import (
     TINY,
     Terminal,
@@ -313,7 +313,7 @@ def test_ctrl_c_says_what_the_same_command_does_next() -> None:
 
 
 def embed_text(*options: str) -> tuple[list[Any], dict[str, str]]:
-    """Return the datasets and attributes that `elmo embed` writes with these options."""
+    """Return the datasets and attributes that `elmo embed` writes."""
     result = embed("text", "out.hdf5", "--overwrite", *options)
     assert "Wrote out.hdf5: 4 sentences, 10 tokens, " in result.stderr, result.stderr
     with h5py.File("out.hdf5") as file:

@@ -1,4 +1,4 @@
-"""Habits of people at a command line: TAB, short options, `elmo help`, colours and pipes."""
+"""Habits at a command line: TAB, short options, `elmo help`, colours, pipes."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ def text_and_words(folder: Path) -> None:
 
 
 def completed(line: str, shell: str = "bash") -> list[str]:
-    """Return the lines that a shell gets for TAB at the end of a line, for bash `type,value`."""
+    """Return what a shell gets for TAB at the end of a line: in bash `type,value`."""
     environment = {
         "COMP_WORDS": line,
         "COMP_CWORD": str(line.count(" ")),
@@ -186,7 +186,7 @@ def test_an_error_is_red_on_a_terminal(environment: str, is_red: bool) -> None:
         check=False,
         timeout=60,
     )
-    assert b"no.txt: no such file." in process.stdout
+    assert b"no.txt: no such file\r\n" in process.stdout
     assert (b"\x1b[1;31mError:\x1b[0m no.txt" in process.stdout) == is_red
 
 

@@ -44,7 +44,7 @@ BASES = {
 
 @pytest.fixture
 def linked_inputs(prepared: Path, folder: Path) -> None:
-    """Link all inputs into the current folder, for commands that write new files only."""
+    """Link all inputs into the current folder, for commands that write new files."""
     for path in prepared.iterdir():
         Path(path.name).symlink_to(path)
 
@@ -71,7 +71,7 @@ def arguments_with_mistake(command: str, options: list[str]) -> list[str] | None
 
 
 def assert_fails_everywhere(options: str, status: int, message: str) -> None:
-    """Assert that a mistake has this status and message in all commands that have its options."""
+    """Assert that a mistake has one status and message wherever its options are."""
     n_commands = 0
     for command in BASES:
         arguments = arguments_with_mistake(command, options.split())

@@ -1,4 +1,4 @@
-"""Rows, beside `answers.txt`: for the readers that people use, with ids, and of language models."""
+"""Rows, beside `answers.txt`: for readers, with ids, and of language models."""
 
 import csv
 import io
@@ -81,7 +81,7 @@ def text_and_model(word_model: None) -> None:
 
 
 def table(tokens: Sequence[object], row_format: str = "csv") -> str:
-    """Return a table with a row per token, in the columns id, token, surprisal and kept."""
+    """Return a table with a row per token: id, token, surprisal and kept."""
     written: list[str] = []
     writer = RowPrinter(written.append, row_format, ["id", "token", "surprisal"])
     for number, token in enumerate(tokens):
@@ -289,7 +289,7 @@ def test_records_without_ids_are_numbered(name: str, output: str) -> None:
 
 
 def assert_shards_have_the_same_columns(name: str, options: str) -> None:
-    """Assert that the last of 3 shards of two texts is empty, with the columns of the first."""
+    """Assert that the empty last of 3 shards has the columns of the first."""
     parquet = pytest.importorskip("pyarrow.parquet")
     if name == "text":
         Path(name).write_text("One. Two.\n")

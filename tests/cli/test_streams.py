@@ -1,4 +1,4 @@
-"""The standard streams as a shell gives them: full, closed, not blocking, of another encoding."""
+"""Standard streams as a shell gives them: full, closed, not blocking, encoded."""
 
 import errno
 import io
@@ -31,7 +31,7 @@ def bank_file(folder: Path) -> None:
 
 
 def run_shell(command: str, *, is_fresh: bool = False) -> tuple[int, str]:
-    """Run a line of the shell, with a fresh Python or a forked one: its status and prints."""
+    """Run a line of the shell with a fresh or forked Python: status and prints."""
     elmo = " ".join([*([sys.executable] if is_fresh else python()), "-m elmo_cli"])
     line = ["bash", "-c", command.replace("elmo", elmo, 1)]
     process = subprocess.run(
@@ -79,7 +79,10 @@ def test_what_a_full_disk_cuts_off_is_an_error(unbuffered: str) -> None:
 
 def test_a_terminal_shows_control_characters_and_a_pipe_has_them() -> None:
     Path("m\x1b[31m").symlink_to(TINY)
-    line = "elmo cosine a $'a \\x1b[32m' 'a b' --tokenizer whitespace --model $'./m\\x1b[31m' -v"
+    line = (
+        "elmo cosine a $'a \\x1b[32m' 'a b' --tokenizer whitespace "
+        "--model $'./m\\x1b[31m' -v"
+    )
     _, piped = run_shell(line)
     assert "[a] \x1b[32m\n" in piped
     assert "Model: ./m\x1b[31m\n" in piped

@@ -19,7 +19,7 @@ SCALARS: dict[str, Any] = {
 
 
 def c_structures() -> dict[str, list[tuple[str, Any]]]:
-    """Return the fields of each structure in the C files, with their types in ctypes."""
+    """Return the fields of each structure in the C files, with their ctypes."""
     found: dict[str, list[tuple[str, Any]]] = {}
     structure = re.compile(r"^struct (\w+) \{(.*?)^\};", re.M | re.S)
     for path in SOURCE.parent.glob("kernels*.[ch]"):

@@ -81,7 +81,7 @@ def do(runs: list[Run], kill_at: float, chance: random.Random) -> list[End]:
 
 
 def plan_of_folder() -> str | None:
-    """Return the name of the plan whose values the folder has, all of them; None if refused."""
+    """Return the name of the plan that all values are of; None if refused."""
     try:
         with open_activations("out") as activations:
             values = list(activations)
@@ -104,7 +104,7 @@ def plan_of_folder() -> str | None:
 def try_once(
     kind: str, engine: Sequence[str], seconds: float, chance: random.Random
 ) -> None:
-    """Do one trial: runs at random moments, perhaps a kill, and then a run that is alone."""
+    """Do one trial: runs at random moments, perhaps a kill, then a run alone."""
     runs: list[Run]
     if kind == "job array":
         runs = []

@@ -21,9 +21,9 @@ from elmo_cli.distributed.inputs import Part, find_inputs, read_part, split_inpu
 from elmo_cli.errors.exceptions import InputError, OtherInputError
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import check_records
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import open_input
 from tests.support.commands import TINY, elmo
 from tests.support.table_files import write_table
 

@@ -1,4 +1,4 @@
-"""A folder belongs to one plan, which equal runs share: on a disk and on an object store."""
+"""A folder belongs to one plan, which equal runs share, on disks and stores."""
 
 import os
 import shutil

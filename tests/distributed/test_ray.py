@@ -1,4 +1,4 @@
-"""`elmo distribute` on a cluster of Ray: kills of workers, nodes and the driver lose nothing.
+"""`elmo distribute` on a cluster of Ray: kills lose nothing.
 
 Each run is a process of its own, so that Ray's warnings are not errors here.
 """
@@ -71,7 +71,8 @@ def deadly(embed, part, **options):
         os.kill(os.getpid(), 9)
     return embed(part, **options)
 def engine(parts, embed):
-    return embed_on_ray(parts, partial(deadly, embed), Resources(sys.argv[1], 1, attempts=2))
+    resources = Resources(sys.argv[1], 1, attempts=2)
+    return embed_on_ray(parts, partial(deadly, embed), resources)
 settings, folder = CorpusSettings(ModelSettings(sys.argv[2])), Folder("out")
 plan = open_plan(folder, ("text.txt",), settings, part_mb=0.02)
 print(run_parts(folder, plan, settings, engine).failed)
@@ -98,7 +99,7 @@ def start_hasty(*arguments: str | Path) -> Forked:
 
 
 def workers_of(process: int) -> list[int]:
-    """Return the processes under `process` that embed a part, by the names that Ray sets."""
+    """Return the processes under `process` that embed a part, by Ray's names."""
     workers = []
     for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
         try:

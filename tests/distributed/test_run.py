@@ -254,7 +254,7 @@ def test_a_signal_while_ray_is_imported_ends_the_run(
     monkeypatch.setattr("elmo_cli.distributed.ray_engine.load_ray", import_ray)
     result = elmo(*RUN, "--engine", "ray")
     assert result.exit_code == 143
-    assert result.stderr.endswith("\nStopped before the first part.\n")
+    assert result.stderr.endswith("\nStopped before the first part\n")
     assert not Path("out").exists()
 
 
@@ -292,7 +292,10 @@ def test_repeated_ids_are_counted() -> None:
     write_table("rows.jsonl", [{"id": name, "text": name} for name in "aaac"])
     first = elmo("distribute", "rows.jsonl", "out", *SMALL_PARTS, "--shard", "1/2")
     last = elmo("distribute", "rows.jsonl", "out", *SMALL_PARTS, "--shard", "2/2")
-    warning = "Warning: 2 records have the id of an earlier record. See their line or index.\n"
+    warning = (
+        "Warning: 2 records have the id of an earlier record. See their line or "
+        "index.\n"
+    )
     assert [result.stderr.count(warning) for result in (first, last)] == [0, 1]
     assert len(parts_there()) > 1
     with open_activations("out") as activations:

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 def elmo_commands(shell: str) -> Iterator[list[str]]:
-    """Yield the arguments of every `elmo` in lines of shell, up to a pipe or redirection."""
+    """Yield the arguments of every `elmo` in shell, up to a pipe or redirection."""
     shell = re.sub(r"<<'END'\n.*?^END$", "", shell, flags=re.M | re.S)
     for line in shell.replace("\\\n", " ").splitlines():
         typed = line.strip().removeprefix("$ ")
@@ -56,7 +56,7 @@ def elmo_commands(shell: str) -> Iterator[list[str]]:
 
 
 def parse(arguments: list[str]) -> None:
-    """Parse a command line as click does, with its text files at hand, and run nothing."""
+    """Parse a command line as click does, with its text files; run nothing."""
     name, *rest = arguments
     assert name in COMMANDS, f"no command elmo {name}"
     for word in rest:
@@ -170,7 +170,7 @@ def test_pages_are_short(page: str) -> None:
 
 
 def test_every_line_that_clones_has_the_address_of_the_project() -> None:
-    """Find the places of the address, which is a placeholder until the first release."""
+    """Find the places of the address, a placeholder until the first release."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     [repository] = re.findall(r'^repository = "(.*)"', project, re.MULTILINE)
     places = {}
@@ -244,7 +244,7 @@ def test_every_column_of_a_table_has_a_name(page: str) -> None:
 
 
 def test_tables_contain_no_pipes_of_commands() -> None:
-    """Check that no cell has an escaped pipe in code, whose backslash the site shows."""
+    """Check that no cell has an escaped pipe in code: the site shows backslashes."""
     for page, text in TEXTS.items():
         for row in re.findall(r"^\|.*\|$", text, re.MULTILINE):
             assert not re.search(r"`[^`]*\\\|[^`]*`", row), page

@@ -1,7 +1,7 @@
-"""Commands and programs of the pages and examples, which run and print what the pages show.
+"""Commands and programs of pages and examples print what the pages show.
 
-The blocks of a page run in their order, in one folder. `<!-- not run: WHY -->` before a block
-leaves it out; it is still parsed by test_docs.py.
+The blocks of a page run in their order, in one folder. `<!-- not run: WHY -->` before a
+block leaves it out; it is still parsed by test_docs.py.
 """
 
 import ast
@@ -28,7 +28,9 @@ from tests.support.commands import TINY, elmo, python, run_r
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
-    r"^(?:<!-- ([^\n]*?) -->\n)?```(sh|python|r)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?",
+    r"^(?:<!-- ([^\n]*?) -->\n)?"
+    r"```(sh|python|r)\n(.*?)^```\n"
+    r"(?:\n```text\n(.*?)^```\n)?",
     re.M | re.S,
 )
 FIGURE = re.compile(r"\d+\.\d+")
@@ -64,7 +66,7 @@ for path in sorted((ROOT / "docs").glob("*.md")):
 
 @pytest.fixture
 def user_folder(folder: Path) -> None:
-    """Write a book and a model of the user, which pages name, into the current folder."""
+    """Write a user's book and model, which pages name, into the current folder."""
     for package in ("matplotlib", "polars", "sklearn", "pyarrow", "sentencex", "spacy"):
         pytest.importorskip(package)
     shutil.copytree(ROOT / "examples", "examples")

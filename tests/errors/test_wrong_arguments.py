@@ -1,4 +1,4 @@
-"""Arguments of public functions: values of other types are errors that name the argument."""
+"""Arguments of the wrong type raise errors that name the argument."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +14,7 @@ from elmo_cli import (
     batch_to_ids,
     find_neighbours,
     find_occurrence,
+    find_substitutes,
     find_word_neighbours,
     iter_substitutes,
     iter_surprisal,
@@ -28,7 +29,6 @@ from elmo_cli import (
     read_occurrences,
     read_targets,
     sample_sentences,
-    substitute_words,
     tokenize,
     write_occurrences,
 )
@@ -141,7 +141,7 @@ WRONG_ARGUMENTS = [
     wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: measure_surprisal(m.model, x)),
     wrong("texts", NO_TEXTS, lambda m, x: list(iter_surprisal(m.model, x))),
     wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: predict_words(m.model, x)),
-    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: substitute_words(m.model, x)),
+    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: find_substitutes(m.model, x)),
     wrong("texts", NO_TEXTS, lambda m, x: list(iter_substitutes(m.model, x))),
     wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: average_word_vectors(m.embedder, x)),
     wrong("files", NO_MAPPING[2:], lambda m, x: find_neighbours(x, np.zeros((1, 6)))),

@@ -1,4 +1,4 @@
-"""Layers: corpora are read as they are, and layers that know senses or tags are found."""
+"""Corpora are read as they are, and layers that know senses or tags are found."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ class Planted:
 
 
 def planted() -> Planted:
-    """Return a model whose layer 1 is the length of the token before, and layer 2 noise."""
+    """Return a model with the previous token's length as layer 1, noise as 2."""
     random = np.random.default_rng(0)
 
     def layers(sentence: list[str]) -> Any:

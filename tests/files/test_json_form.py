@@ -36,7 +36,10 @@ class Form:
 
 
 def test_parse_json_builds_the_form_and_ignores_other_names() -> None:
-    content = '{"items": [{"number": 1, "later": 2}], "texts": {"a": "b"}, "size": 3, "x": []}'
+    content = (
+        '{"items": [{"number": 1, "later": 2}], "texts": {"a": "b"}, "size": 3, '
+        '"x": []}'
+    )
     assert parse_json(content, Form, "f") == Form([Item(1)], {"a": "b"}, 3)
     assert parse_json('{"items": [], "size": null}', Form, "f") == Form([])
 
@@ -116,7 +119,7 @@ often = settings(
 
 @st.composite
 def damages(draw: st.DrawFn) -> Callable[[str], bytes]:
-    """Return a function that damages the content of a file: one value, one name, or some bytes."""
+    """Return a function that damages a file: one value, one name, or some bytes."""
     kind = draw(st.sampled_from(["value", "value", "value", "name", "cut", "bytes"]))
     number = draw(st.integers(0, 999))
     value = draw(st.sampled_from(ODD))

@@ -74,7 +74,7 @@ def test_a_kill_leaves_the_last_checkpoint_of_a_file(
 
 @pytest.fixture
 def saved(folder: Path) -> Path:
-    """Make a checkpoint of a file in the current folder, and return the file's final name."""
+    """Make a checkpoint of a file, and return the file's final name."""
     with closing(ResumableFile(Path("a"))) as resumable:
         resumable.file.write(b"content" * 20 * PAGE_BYTES)
         resumable.commit({"n": 1})

@@ -1,4 +1,4 @@
-"""Devices and precisions: their names, what they need, and the numbers that they give."""
+"""Devices and precisions: their names, their needs, and their numbers."""
 
 import io
 import os

@@ -169,7 +169,7 @@ def test_an_interrupted_cache_returns_the_right_vectors() -> None:
 def assert_equals_readable(
     encoder: encoders.SentenceEncoder, bilm: BiLm, before: Batches, many: Batches
 ) -> None:
-    """Assert the layers of the readable biLM, with states carried through both lists."""
+    """Assert the readable biLM's layers, with states carried through both lists."""
     # Some random models let a rounding grow from token to token.
     rounded = carried_layers(bilm, before + many)
     expected = carried_layers(bilm.double(), before + many)

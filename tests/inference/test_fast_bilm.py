@@ -44,7 +44,7 @@ def bilm(tmp_path: Path, small_weights_are_mapped: None) -> BiLm:
 def assert_fast_equals_readable(
     bilm: BiLm, sentences: list[list[int]], state: BiLmState, *, shared: bool = False
 ) -> None:
-    """Assert equal layers and states of both biLMs. `state` has one row per sentence."""
+    """Assert equal layers and states. `state` has one row per sentence."""
     n_words = 1 + max(map(max, sentences))
     vectors = random_tensor(n_words, bilm.options.lstm.projection_dim)
     expected, expected_state = readable_layers(bilm, vectors, sentences, state)
@@ -70,7 +70,7 @@ def assert_fast_equals_readable(
 def readable_layers(
     bilm: BiLm, vectors: Tensor, sentences: list[list[int]], state: BiLmState
 ) -> tuple[Tensor, BiLmState]:
-    """Return the layers, (L, N, W), of all tokens in their order, and the final state."""
+    """Return the layers of all tokens in order, (L, N, W), and the final state."""
     packing = pack([len(sentence) for sentence in sentences])
     order = torch.from_numpy(packing.order)
     packed = padded(sentences)[packing.sentences, packing.positions]

@@ -62,7 +62,7 @@ def prepared(
     weights: torch.dtype = FLOAT,
     way: str = "cells",
 ) -> FastLstm:
-    """Return the layer with steps in torch, with cells in C, or with whole steps in C."""
+    """Return the layer with steps in torch, cells in C, or whole steps in C."""
 
     def has_kernel(name: str) -> bool:
         return not name.startswith(WITHOUT[way]) and kernels.has_kernel(name)
@@ -293,7 +293,7 @@ def test_a_step_by_tiles_keeps_values_that_are_not_numbers() -> None:
 
 @needs_kernels
 def test_small_values_keep_their_digits() -> None:
-    """Check tanh of small values, whose digits get lost if it comes from the sigmoid."""
+    """Check tanh of small values, which lose digits if computed by the sigmoid."""
     n = 40
     dim = 64
     sizes = torch.logspace(-9, 1, n)

@@ -92,7 +92,8 @@ def test_a_layer_in_c_equals_float64_and_keeps_its_weights(
     assert output.dtype == kernel.dtype
     added = torch.zeros(1) if bias is None else bias
     expected = inputs.double() @ weight.double().t() + added
-    sizes = inputs.double().abs() @ weight.double().abs().t() + added.abs()
+    sizes = inputs.double().abs() @ weight.double().abs().t()
+    sizes += added.abs()
     epsilon = torch.finfo(kernel.dtype).eps
     rounding = expected.abs() * epsilon / 2
     errors = (output - expected).abs()

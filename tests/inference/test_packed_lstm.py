@@ -39,7 +39,7 @@ def random_lstm(options: LstmOptions = SMALL, *, projects: bool = True) -> Lstm:
 def results(
     run: RunLstm, lstm: Lstm, sizes: Sequence[int], n_more: int = 0
 ) -> list[Tensor]:
-    """Return the hidden states, the final states, and the gradients of a random sum of all."""
+    """Return the hidden and final states, and gradients of a random sum of them."""
     width = lstm.options.projection_dim
     n_sentences = sizes[0] + n_more
     inputs = random_tensor(sum(sizes), width, seed=9).requires_grad_()

@@ -1,4 +1,4 @@
-"""The component `elmo` of a spaCy pipeline gives the vectors of ElmoEmbedder, batched."""
+"""The spaCy component `elmo` gives the vectors of ElmoEmbedder, in batches."""
 
 import importlib
 import pickle

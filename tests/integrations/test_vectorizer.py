@@ -203,7 +203,7 @@ expect an error for names that differ from the columns of the table given to `fi
 
 
 class OnTables(ElmoVectorizer):
-    """ElmoVectorizer for tables of numbers, as the checks pass: a row becomes a text."""
+    """ElmoVectorizer for tables of numbers, as the checks pass them."""
 
     embedder: ElmoEmbedder
 

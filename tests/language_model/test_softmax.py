@@ -57,7 +57,7 @@ class Case:
     def compute(
         self, dtype: torch.dtype, rows: slice = slice(None), n_words: int = 8192
     ) -> Tensor:
-        """Compute log probabilities and entropies of rows, adding `n_words` at a time."""
+        """Compute log probabilities and entropies of rows, `n_words` at a time."""
         layers = []
         for first in range(0, len(self.bias), n_words):
             part = slice(first, first + n_words)

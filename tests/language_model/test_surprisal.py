@@ -125,7 +125,7 @@ def test_wrong_calls_are_errors_before_the_first_result(model_folder: Path) -> N
 def measure_rows(
     folder: Path, record: Record, **settings: Any
 ) -> tuple[list[str], Any]:
-    """Measure the columns and rows of a table, whose rows begin with the names of the record."""
+    """Measure the columns and rows of a table whose rows begin with record names."""
     table = SurprisalTable(**settings)
     [scored] = table.measure(LanguageModel(model=folder), [record])
     rows = [[*scored.names, *table.row(unit)] for unit in scored.result]

@@ -182,7 +182,8 @@ def test_token_vectors_are_allennlps(golden: Golden) -> None:
     tokens = json.loads(expected.attrs["tokens"])
     encoder = golden.bilm.token_encoder
     vectors = encoder(encoder.token_ids(tokens))
-    # AllenNLP's table of cached vectors keeps its row 0 for padding, whatever its token.
+    # AllenNLP's table of cached vectors keeps its row 0 for padding, whatever its
+    # token.
     assert not expected[0].any()
     assert_allclose(vectors[1:], expected[1:], atol=1e-5)
     end = golden.sentences[0].index(tokens[0])

@@ -1,4 +1,4 @@
-"""Models of ELMoForManyLangs: values, characters and words, and faults in their files."""
+"""Models of ELMoForManyLangs: values, characters, words, and damaged files."""
 
 import io
 import json

@@ -239,7 +239,7 @@ def test_a_fault_in_a_file_is_reported(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, ": no such file."),
+        (None, ": no such file"),
         (
             WHOLE[:-1],
             ": not a valid weights file: .*truncated file: .* Download it again.",
@@ -291,7 +291,7 @@ def memmap(monkeypatch: pytest.MonkeyPatch) -> Mock:
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelFiles:
-    """Return a model whose small weights are mapped from their file, as large ones are."""
+    """Return a model whose small weights are mapped from files, as large ones are."""
     monkeypatch.setattr(tensor_files, "MIN_MAPPED_BYTES", 1)
     return make_model(CONTENT, 1, tmp_path)
 

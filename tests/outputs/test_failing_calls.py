@@ -1,4 +1,4 @@
-"""Runs in which the system refuses one call, or all calls from one on, or ends before a call."""
+"""Runs in which the system refuses a call, all later calls too, or ends before one."""
 
 import sys
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ import pytest
 
 from elmo_cli import ElmoEmbedder, write_occurrences
 from elmo_cli.errors.exceptions import OutputError
-from elmo_cli.file_sink import Summary
 from elmo_cli.outputs.saved_output import ResumePoint
 from elmo_cli.outputs.writer import ActivationsWriter
+from elmo_cli.runs.file_sink import Summary
 from tests.support.commands import TINY
 from tests.support.failing_disk import Disk, kills, restore
 from tests.support.runs import assert_same_file
@@ -39,8 +39,8 @@ def embedder() -> ElmoEmbedder:
 
 
 def run(text: Path, output: Path, *, overwrite: bool = False) -> Summary:
-    """Embed, or write the occurrences of a word, with a checkpoint after every line or two."""
-    with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=3):
+    """Embed, or write a word's occurrences, with many checkpoints."""
+    with patch("elmo_cli.runs.embed_file.checkpoint_tokens", return_value=3):
         if output.name.startswith("occurrences"):
             words = {"bank": "bank"}
             return write_occurrences(
@@ -52,7 +52,7 @@ def run(text: Path, output: Path, *, overwrite: bool = False) -> Summary:
 
 @contextmanager
 def used(disk: Disk) -> Iterator[list[int]]:
-    """Use a disk in a block, and yield the numbers of records that its checkpoints keep."""
+    """Use a disk in a block, and yield the numbers of records in its checkpoints."""
     kept = [0]
     checkpoint = ActivationsWriter.checkpoint
 
@@ -121,7 +121,8 @@ def test_a_run_killed_before_any_call_resumes(text: Path, name: str) -> None:
     for number, state in enumerate(states):
         folder = Path(str(number))
         restore(state, folder)
-        # The same command also removes the log of a complete output, which other formats refuse.
+        # The same command also removes the log of a complete output, which other
+        # formats refuse.
         with suppress(OutputError) if (folder / name).exists() else nullcontext():
             run(text, folder / name)
         assert {path.name for path in folder.iterdir()} == whole

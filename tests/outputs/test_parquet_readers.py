@@ -1,4 +1,4 @@
-"""Parquet of `elmo embed`, `elmo occurrences` and `elmo distribute`, as other programs read it."""
+"""Parquet of three commands, as other programs read it."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -18,11 +18,17 @@ FORMS = {
     "sentences": "embed items.csv OUT --layers all --keep-columns all",
     "one layer": "embed items.csv OUT --layers top --keep-columns all",
     "pooled": "embed items.csv OUT --layers top --pooling mean --keep-columns all",
-    "pooled layers": "embed items.csv OUT --layers 1,2 --pooling mean --keep-columns all",
+    "pooled layers": (
+        "embed items.csv OUT --layers 1,2 --pooling mean --keep-columns all"
+    ),
     "tokens": "embed items.csv OUT --layers 1,2 --rows tokens --keep-columns all",
-    "occurrences": "occurrences items.csv OUT --words words.txt --layers all --keep-columns all",
+    "occurrences": (
+        "occurrences items.csv OUT --words words.txt --layers all --keep-columns all"
+    ),
     "parts": "distribute in.txt OUT --engine none --part-size 0.001 --layers top",
-    "pooled parts": "distribute in.txt OUT --engine none --part-size 0.0001 --pooling mean",
+    "pooled parts": (
+        "distribute in.txt OUT --engine none --part-size 0.0001 --pooling mean"
+    ),
 }
 
 

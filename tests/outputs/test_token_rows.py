@@ -1,4 +1,4 @@
-"""Rows of Parquet and JSON lines: one per token, with ids and the columns of the input."""
+"""Rows of Parquet and JSON lines: one per token, with ids and columns."""
 
 import datetime
 import decimal
@@ -185,7 +185,10 @@ def test_rows_of_sentences_keep_columns(name: str) -> None:
 
 def test_rows_of_occurrences_keep_columns() -> None:
     Path("words.txt").write_text("dog\ncat\n")
-    command = "occurrences items.csv occurrences.parquet --words words.txt --keep-columns group"
+    command = (
+        "occurrences items.csv occurrences.parquet --words words.txt --keep-columns "
+        "group"
+    )
     result = elmo(*command.split(), "--model", TINY)
     assert result.exit_code == 0
     rows = read_rows("occurrences.parquet")

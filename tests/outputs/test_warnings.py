@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("inputs_with_warnings")
 
 @pytest.fixture
 def inputs_with_warnings(folder: Path) -> None:
-    """Write texts, words and a model of large finite weights into the current folder."""
+    """Write texts, words and a model of large finite weights."""
     Path("text.txt").write_text("\n" + "The cat sat\n" * 3)
     Path("blank.txt").write_text("The cat sat\n\n\nthe bank\n   \nof a river\n" * 2)
     Path("blank.jsonl").write_text('{"text": null}\n{"text": "a bank"}\n{"text": ""}\n')
@@ -38,11 +38,17 @@ def warnings_of(command: str, model: Path) -> list[str]:
 
 EMPTY = {
     "embed blank.txt out.hdf5": "",
-    "embed blank.txt out.hdf5 --pooling mean": "6 lines without text, whose vectors are zeros",
-    "embed blank.txt out.npy --pooling max": "6 lines without text, whose vectors are zeros",
+    "embed blank.txt out.hdf5 --pooling mean": (
+        "6 lines without text, whose vectors are zeros"
+    ),
+    "embed blank.txt out.npy --pooling max": (
+        "6 lines without text, whose vectors are zeros"
+    ),
     "embed blank.txt out.parquet": "6 lines without text",
     "embed blank.txt out.jsonl --rows tokens": "6 lines without text",
-    "embed blank.jsonl o.npy --pooling mean": "2 records without text, whose vectors are zeros",
+    "embed blank.jsonl o.npy --pooling mean": (
+        "2 records without text, whose vectors are zeros"
+    ),
     "distribute blank.jsonl out --engine none": "2 records without text",
 }
 
@@ -68,10 +74,13 @@ NOT_FINITE = {
     "embed text.txt out.hdf5": f"out.hdf5: {LINE_2}",
     "embed text.txt out.hdf5 --layers top --pooling mean": f"out.hdf5: {LINE_2}",
     "occurrences text.txt out.hdf5 --words words.txt": f"out.hdf5: {LINE_2}",
-    "word-vectors words.txt out.txt": "out.txt: the vectors of 2 words are not finite (NaN or "
-    "infinity), the first of 'cat'",
-    "distribute text.txt out --engine none --part-size 0.001": "text.txt: activations are not "
-    "finite (NaN or infinity), the first in record 2",
+    "word-vectors words.txt out.txt": (
+        "out.txt: the vectors of 2 words are not finite (NaN or infinity), "
+        "the first of 'cat'"
+    ),
+    "distribute text.txt out --engine none --part-size 0.001": (
+        "text.txt: activations are not finite (NaN or infinity), the first in record 2"
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""HDF5 as it is written: names, bytes that do not depend on stops, and writes that fail."""
+"""HDF5 as it is written: names, bytes despite stops, and writes that fail."""
 
 import errno
 import json
@@ -17,20 +17,28 @@ from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.files.resumable.paged_file import PagedFile
 from elmo_cli.outputs.saved_output import ResumePoint
 from elmo_cli.records.progress import Progress
-from tests.support.layouts import Corpus, corpora, layouts, lines, open_writer, write
+from tests.support.layouts import (
+    Corpus,
+    corpora,
+    finish,
+    layouts,
+    lines,
+    open_writer,
+    write,
+)
 
 
 def test_datasets_are_named_by_line_and_indexed_by_sentence(tmp_path: Path) -> None:
     write(lines("a b", "naïve 東京", "", "a b", 'quoted " \\ one'), tmp_path / "out")
     with h5py.File(tmp_path / "out", "r") as file:
         assert sorted(file) == ["0", "1", "2", "3", "4", "sentence_to_index"]
-        assert (file["2"].shape, file["2"].dtype) == ((2, 0, 3), np.float32)
+        blank = file["2"]
+        assert blank.shape == (2, 0, 3)
+        assert blank.dtype == np.float32
         assert np.all(file["3"][()] == 3)
         index = file["sentence_to_index"]
-        assert (index.shape, h5py.check_string_dtype(index.dtype).encoding) == (
-            (1,),
-            "utf-8",
-        )
+        assert index.shape == (1,)
+        assert h5py.check_string_dtype(index.dtype).encoding == "utf-8"
         assert json.loads(index[0]) == {
             "a b": "3",
             "naïve 東京": "1",
@@ -50,28 +58,32 @@ def test_a_sentence_names_its_dataset_and_a_blank_line_none(
         assert len(file) == 2  # nor an index
 
 
-numbers = st.sets(st.integers(0, 12), max_size=4)
+record_numbers = st.sets(st.integers(0, 12), max_size=4)
 
 
 @layouts
 @pytest.mark.parametrize("compression", [None, "gzip"])
 @given(
-    corpus=corpora(), at=st.tuples(numbers, numbers), block=st.sampled_from([1, 300])
+    corpus=corpora(),
+    checkpoints=record_numbers,
+    stops=record_numbers,
+    block_bytes=st.sampled_from([1, 300]),
 )
 @settings(max_examples=10)
 def test_a_run_that_resumes_writes_the_same_bytes(
     layout: str,
     compression: Any,
     corpus: Corpus,
-    at: Any,
-    block: int,
-    tmp_path_factory: Any,
+    checkpoints: set[int],
+    stops: set[int],
+    block_bytes: int,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("files")
-    options = {"compression": compression, "checkpoints": at[0]}
-    with patch("elmo_cli.outputs.hdf5_packed.BLOCK_BYTES", block):
+    options = {"compression": compression, "checkpoints": checkpoints}
+    with patch("elmo_cli.outputs.hdf5_packed.BLOCK_BYTES", block_bytes):
         write(corpus, folder / "whole", layout, **options)
-        write(corpus, folder / "parts", layout, stops=at[1], **options)
+        write(corpus, folder / "parts", layout, stops=stops, **options)
     assert (folder / "parts").read_bytes() == (folder / "whole").read_bytes()
     assert len(list(folder.iterdir())) == 2
 
@@ -100,6 +112,23 @@ def test_a_checkpoint_with_too_few_records_is_an_error(
         writer.checkpoint(ResumePoint(Progress(2, "")))
     with pytest.raises(OutputError, match=r"expected 2 records, found 1$"):
         write(corpus, tmp_path / "out", layout)
+
+
+@layouts
+def test_a_complete_file_takes_no_more_records(layout: str, tmp_path: Path) -> None:
+    corpus = lines("a", "b")
+    write(corpus, tmp_path / "out", layout)
+    content = (tmp_path / "out").read_bytes()
+    with open_writer(tmp_path / "out", corpus.attributes, layout=layout) as writer:
+        assert writer.is_complete
+        assert writer.n_records == 2
+        for number, record in enumerate(corpus.records):
+            writer.skip_written(number, record)
+        with pytest.raises(ValueError, match="is complete: it takes no more records"):
+            writer.write(corpus.records[0], corpus.values[0])
+        with pytest.raises(ValueError, match="is complete: it takes no more records"):
+            finish(writer)
+    assert (tmp_path / "out").read_bytes() == content
 
 
 @pytest.mark.parametrize("n_good", [0, 30])

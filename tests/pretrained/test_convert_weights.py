@@ -128,7 +128,10 @@ def test_a_missing_package_is_an_error_with_its_installation(
 ) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
     command = install_command("safetensors")
-    expected = f"{converted} needs safetensors, which is not installed. Install it with {command}."
+    expected = (
+        f"{converted} needs safetensors, which is not installed. Install it with "
+        f"{command}."
+    )
     assert_fails(elmo("convert", converted, tmp_path / "out.hdf5"), expected)
     assert os.listdir(tmp_path) == ["weights.safetensors"]
 

@@ -1,4 +1,4 @@
-"""Models of the Hugging Face hub, from a server on this machine that answers as it does."""
+"""Models of the Hugging Face hub, from a server here that answers alike."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Names, files, URLs and mirrors of models, and models that were downloaded by other means."""
+"""Names, files, URLs and mirrors of models, and models from other downloads."""
 
 import hashlib
 import io
@@ -46,7 +46,7 @@ def publish(model: PublishedModel, monkeypatch: pytest.MonkeyPatch) -> Published
 
 @pytest.fixture
 def published(site: Site, monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
-    """Publish a model named `tiny` on the test's server, with two mirrors of each file."""
+    """Publish a model `tiny` on the test's server, with two mirrors of each file."""
     files = {
         "options": OPTIONS,
         "weights": WEIGHTS,
@@ -78,7 +78,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> PublishedModel:
 def mirror(
     tmp_path: Path, offline: PublishedModel, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """Create a mirror with `tiny`, as a copy of a cache folder, and return the model's folder."""
+    """Create a mirror with `tiny`, as a copy of a cache, and return its folder."""
     folder = folder_with(tmp_path / "mirror" / "tiny")
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(TINY / name, folder)

@@ -1,4 +1,4 @@
-"""Folders, zip files and files of other programs (`errors.txt`) as models, and their hash."""
+"""Folders, zip files and files of other programs as models, and their hash."""
 
 import gzip
 import hashlib
@@ -66,7 +66,7 @@ pytestmark = pytest.mark.usefixtures("cache")
         (["options.json", "weights.hdf5"], ["vocab-1.txt", "vocab-2.txt"]),
     ],
 )
-def test_the_files_of_a_folder(
+def test_a_folder_is_searched_for_each_file_by_its_usual_names(
     tmp_path: Path, taken: list[str | None], others: list[str]
 ) -> None:
     names = [*filter(None, taken), *others]
@@ -295,7 +295,7 @@ def test_the_registry_limits_an_archive_in_size_and_content(tmp_path: Path) -> N
 
 @pytest.fixture(scope="module")
 def other_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with files of PyTorch and archives, a text, and the files of a model."""
+    """Return a folder with files of PyTorch, archives, a text, and a model."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "s.txt").write_text("a b\n")
     for name in ("options.json", "weights.hdf5"):
@@ -335,7 +335,7 @@ def test_other_files_are_no_other_kind() -> None:
 
 
 def test_remedies_lead_to_a_model(folder: Path) -> None:
-    """Follow the remedies of the messages above, as far as no other program is needed."""
+    """Follow the remedies above, as far as no other program is needed."""
     expected = ElmoEmbedder(
         TINY / "options.json", TINY / "weights.hdf5"
     ).embed_sentence(["a"])

@@ -1,4 +1,4 @@
-"""The list of published models, and warnings for a text of another domain than a model's."""
+"""The list of published models, and warnings for texts of another domain."""
 
 from elmo_cli.model.options_json import parse_options, read_options
 from elmo_cli.model.parameter_counts import parameters_by_part

@@ -1,4 +1,4 @@
-"""`elmo embed` over files of any bytes: an output, or one line of error and no output."""
+"""`elmo embed` over any bytes: an output, or one line of error and no output."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +46,7 @@ PIECES = st.one_of(
     st.binary(max_size=5),
 )
 contents = st.lists(PIECES, max_size=12).map(b"".join)
-"""Bytes as they are in a file that is called a text: many line ends, much that is no UTF-8."""
+"""Bytes of a file that is called a text: many line ends, much that is no UTF-8."""
 
 OPTIONS = (
     "",

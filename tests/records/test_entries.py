@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import TextSettings
-from elmo_cli.records.ids import IdChecker
+from elmo_cli.records.ids import IdRules
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import open_input
 from elmo_cli.text.tokenizers import WHITESPACE
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY
@@ -25,7 +25,7 @@ from tests.support.transcripts import Example, each_example
 def read(name: str, text: str) -> list[Record]:
     """Return the records of a text in a format."""
     opened = open_input(io.StringIO(text), TextSettings(name), WHITESPACE)
-    with open_records(opened, id_checker=IdChecker(name_datasets=True)) as (
+    with open_records(opened, id_rules=IdRules(name_datasets=True)) as (
         records,
         *_,
     ):
@@ -120,7 +120,8 @@ def test_a_very_long_entry_is_shortened_in_its_error() -> None:
         (
             "fasta",
             f">{'é' * 32_766}\nM\n",
-            f"the id {'é' * 60!r} {n_bytes}. Use layout='packed', Parquet or JSON lines.",
+            f"the id {'é' * 60!r} {n_bytes}. Use layout='packed', Parquet or JSON "
+            "lines.",
         ),
     ):
         with pytest.raises(InputError) as caught:
@@ -132,7 +133,8 @@ def test_an_id_of_1_begins_a_sentence_of_conllu(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     text = (
-        "# sent_id = a\n1\tik\t_\n2\tzie\t_\n# sent_id = b\n1-2\tzum\t_\n1\tzu\t_\n2\tdem\t_\n"
+        "# sent_id = a\n1\tik\t_\n2\tzie\t_\n"
+        "# sent_id = b\n1-2\tzum\t_\n1\tzu\t_\n2\tdem\t_\n"
         "# sent_id = c\n0.1\t_\n1\tdes\t_\n"
     )
     records = read("conllu", text)
@@ -162,6 +164,18 @@ def test_cr_ends_the_lines_of_fasta_and_conllu(
         for opened in (open_input(path), open_input(file, TextSettings(name))):
             with open_records(opened) as (records, *_):
                 assert ["".join(record.tokens) for record in records] == ["MKV", "AAA"]
+
+
+@pytest.mark.parametrize("line", ["2\t\t_", "2\tc\xe9"])
+def test_an_invalid_sentence_of_conllu_keeps_its_id(line: str, tmp_path: Path) -> None:
+    text = f"# sent_id = a\n1\tb\n{line}\n\n# sent_id = c\n1\td\n"
+    (tmp_path / "a.conllu").write_bytes(text.encode("latin-1"))
+    opened = open_input(tmp_path / "a.conllu", TextSettings(skip_errors=True))
+    with open_records(opened) as (records, *_):
+        invalid, valid = records
+    assert (invalid.id, invalid.tokens, invalid.start) == ("a", [], 1)
+    assert "a.conllu, line 3" in str(invalid.error)
+    assert (valid.id, valid.tokens, valid.error) == ("c", ["d"], None)
 
 
 # Formats
@@ -232,7 +246,8 @@ def test_other_formats_in_a_stream_are_refused(content: str, name: str) -> None:
     ):
         list(records)
     assert str(caught.value) == (
-        f"the input, line 1: it seems to be {name}, not text. Use input_format={name!r}, "
-        "or input_format='text' to read one sentence per line."
+        f"the input, line 1: it seems to be {name}, not text. "
+        f"Use input_format={name!r}, or input_format='text' to read one sentence per "
+        "line."
     )
     assert [record.text for record in read("text", content)] == content.splitlines()

@@ -1,4 +1,4 @@
-"""Forms of text that people have: a word per row, passages, sequences and raw text in tables."""
+"""Forms of text that people have: words per row, passages, sequences, tables."""
 
 import gzip
 import json

@@ -12,8 +12,8 @@ import pytest
 from elmo_cli.errors.messages import spelled_as_options
 from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
-from elmo_cli.records.text_input import open_input
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 

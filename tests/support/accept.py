@@ -1,7 +1,8 @@
-"""`pytest --accept`: write what commands print into the transcripts that expect otherwise.
+"""`pytest --accept`: write what commands print into the transcripts.
 
-The test of an example that printed something else passes, and its transcript is changed after
-the last test. The changes are shown as a diff: read them as you would read a patch.
+The test of an example that printed something else passes, and its transcript is changed
+after the last test. The changes are shown as a diff: read them as you would read a
+patch.
 """
 
 import difflib
@@ -84,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Keep the changes of a test. With xdist, this runs in the process that started it."""
+    """Keep the changes of a test. With xdist, its main process runs this."""
     if report.when == "call":
         for name, value in report.user_properties:
             if name == PROPERTY:

@@ -91,8 +91,8 @@ SUPPORT = Path(__file__).parent
 def python() -> tuple[str, ...]:
     """Return the beginning of a command that runs `python ARGUMENTS`.
 
-    On Linux it is forked from a process that has imported torch; see `fork_server.py`. A test
-    whose subject is the start of Python takes `sys.executable`.
+    On Linux it is forked from a process that has imported torch; see `fork_server.py`.
+    A test whose subject is the start of Python takes `sys.executable`.
     """
     if sys.platform != "linux":
         return (sys.executable,)

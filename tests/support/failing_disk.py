@@ -21,7 +21,8 @@ CALLS = [
     (Path, "touch"),
     (shutil, "rmtree"),
 ]
-"""Functions that reach the disk. A log is written by `open`, whose file fails when it is synced."""
+"""Functions that reach the disk. A log is written by `open`, whose file fails when it
+is synced."""
 State = dict[Path, bytes | None]
 """Contents of the files in a folder, by their paths in it; None for a folder."""
 
@@ -55,7 +56,7 @@ class Disk:
 def guarded(
     function: Callable[..., Any], before: Callable[[], None]
 ) -> Callable[..., Any]:
-    """Return a function that does something before each call that may change the disk."""
+    """Return a function that acts before each call that may change the disk."""
 
     def call(*arguments: Any, **settings: Any) -> Any:
         mode = settings.get("mode", arguments[1] if len(arguments) > 1 else "r")
@@ -71,7 +72,7 @@ OPEN = open
 
 @contextmanager
 def kills(folder: Path) -> Iterator[list[State]]:
-    """Collect what a kill before each call of a block that reaches the disk leaves in a folder."""
+    """Collect what a kill before each call that reaches the disk leaves behind."""
     states: list[State] = []
     is_looking = False
 

@@ -1,13 +1,14 @@
 """GPUs that do not exist: tensors say "cuda:0" or "mps:0", and the CPU computes them.
 
-The code that a GPU would run therefore runs on any machine, with real numbers. An operation raises
-an error where it would on a GPU: for tensors of two devices, and for memory above a limit; on MPS
-also for float64, for operations that MPS lacks, and for an `out` argument that is a view, whose
-strides MPS ignores. Products are rounded to TF32 where torch allows it. Speed, other rounding,
-autocast, streams and NCCL are not emulated.
+The code that a GPU would run therefore runs on any machine, with real numbers. An
+operation raises an error where it would on a GPU: for tensors of two devices, and for
+memory above a limit; on MPS also for float64, for operations that MPS lacks, and for an
+`out` argument that is a view, whose strides MPS ignores. Products are rounded to TF32
+where torch allows it. Speed, other rounding, autocast, streams and NCCL are not
+emulated.
 
-It uses private names of torch. If a new torch breaks it, take "fake cuda" and "fake mps" out of
-`GPUS` in conftest.py, until it is repaired: a real GPU runs the same tests.
+It uses private names of torch. If a new torch breaks it, take "fake cuda" and "fake
+mps" out of `GPUS` in conftest.py, until it is repaired: a real GPU runs the same tests.
 """
 
 from collections.abc import Callable, Iterator
@@ -89,7 +90,7 @@ class FakeTensor(Tensor):
 
 
 class _WithIndex(TorchFunctionMode):
-    """Context that numbers the GPU in calls of `to`, for which C++ would ask the driver."""
+    """Context that numbers the GPU in calls of `to`, where C++ asks the driver."""
 
     def __torch_function__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -245,7 +246,8 @@ class FakeDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def fake_device(
     kind: str, patch: Callable[[object, str, object], None]
 ) -> Iterator[FakeDevice]:
-    """Let torch have one GPU, "cuda" or "mps". `patch` sets an attribute for the time of a test."""
+    """Let torch have one GPU, "cuda" or "mps". `patch` sets an attribute for the time
+    of a test."""
     for name, value in {
         "is_available": kind == "cuda",
         "device_count": 1,

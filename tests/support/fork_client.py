@@ -1,8 +1,7 @@
-"""Do what `python` does with the arguments after the first, in a process of `fork_server.py`.
+"""Do what `python` does with its arguments, in a process of `fork_server.py`.
 
-The first argument is the address of the server.
-It ends as that process does. `commands.Forked` sends signals to the process itself; signals of
-a shell are passed on.
+The first argument is the address of the server. It ends as that process does.
+`commands.Forked` sends signals to the process itself; signals of a shell are passed on.
 """
 
 import marshal

@@ -1,11 +1,12 @@
 """A process that has imported what commands need, and forks one that runs each of them.
 
-`commands.python` starts it, and `fork_client.py` asks it: a start of Python that imports torch
-takes 1.5 s, a fork some milliseconds. The forked process has the streams, folder, environment,
-limits and ignored signals of the client, and ends as any other.
+`commands.python` starts it, and `fork_client.py` asks it: a start of Python that
+imports torch takes 1.5 s, a fork some milliseconds. The forked process has the streams,
+folder, environment, limits and ignored signals of the client, and ends as any other.
 
-It imitates how Python starts and ends. If a new Python breaks it, let `commands.python` return
-`(sys.executable,)` on all systems: the tests then pass as before, and only take longer.
+It imitates how Python starts and ends. If a new Python breaks it, let `commands.python`
+return `(sys.executable,)` on all systems: the tests then pass as before, and only take
+longer.
 """
 
 import atexit
@@ -40,7 +41,7 @@ WAITING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def preload() -> None:
-    """Import what commands use, without a thread, and keep it out of garbage collection."""
+    """Import what commands use, without a thread, and out of garbage collection."""
     names = [
         module.name for module in pkgutil.walk_packages(elmo_cli.__path__, "elmo_cli.")
     ]
@@ -87,7 +88,7 @@ class Server:
                     self.selector.unregister(key.fileobj)
 
     def fork(self) -> dict[str, Any] | None:
-        """Fork a process for the next client. Return there what it asks for, and here None."""
+        """Fork a process for the next client: its request there, and None here."""
         client = self.listener.accept()[0]
         asked = receive(client)
         with warnings.catch_warnings():
@@ -138,7 +139,7 @@ def receive(client: socket.socket) -> dict[str, Any]:
 
 
 def enter(asked: dict[str, Any]) -> None:
-    """Take over the streams, folder, environment, limits and ignored signals of a client."""
+    """Take over a client's streams, folder, environment, limits and signals."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number in asked["ignored"]:
         signal.signal(number, signal.SIG_IGN)
@@ -198,8 +199,8 @@ def run(arguments: list[str]) -> None:
 def finish(arguments: list[str]) -> int:
     """Run, and return the exit status.
 
-    It ends as Python does, but leaves the objects of all modules alone: to free them takes half a
-    second of a forked process.
+    It ends as Python does, but leaves the objects of all modules alone: to free them
+    takes half a second of a forked process.
     """
     status = 0
     try:

@@ -1,8 +1,8 @@
 """Train small models, kill the processes at random times, and compare the weights.
 
-It works in the current folder, which `training_runs.write_run_files` has prepared. The last line
-of standard output has counts, as JSON. Kills before each call that changes a file are in
-`training/test_checkpoint.py`.
+It works in the current folder, which `training_runs.write_run_files` has prepared. The
+last line of standard output has counts, as JSON. Kills before each call that changes a
+file are in `training/test_checkpoint.py`.
 """
 
 import json
@@ -73,7 +73,7 @@ def start(name: str, output: str, **settings: Any) -> int:
 
 
 def wait(process: int) -> bool:
-    """Wait for the end of a process, and return whether it was killed. Stop if it failed."""
+    """Wait for a process, and return whether it was killed. Stop if it failed."""
     status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     if status not in (0, -signal.SIGKILL):
         raise SystemExit(f"a run ended with status {status}")

@@ -106,7 +106,7 @@ def write(
     stops: Iterable[int] = (),
     **options: Any,
 ) -> None:
-    """Write a file with checkpoints after some records, in runs that stop after other records.
+    """Write a file with checkpoints after some records, in runs that stop.
 
     A run that stops loses what came after its last checkpoint.
     """

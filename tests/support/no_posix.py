@@ -1,4 +1,4 @@
-"""Take away what Windows does not have. A plugin of pytest, and a module to import first."""
+"""Take away what Windows lacks: a plugin of pytest, or a module to import first."""
 
 import os
 import select

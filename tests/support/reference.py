@@ -90,7 +90,7 @@ def token_vector(
 
 
 def convolutions(token: str, options: Options, arrays: Arrays) -> Array:
-    """Return the activation of the largest response of each filter in the padded token."""
+    """Return the activation of each filter's largest response to the token."""
     char_cnn = options["char_cnn"]
     ids = character_row(token, char_cnn.get("max_characters_per_token", 50))
     characters = arrays["char_embed"][ids]
@@ -203,7 +203,7 @@ def bilm(
 
 
 def log_probabilities(context: Array, weight: Array, bias: Array) -> Array:
-    """Return the log probability of every word, shape (V,), in a context, shape (P,)."""
+    """Return the log probability of every word, (V,), in a context, (P,)."""
     logits = weight @ context + bias
     shifted: Array = logits - logits.max()
     return shifted - math.log(np.exp(shifted).sum())
@@ -217,8 +217,9 @@ def model_predictions(
 ) -> tuple[Array, State]:
     """Return the log probability of every word at each step, and the states at the end.
 
-    The model is in a folder, and `state` is as in `bilm`. The shape is (2, T + 1, V). Forward:
-    after <S> and after each token. Backward: before each token and before </S>.
+    The model is in a folder, and `state` is as in `bilm`. The shape is (2, T + 1, V).
+    Forward: after <S> and after each token. Backward: before each token and before
+    </S>.
     """
     options = json.loads((folder / "options.json").read_text())
     softmax = read_arrays(folder / "softmax.hdf5")
@@ -241,7 +242,7 @@ def model_scores(
     words: Sequence[str],
     state: State | None = None,
 ) -> tuple[Array, State]:
-    """Return the log probabilities of a sentence, (2, T + 1), and the states at its end.
+    """Return the log probabilities of a sentence, (2, T + 1), and its final states.
 
     Forward: of each token and of </S>. Backward: of <S> and of each token.
     """

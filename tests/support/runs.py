@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.compiled.kernels import has_kernel
-from elmo_cli.file_sink import Summary
 from elmo_cli.inference.encoder import SentenceEncoder
+from elmo_cli.runs.file_sink import Summary
 from tests.support.commands import TINY
 
 
@@ -26,11 +26,13 @@ def embed(
     checkpoint_tokens: int = 24,
     **options: Any,
 ) -> Summary:
-    """Embed with small windows and checkpoints between, so that there is much to interrupt."""
+    """Embed with small windows and checkpoints, so that much can be interrupted."""
     embedder = ElmoEmbedder(
         TINY / "options.json", TINY / "weights.hdf5", state=state, batch_tokens=8
     )
-    with patch("elmo_cli.embed_file.checkpoint_tokens", return_value=checkpoint_tokens):
+    with patch(
+        "elmo_cli.runs.embed_file.checkpoint_tokens", return_value=checkpoint_tokens
+    ):
         return embedder.embed_file(source, output, batch_size=3, **options)
 
 
@@ -69,7 +71,7 @@ def content(path: str | Path) -> tuple[dict[str, str], Any, dict[str, NDArray[An
 
 
 def assert_same_file(path: str | Path, expected: str | Path) -> None:
-    """Assert equal bytes if there are kernels or no file resumed, else equal contents."""
+    """Assert equal bytes if kernels ran or nothing resumed, else equal contents."""
     if has_kernel("step_float32") or not h5py.is_hdf5(expected):
         assert Path(path).read_bytes() == Path(expected).read_bytes()
     else:
@@ -86,7 +88,7 @@ def assert_same_values(values: Any, expected: Any) -> None:
 
 
 def assert_equal(path: str | Path, expected: str | Path) -> None:
-    """Assert equal names, attributes and indices, and equal bits if there are kernels."""
+    """Assert equal names, attributes and indices, and with kernels equal bits."""
     attributes, index, data = content(path)
     expected_attributes, expected_index, expected_data = content(expected)
     assert attributes == expected_attributes

@@ -24,7 +24,7 @@ def random_state(bilm: BiLm, n_sentences: int, seed: int = 0) -> BiLmState:
 def carried_layers(
     bilm: BiLm, batches: Sequence[Sequence[Sequence[str]]]
 ) -> list[Tensor]:
-    """Return the layers of each batch, (L, B, T + 2, W), with state carried per slot."""
+    """Return the layers of each batch, (L, B, T + 2, W), with carried state."""
     slots = bilm.initial_state(max(map(len, batches)))
     layers = []
     for batch in batches:

@@ -109,8 +109,9 @@ def make_model(
 ) -> ModelFiles:
     """Write a model with random weights in bilm-tf's layout.
 
-    The weights are large enough that gates open and close and that small clips are reached. The
-    file has no W_P_0 without `projects`, and no CNN_proj without `projects_features`.
+    The weights are large enough that gates open and close and that small clips are
+    reached. The file has no W_P_0 without `projects`, and no CNN_proj without
+    `projects_features`.
     """
     random = np.random.default_rng(seed)
     (folder / "options.json").write_text(json.dumps(content), encoding="utf-8")
@@ -204,7 +205,7 @@ def padded(sentences: Sequence[Sequence[int]]) -> NDArray[np.int64]:
 
 
 def _values(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Draw values that keep sums over the inputs of a matrix near 1, as trained weights do."""
+    """Draw values that keep a matrix's sums near 1, as trained weights do."""
     inputs = 1 if len(shape) == 1 else int(np.prod(shape[:-1]))
     return random.normal(scale=1.5 / np.sqrt(inputs), size=shape)
 

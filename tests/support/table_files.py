@@ -40,7 +40,7 @@ def write_table(path: str | Path, rows: list[dict[str, Any]]) -> str:
 
 
 def write_matrices(path: str | Path, matrices: Mapping[str, Any]) -> str:
-    """Write one matrix per word as occurrences without sentences, and return the path."""
+    """Write one matrix per word as occurrences, and return the path."""
     rows = []
     for word, matrix in matrices.items():
         for line, vector in enumerate(matrix, start=1):

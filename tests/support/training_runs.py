@@ -48,7 +48,7 @@ def write_run_files() -> None:
 
 @contextmanager
 def run_in(factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Write those files into a new folder, which is the current folder in the context."""
+    """Write those files into a new folder, the current one in the context."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(factory.mktemp("run"))
         write_run_files()
@@ -72,7 +72,7 @@ def train(output: str, *, should_stop: Any = lambda: False, **settings: Any) -> 
 
 
 def _take(kind: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """Remove the entries that have the name of a field from a dictionary, and return them."""
+    """Remove the entries named like a field from a dictionary, and return them."""
     return {
         field.name: values.pop(field.name)
         for field in fields(kind)

@@ -1,4 +1,4 @@
-"""Transcripts: files with commands and what they print, such as `tests/cli/answers.txt`.
+"""Transcripts: commands and what they print, such as `tests/cli/answers.txt`.
 
     # A comment.
     = text.txt 'the cat sat\n'
@@ -11,19 +11,20 @@
 
 A line begins with what it is:
 
-- `= NAME CONTENT` writes an input, for this command and all that follow. The content is a
-  string or bytes of Python.
-- `$ COMMAND` is a command. Programs of a shell may stand before `elmo`, and `< INPUT` after it.
+- `= NAME CONTENT` writes an input, for this command and all that follow. The content is
+  a string or bytes of Python.
+- `$ COMMAND` is a command. Programs of a shell may stand before `elmo`, and `< INPUT`
+  after it.
 - Two spaces: a line of standard output. `! `: a line of standard error.
 - `[STATUS]`: the exit status, if it is not 0.
 - Blank lines separate groups of commands.
 
-`[...]` stands for any text, even several lines. Numbers with decimals on standard output may
-differ by 1.5e-6. Not shown is the usage, which must come before an error with status 2.
-`golden/` is the folder of the golden models.
+`[...]` stands for any text, even several lines. Numbers with decimals on standard
+output may differ by 1.5e-6. Not shown is the usage, which must come before an error
+with status 2. `golden/` is the folder of the golden models.
 
-After `pytest --accept`, each command that printed something else has what it printed; see
-`accept.py`.
+After `pytest --accept`, each command that printed something else has what it printed;
+see `accept.py`.
 """
 
 import ast
@@ -144,7 +145,7 @@ def _read_printed(lines: list[str]) -> Printed:
 
 
 def run_example(example: Example, *, may_leave_files: bool = False) -> Printed:
-    """Write the inputs into the current folder, run the command, and return its output."""
+    """Write the inputs, run the command, and return its output."""
     if "--split-sentences" in example.command:
         pytest.importorskip("sentencex")
     write_inputs(example.inputs)
@@ -158,8 +159,8 @@ def run_example(example: Example, *, may_leave_files: bool = False) -> Printed:
 def run_command(command: str) -> Printed:
     """Run a command, after programs of a shell if it begins with some.
 
-    What the programs print is the standard input of `elmo`. Skip the test where a program is
-    missing.
+    What the programs print is the standard input of `elmo`. Skip the test where a
+    program is missing.
     """
     programs, _, arguments = f" {command}".rpartition(" elmo ")
     arguments, _, input_name = arguments.partition(" < ")

@@ -2,8 +2,8 @@
 
     ELMO_TEST_SEED=7 ELMO_TEST_SECONDS=60 ELMO_TEST_BUDGET=600 pytest -m long
 
-Without a seed each run of the suite takes another one, and prints it in its header. After the
-seconds of the budget no long test begins.
+Without a seed each run of the suite takes another one, and prints it in its header.
+After the seconds of the budget no long test begins.
 """
 
 import os

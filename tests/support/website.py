@@ -1,4 +1,4 @@
-"""A web server on this machine that answers as badly as a test wants, and files for it."""
+"""A web server on this machine that answers as badly as a test wants."""
 
 import hashlib
 import io

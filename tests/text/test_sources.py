@@ -1,4 +1,4 @@
-"""Sources of text: lines of files, compressed data, standard input and pipes, and paragraphs."""
+"""Sources of text: files, compressed data, standard input, pipes, paragraphs."""
 
 import bz2
 import gzip
@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from elmo_cli.errors.exceptions import ElmoError, InputError, StoppedError
 from elmo_cli.files.text_files import read_text
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.records.text_input import open_input
 from elmo_cli.text.line_reader import LineReader
 from elmo_cli.text.pipe import Pipe
 from elmo_cli.text.sources import Source

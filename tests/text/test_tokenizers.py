@@ -115,8 +115,9 @@ ORIGINAL = {
     **{"–": "-", "—": " - ", "…": "..."},
     **dict.fromkeys("‘’‚", "'"),
 }
-"""Rules of Moses' normalize-punctuation.perl for single characters. It writes the last three as
-`'` between letters, and else as `"`; the script for the training text of ELMo always writes `'`."""
+"""Rules of Moses' normalize-punctuation.perl for single characters. It writes the last
+three as `'` between letters, and else as `"`; the script for the training text of ELMo
+always writes `'`."""
 
 
 def test_marks_are_those_of_the_original() -> None:

@@ -279,7 +279,7 @@ def test_infinite_loss_keeps_the_last_checkpoint(checkpoint: Path) -> None:
 
 
 def test_training_resumes_after_any_call_that_failed() -> None:
-    """Refuse each call in turn, and kill before each call. Finish a run from each state left."""
+    """Refuse each call, and kill before each. Finish a run from each state left."""
     settings: dict[str, Any] = {"steps": 2, "eval_steps": 2, "checkpoint_seconds": 0.0}
     settings["keep_checkpoint"] = False
     Path("whole").mkdir()

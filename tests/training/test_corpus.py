@@ -1,4 +1,4 @@
-"""Files to windows of sentences and batches, each prediction once, resumable anywhere."""
+"""Files to windows and batches, each prediction once, resumable anywhere."""
 
 import gzip
 import itertools

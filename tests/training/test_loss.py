@@ -1,4 +1,4 @@
-"""Losses, compared with the readable biLM, with whole streams, and with figures by hand."""
+"""Losses, compared with the readable biLM, whole streams, and hand figures."""
 
 import math
 from dataclasses import replace

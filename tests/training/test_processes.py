@@ -1,4 +1,4 @@
-"""Training on GPUs and in several processes gives the weights of one process on the CPU."""
+"""Training on GPUs or several processes gives the weights of one on the CPU."""
 
 import json
 import os
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("training_folder")
 
 
 def start_two(*arguments: str) -> list[Forked]:
-    """Start two processes of the command, with the variables that torchrun would set."""
+    """Start two processes of the command, with the variables that torchrun sets."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
     variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
@@ -42,8 +42,14 @@ def start_two(*arguments: str) -> list[Forked]:
 )
 def test_two_processes_give_the_weights_of_one(options: str) -> None:
     # The first steps of Adagrad are as long as the gradients.
-    model = "--options-file options.json --optimizer adagrad --negative-samples 6 --dropout 0"
-    command = f"train text.txt {model} {options} --validation-file validation.txt --keep-checkpoint"
+    model = (
+        "--options-file options.json --optimizer adagrad --negative-samples 6 "
+        "--dropout 0"
+    )
+    command = (
+        f"train text.txt {model} {options} --validation-file validation.txt "
+        "--keep-checkpoint"
+    )
     arguments = command.split()
     for process in start_two(*arguments, "--steps", "10", "--output", "two"):
         _, errors = process.communicate(timeout=300)
@@ -120,7 +126,10 @@ def test_each_process_has_its_gpu_and_a_long_timeout(
     start.assert_called_once_with(backend, timeout=timedelta(days=1))
     assert chosen.mock_calls == [call(torch.device(own))] * (own == "cuda:1")
     if own == "cuda:1":
-        message = "device 'cuda:1': torch finds 1 GPU, and numbers start at 0. Use a lower number"
+        message = (
+            "device 'cuda:1': torch finds 1 GPU, and numbers start at 0. Use a lower "
+            "number"
+        )
         with pytest.raises(DeviceError, match=message), join_processes(device):
             pass
 
@@ -132,7 +141,10 @@ def test_processes_without_torchrun_are_an_error(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "0")
-    message = "WORLD_SIZE is 2, without LOCAL_RANK, MASTER_ADDR, MASTER_PORT. Start all processes"
+    message = (
+        "WORLD_SIZE is 2, without LOCAL_RANK, MASTER_ADDR, MASTER_PORT. Start all "
+        "processes"
+    )
     with (
         pytest.raises(ElmoError, match=f"^{message} with torchrun"),
         join_processes("cpu"),

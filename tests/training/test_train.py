@@ -1,4 +1,4 @@
-"""Trained and fine-tuned folders, the record of a run, and what stops its start (errors.txt)."""
+"""Trained and fine-tuned folders, the record of a run, and bad starts."""
 
 import json
 import re
@@ -181,7 +181,7 @@ def test_unused_vocabulary_size_gives_a_warning(
     size = "--vocabulary-size 9 --steps 1 --negative-samples 0"
     command = f"train text.txt --init-from model {size} --output tuned"
     assert elmo(*command.split()).exit_code == 0
-    effect = "has no effect: the words to predict are those of model."
+    effect = "has no effect: the words to predict are those of model"
     assert caplog.messages.count(f"vocabulary_size {effect}") == 1
 
 
@@ -189,7 +189,10 @@ def test_missing_tensorboard_is_reported_at_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    message = "TensorBoard needs torch.utils.tensorboard, which is not installed. Install it with"
+    message = (
+        "TensorBoard needs torch.utils.tensorboard, which is not installed. Install it "
+        "with"
+    )
     result = elmo(
         "train", "text.txt", "--preset", "mini", "--output", "new", "--tensorboard"
     )
@@ -440,12 +443,15 @@ def test_options_from_a_bilm_tf_options_file() -> None:
     assert full.negative_samples == 0
 
 
-RUN = "train --options-file options.json --batch-tokens 40 --max-length 12 --negative-samples 6"
+RUN = (
+    "train --options-file options.json --batch-tokens 40 --max-length 12 "
+    "--negative-samples 6"
+)
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with two texts, options, and `model`, a run that can be resumed."""
+    """Return a folder with two texts, options, and `model`, a resumable run."""
     with run_in(tmp_path_factory) as folder:
         run = f"{RUN} text.txt --output model --steps 1 --keep-checkpoint"
         assert elmo(*run.split()).exit_code == 0

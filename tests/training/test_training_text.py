@@ -1,4 +1,4 @@
-"""Training on every input format, vocabularies of other texts, and the tokenizer of a model."""
+"""Training on every input format, others' vocabularies, and a model's tokenizer."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("training_folder")
 
 @pytest.fixture
 def texts(training_folder: None) -> None:
-    """Write the lines of the text in other formats, with equal ids and other columns."""
+    """Write the text in other formats, with equal ids and other columns."""
     lines = Path("text.txt").read_text().splitlines()
     tokens = [line.split() for line in lines if line]
     json_lines = [json.dumps({"id": "a/b", "tokens": line}) for line in tokens]
@@ -122,7 +122,7 @@ def test_coverage_of_a_vocabulary_is_logged(caplog: pytest.LogCaptureFixture) ->
 
 RAW = 'Mr. a said, "b".\n'
 LINE = "Tokenizer: moses:en, as in the model's training\n"
-WARNING = "Warning: the model was trained with --tokenizer moses:en, not whitespace.\n"
+WARNING = "Warning: the model was trained with --tokenizer moses:en, not whitespace\n"
 
 
 @pytest.fixture(scope="module")

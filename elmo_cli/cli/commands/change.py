@@ -33,8 +33,10 @@ _LEVEL = 0.05
     "--measure",
     MEASURES,
     default="apd",
-    help="apd: mean cosine distance of all pairs; prt: inverse cosine of the means; jsd: "
-    "Jensen-Shannon divergence over clusters.",
+    help=(
+        "apd: mean cosine distance of all pairs; prt: inverse cosine of the means; "
+        "jsd: Jensen-Shannon divergence over clusters."
+    ),
 )
 @shared_options.count(
     "--permutations",
@@ -44,8 +46,10 @@ _LEVEL = 0.05
     "--correction",
     CORRECTIONS,
     requires=["--permutations"],
-    help="Adjust p for the number of words: bh (false discovery rate) or bonferroni. "
-    "[default: none]",
+    help=(
+        "Adjust p for the number of words: bh (false discovery rate) or bonferroni. "
+        "[default: none]"
+    ),
 )
 @shared_options.words_option(" [default: the target words of OLD and NEW]")
 @shared_options.input_format_option(requires=["--words"])
@@ -86,13 +90,13 @@ def change(
     $ elmo change old.parquet new.parquet --measure prt --plot change.svg
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
 
-    OLD and NEW are `elmo occurrences` files for two corpora, or patterns of such names. With
-    --words, they can also be HDF5 files with all tokens. The output is a table with one row
-    per word: the word, its change, and how often it occurs in OLD and in NEW.
-    --permutations adds p: the occurrences are divided at random into two groups of the same
-    sizes, and p is the share of divisions with at least this much change. Because some of
-    many words have a small p by chance, --correction adds an adjusted p. Words with fewer
-    than 3 occurrences in OLD or NEW are skipped.
+    OLD and NEW are `elmo occurrences` files for two corpora, or patterns of such names.
+    With --words, they can also be HDF5 files with all tokens. The output is a table
+    with one row per word: the word, its change, and how often it occurs in OLD and in
+    NEW. --permutations adds p: the occurrences are divided at random into two groups of
+    the same sizes, and p is the share of divisions with at least this much change.
+    Because some of many words have a small p by chance, --correction adds an adjusted
+    p. Words with fewer than 3 occurrences in OLD or NEW are skipped.
     """
     from elmo_cli.analysis.change import measure_change
     from elmo_cli.analysis.occurrence_matrices import read_occurrences
@@ -164,7 +168,8 @@ def _check_permutations(changes: "list[Change]", permutations: int) -> None:
     least = n_words / (permutations + 1)
     if least >= _LEVEL:
         stderr.say(
-            f"Warning: with {permutations:,} permutations of {counted(n_words, 'word')}, "
-            f"the adjusted p of a single changed word is at least {min(1.0, least):.2g}. "
-            f"Use --permutations {math.ceil(n_words / _LEVEL)} or more."
+            f"Warning: with {permutations:,} permutations of "
+            f"{counted(n_words, 'word')}, the adjusted p of a single changed word is "
+            f"at least {min(1.0, least):.2g}. Use --permutations "
+            f"{math.ceil(n_words / _LEVEL)} or more."
         )

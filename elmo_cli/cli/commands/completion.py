@@ -17,8 +17,8 @@ def completion(ctx: click.Context, shell: str) -> None:
     $ elmo completion zsh > ~/.zfunc/_elmo
     $ elmo completion fish > ~/.config/fish/completions/elmo.fish
 
-    Commands, options, files, columns, models, formats, layers and devices are completed.
-    For zsh, write the script to a file _elmo in any folder of $fpath.
+    Commands, options, files, columns, models, formats, layers and devices are
+    completed. For zsh, write the script to a file _elmo in any folder of $fpath.
     """
     shell_class = get_completion_class(shell)
     assert shell_class is not None

@@ -27,8 +27,8 @@ def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> Non
     $ elmo convert weights.hdf5 weights.safetensors
     $ elmo convert weights.hdf5 small.hdf5 --dtype float16
 
-    The suffixes choose HDF5 or safetensors. float16 halves the size, but the weights are
-    still loaded as float32. OUTPUT appears when it is complete.
+    The suffixes choose HDF5 or safetensors. float16 halves the size, but the weights
+    are still loaded as float32. OUTPUT appears when it is complete.
     """
     from elmo_cli.pretrained.convert import convert_weights
 

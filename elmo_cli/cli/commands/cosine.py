@@ -8,7 +8,12 @@ import click
 
 from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command
-from elmo_cli.cli.queries import PairColumns, first_line, read_pair_table, read_queries
+from elmo_cli.cli.queries import (
+    PairColumns,
+    peek_first_line,
+    read_pair_table,
+    read_queries,
+)
 from elmo_cli.cli.row_printer import RowPrinter, cell, print_rows
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
@@ -40,9 +45,11 @@ if TYPE_CHECKING:
 @shared_options.path_option(
     "--pairs TABLE",
     excludes=["--word2", "--occurrence1", "--occurrence2"],
-    help="Table of pairs with the columns word (or word1 and word2), sentence1 and sentence2. "
-    "To choose a word that occurs again, add occurrence1 and occurrence2, or its characters, from "
-    "0: start1, end1, start2 and end2.",
+    help=(
+        "Table of pairs with the columns word (or word1 and word2), sentence1 and "
+        "sentence2. To choose a word that occurs again, add occurrence1 and "
+        "occurrence2, or its characters, from 0: start1, end1, start2 and end2."
+    ),
 )
 @shared_options.input_format_option(requires=["--pairs"])
 @shared_options.text_column_option(
@@ -53,8 +60,10 @@ if TYPE_CHECKING:
 @shared_options.cell_options(requires=["--pairs"], hidden=True)
 @shared_options.tokenizer_options()
 @shared_options.mean_layers_option(
-    help="Layers whose mean is compared, such as 2 or 1,2. "
-    "[default: each layer, and the mean of all]",
+    help=(
+        "Layers whose mean is compared, such as 2 or 1,2. "
+        "[default: each layer, and the mean of all]"
+    ),
 )
 @shared_options.row_options()
 @shared_options.model_options()
@@ -76,11 +85,11 @@ def cosine(
     $ elmo cosine --pairs wic.csv --layers 2 --format csv > cosines.csv
     $ elmo cosine bank - --layers 2 < pairs.tsv
 
-    Prints the cosine similarity for each layer and for the average of all layers. Layer 0 does
-    not depend on the sentence. To compare many words, use --pairs with a table such as WiC, whose
-    columns the output repeats. In a pipe, give - instead of the sentences, and two sentences
-    separated by a tab per line of standard input. Each line of the output is then the cosines,
-    separated by tabs.
+    Prints the cosine similarity for each layer and for the average of all layers. Layer
+    0 does not depend on the sentence. To compare many words, use --pairs with a table
+    such as WiC, whose columns the output repeats. In a pipe, give - instead of the
+    sentences, and two sentences separated by a tab per line of standard input. Each
+    line of the output is then the cosines, separated by tabs.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     if pairs is not None:
@@ -112,7 +121,7 @@ def cosine(
         chunks = read_pair_table(table, sides)
     elif reads_lines:
         source = Source(STANDARD_INPUT)
-        typed = first_line(source).split("\t")
+        typed = peek_first_line(source).split("\t")
         tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
         chunks = read_queries(source, lambda line: parse(line.split("\t")))
     else:
@@ -172,7 +181,7 @@ def _write_pairs(
     layers: str | None,
     rows: RowPrinter,
 ) -> None:
-    """Write a row per pair of a table. The cosines are empty where a word was not found."""
+    """Write a row per pair. The cosines are empty where a word was not found."""
     errors = []
     n_rows = 0
     for chunk in chunks:
@@ -217,7 +226,7 @@ def _print_cosines(
     *,
     for_people: bool,
 ) -> None:
-    """Print a line with the cosines of each pair, or `for_people` a table of all layers."""
+    """Print the cosines of each pair, or `for_people` a table of all layers."""
     for chunk in chunks:
         for similarity in _similarities(embedder, chunk, layers):
             if layers is not None or not for_people:

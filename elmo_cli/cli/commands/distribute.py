@@ -84,8 +84,10 @@ _WITHOUT_RAY = [("--engine", "none")]
         "--part-size",
         type=POSITIVE,
         metavar="MB",
-        help="Approximate size of a part before compression. [default: 1000 MB or a million "
-        "tokens, whichever is smaller]",
+        help=(
+            "Approximate size of a part before compression. [default: 1000 MB or a "
+            "million tokens, whichever is smaller]"
+        ),
     ),
 )
 @option_group(
@@ -107,17 +109,17 @@ def distribute(
 
     \b
     $ elmo distribute corpus.txt vectors --layers average --dtype float16
-    $ elmo distribute corpus.txt vectors --address auto --workers 100 --gpus-per-worker 1
+    $ elmo distribute corpus.txt vectors --address auto --workers 64 --gpus-per-worker 1
     $ elmo distribute corpus.txt vectors --engine none --shard 3/16
     $ elmo distribute --status vectors
 
     INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
-    pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all inputs.
-    FOLDER is a path that all workers can access, or a URI. To resume after an interruption,
-    give the same command again; other options need another FOLDER. When FOLDER is complete,
-    it contains the file _SUCCESS. If parts are missing at the end, the exit status is 1.
-    `open_activations` reads FOLDER as one file. Without a terminal, progress is printed every
-    30 seconds.
+    pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all
+    inputs. FOLDER is a path that all workers can access, or a URI. To resume after an
+    interruption, give the same command again; other options need another FOLDER. When
+    FOLDER is complete, it contains the file _SUCCESS. If parts are missing at the end,
+    the exit status is 1. `open_activations` reads FOLDER as one file. Without a
+    terminal, progress is printed every 30 seconds.
     """
     *inputs, folder = arguments
     if status:
@@ -142,7 +144,7 @@ def distribute(
         resources = options_from(Resources, values)
         workers = _load_workers(engine, resources)
     if should_stop():
-        raise StoppedError("Stopped before the first part.")
+        raise StoppedError("Stopped before the first part")
     resolved = loading.resolve(model_settings)
     parts = Folder(folder)
     first = find_paths(tuple(inputs), parts)[0]
@@ -210,7 +212,7 @@ def _choose_tokenizer(
 ) -> "Tokenizer":
     """Return the tokenizer of all files, which the beginning of the first one shows."""
     from elmo_cli.distributed.inputs import find_input_format, read_first_texts_of
-    from elmo_cli.records.text_input import content_of
+    from elmo_cli.records.open_input import content_of
 
     content = content_of(find_input_format(text_settings, path))
     texts: list[str] = []
@@ -224,7 +226,7 @@ def _choose_tokenizer(
 def _check_precision(
     engine: str, model_settings: ModelSettings, resources: Resources
 ) -> None:
-    """Raise an error for a precision that the device lacks, as far as it is known here."""
+    """Raise an error for a precision that the device is known to lack."""
     from elmo_cli.inference.device import choose_device
     from elmo_cli.inference.precision import compute_types
 
@@ -247,6 +249,6 @@ def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
     n_missing = counts.n_parts - counts.n_done
     if counts.failed or (n_missing > 0 and not is_shard):
         raise click.ClickException(
-            f"{folder}: {counted(n_missing, 'part')} missing. Give the same command to try "
-            "again, or repair the input for another folder."
+            f"{folder}: {counted(n_missing, 'part')} missing. Give the same command to "
+            "try again, or repair the input for another folder."
         )

@@ -17,8 +17,10 @@ from elmo_cli.cli.value_completion import complete_models
     "sources",
     multiple=True,
     excludes=["--with-softmax"],
-    help="Take the files from here instead of downloading them: a folder, a zip file or files. "
-    "Can be repeated.",
+    help=(
+        "Take the files from here instead of downloading them: a folder, a zip file or "
+        "files. Can be repeated."
+    ),
 )
 def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     """Download the model NAME, and print its folder.
@@ -28,13 +30,13 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     $ elmo download hf:lysandre/elmo
     $ elmo download original --from ~/Downloads/elmo
 
-    NAME is listed by `elmo models`, or is hf:OWNER/NAME for a model of the Hugging Face hub.
-    Existing files are not downloaded again. To store models in another folder, set the
-    environment variable ELMO_CACHE, or HF_HOME for the hub. If ELMO_MIRROR is set, that
-    mirror is tried first.
+    NAME is listed by `elmo models`, or is hf:OWNER/NAME for a model of the Hugging Face
+    hub. Existing files are not downloaded again. To store models in another folder, set
+    the environment variable ELMO_CACHE, or HF_HOME for the hub. If ELMO_MIRROR is set,
+    that mirror is tried first.
 
-    If you have downloaded a model elsewhere, --from copies it into the cache folder. It must
-    be complete and have the SHA-256 of NAME, if that is known.
+    If you have downloaded a model elsewhere, --from copies it into the cache folder. It
+    must be complete and have the SHA-256 of NAME, if that is known.
     """
     if sources:
         from elmo_cli.pretrained.import_files import import_model

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +14,6 @@ from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
-from elmo_cli.file_plan import FilePlan, plan_file
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import (
@@ -27,10 +25,11 @@ from elmo_cli.options.output import (
 from elmo_cli.options.output_format import HDF5
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
+from elmo_cli.runs.file_plan import FilePlan, plan_file
 
 if TYPE_CHECKING:
     from elmo_cli.engine import Engine
-    from elmo_cli.file_sink import Summary
+    from elmo_cli.runs.file_sink import Summary
 
 _LAYERS = ["--layers", "--mix", "--all", "--top", "--average"]
 """Options that choose layers. Only one of them may be given."""
@@ -99,12 +98,14 @@ def embed(
     $ elmo embed proteins.fasta vectors.h5 --model seqvec --layers sum
     $ zcat text.gz | elmo embed - - --pooling mean --format jsonl > vectors.jsonl
 
-    INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard input. By
-    default, the marks in INPUT show whether it is raw, and tokenized by moses, or tokenized.
+    INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard
+    input. By default, the marks in INPUT show whether it is tokenized. If it is raw,
+    Moses' rules tokenize it.
 
-    OUTPUT is HDF5 with an array per line: float32 of shape (layers, tokens, width), named "0",
-    "1", ... or by the ids of the records. Its suffix or --format chooses another format. It
-    appears when it is complete. To resume an interrupted run to HDF5, run the command again.
+    OUTPUT is HDF5 with an array per line: float32 of shape (layers, tokens, width),
+    named "0", "1", ... or by the ids of the records. Its suffix or --format chooses
+    another format. It appears when it is complete. To resume an interrupted run to
+    HDF5, run the command again.
     """
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
@@ -136,7 +137,7 @@ def embed(
     )
     _warn_about_batch_size(engine)
 
-    from elmo_cli.embed_file import embed_file
+    from elmo_cli.runs.embed_file import embed_file
 
     with (
         stop_on_signal() as should_stop,
@@ -196,13 +197,6 @@ def _say_what_was_written(plan: FilePlan, summary: "Summary") -> None:
         n_sentences += f", {summary.n_written_earlier:,} of them in an earlier run"
         n_tokens += " in this run"
     stderr.say(
-        f"Wrote {shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
+        f"Wrote {stderr.shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
         f"{speed:,.0f} tokens/s"
     )
-
-
-def shown_output(path: str | Path) -> str:
-    """Return the name of an output for a message."""
-    if str(path) == STANDARD_OUTPUT:
-        return "to standard output"
-    return str(path)

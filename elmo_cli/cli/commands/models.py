@@ -62,7 +62,7 @@ def models(
 
 
 def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Group the models of ELMoForManyLangs that are not on this disk into the last row."""
+    """Group the models of ELMoForManyLangs that are not here into the last row."""
     from elmo_cli.pretrained.registry import MANY_LANGS_PREFIX
 
     group = []

@@ -52,8 +52,10 @@ if TYPE_CHECKING:
 @shared_options.path_option(
     "--queries TABLE",
     excludes=["--sentence", "--occurrence"],
-    help="Table of queries with the columns word, text and optionally occurrence (from 1). For "
-    "files written with --pooling, only text.",
+    help=(
+        "Table of queries with the columns word, text and optionally occurrence (from "
+        "1). For files written with --pooling, only text."
+    ),
 )
 @shared_options.input_format_option(requires=["--queries"])
 @shared_options.text_column_option(requires=["--queries"])
@@ -82,15 +84,16 @@ def neighbours(
     $ elmo neighbours --queries queries.csv v.hdf5 --format jsonl
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
 
-    FILE is an HDF5 file from `elmo embed`, any file from `elmo occurrences`, a folder from `elmo
-    distribute`, or a pattern such as '*.hdf5'. Several files are searched together. SENTENCE is
-    tokenized like FILE and embedded with the same model. For a table of another program, give
-    --model and --layers. The command prints the cosine of each occurrence, its line number or
-    id, and its sentence with the word marked. SENTENCE itself is left out. To judge a cosine,
-    compare it with the average for two random tokens, which is printed on standard error.
+    FILE is an HDF5 file from `elmo embed`, any file from `elmo occurrences`, a folder
+    from `elmo distribute`, or a pattern such as '*.hdf5'. Several files are searched
+    together. SENTENCE is tokenized like FILE and embedded with the same model. For a
+    table of another program, give --model and --layers. The command prints the cosine
+    of each occurrence, its line number or id, and its sentence with the word marked.
+    SENTENCE itself is left out. To judge a cosine, compare it with the average for two
+    random tokens, which is printed on standard error.
 
-    To search for many words, use --queries. The output is then a table with query_number, rank,
-    cosine, file, line, id, position (from 0), token and sentence.
+    To search for many words, use --queries. The output is then a table with
+    query_number, rank, cosine, file, line, id, position (from 0), token and sentence.
     """
     has_query_option = sentence is not None or queries is not None
     query, paths = _split_arguments(arguments, are_files=has_query_option)
@@ -104,7 +107,7 @@ def neighbours(
         files.check_pooling(pooled=pooled)
         if files.has_token_layer(layers):
             stderr.say(
-                "Warning: these vectors contain layer 0, which finds similar spelling."
+                "Warning: these vectors contain layer 0, which finds similar spelling"
             )
         model_settings = _model_of(files, options_from(ModelSettings, values))
         text_settings = options_from(TextSettings, values)
@@ -182,7 +185,7 @@ def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
 
     tokens = tokenizer.tokenize(sentence)
     if not tokens:
-        raise click.UsageError("--sentence must not be empty.")
+        raise click.UsageError("--sentence must not be empty")
     return Occurrence(tokens, 0)
 
 
@@ -239,7 +242,7 @@ def _print_neighbours(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
 
 
 def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
-    """Return the options of the model that made files, unless the user names another."""
+    """Return the options of the model that made files, unless another is named."""
     recorded = ModelSettings.from_attributes(files.attributes)
     have_targets = all(source.has_targets for source in files.sources)
     if not files.attributes and have_targets:

@@ -9,7 +9,6 @@ import click
 
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.commands.embed import shown_output
 from elmo_cli.cli.loading import load_model, open_text, resolve
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.shared_options import choice
@@ -61,12 +60,12 @@ def occurrences(
     $ elmo occurrences book.txt bank.hdf5 --words targets.txt --tokenizer moses
     $ zcat corpus.gz | elmo occurrences - bank.parquet --words targets.txt
 
-    Only sentences with a target word are computed. The suffix of OUTPUT chooses its format.
-    Parquet (.parquet) has one row per occurrence: its word, form, line (from 1), id, position
-    (from 0), sentence and vector. HDF5 (.hdf5) has one record per line, as from `elmo embed`,
-    and resumes after an interruption. `elmo change`, `elmo plot` and `elmo neighbours` read both.
-    The number of occurrences of each word is printed on standard error. If no word occurs, the
-    exit status is 1.
+    Only sentences with a target word are computed. The suffix of OUTPUT chooses its
+    format. Parquet (.parquet) has one row per occurrence: its word, form, line (from
+    1), id, position (from 0), sentence and vector. HDF5 (.hdf5) has one record per
+    line, as from `elmo embed`, and resumes after an interruption. `elmo change`, `elmo
+    plot` and `elmo neighbours` read both. The number of occurrences of each word is
+    printed on standard error. If no word occurs, the exit status is 1.
     """
     from elmo_cli.analysis.targets import read_targets
     from elmo_cli.analysis.write_occurrences import (
@@ -110,11 +109,11 @@ def occurrences(
     if not summary.was_complete:  # embed_file logs it.
         found = counted(sum(counts.values()), "occurrence")
         read = counted(summary.n_records, plan.unit)
-        stderr.say(f"Wrote {shown_output(output_file)}: {found} in {read}")
+        stderr.say(f"Wrote {stderr.shown_output(output_file)}: {found} in {read}")
 
 
 def _say_counts(counts: Mapping[str, int]) -> None:
-    """Print the number of occurrences of each word, and a warning about missing words."""
+    """Print the number of occurrences of each word, and warn about missing words."""
     missing = []
     for word, n_occurrences in counts.items():
         if n_occurrences:

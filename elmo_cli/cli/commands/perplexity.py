@@ -20,9 +20,9 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.errors.checks import Sentence
     from elmo_cli.language_model.language_model import SentenceScore
     from elmo_cli.language_model.perplexity import Perplexity
+    from elmo_cli.types import Sentence
 
 
 @command()
@@ -48,14 +48,16 @@ def perplexity(
     $ elmo perplexity "The keys to the cabinet are on the table."
     $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
 
-    INPUT is a text file, a table, - for standard input, or the text itself, if it has a space. By
-    default, the marks in INPUT show whether it is raw, and tokenized by moses, or tokenized. The
-    forward direction predicts every token and the end of the sentence, and the backward direction
-    every token and the start of the sentence. The average is the mean of both log probabilities.
-    Tokens outside the vocabulary count as the word <UNK>. Blank lines are not predicted.
+    INPUT is a text file, a table, - for standard input, or the text itself, if it has a
+    space. By default, the marks in INPUT show whether it is raw, and tokenized by
+    moses, or tokenized. The forward direction predicts every token and the end of the
+    sentence, and the backward direction every token and the start of the sentence. The
+    average is the mean of both log probabilities. Tokens outside the vocabulary count
+    as the word <UNK>. Blank lines are not predicted.
 
-    With --per-sentence, each row begins with the id of the record, or its line number from 1.
-    Log probabilities are natural logarithms. For one row per token, use `elmo surprisal`.
+    With --per-sentence, each row begins with the id of the record, or its line number
+    from 1. Log probabilities are natural logarithms. For one row per token, use `elmo
+    surprisal`.
     """
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)

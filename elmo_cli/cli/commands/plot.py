@@ -41,12 +41,13 @@ def plot(
     $ elmo plot bank corpus.hdf5 bank.html --method tsne --clusters 2
     $ elmo plot bank old.parquet new.parquet change.png
 
-    FILE is any file from `elmo occurrences`, an HDF5 file from `elmo embed`, a folder from `elmo
-    distribute`, or a pattern such as '*.hdf5'. In files from `elmo occurrences`, WORD includes
-    all its forms. OUTPUT is .svg, .png, .pdf or .html. Similar occurrences are close together, so
-    the senses of a word such as "bank" form separate groups. Some points have a label, and in SVG
-    and HTML each point shows its sentence under the mouse pointer. At most 2,000 occurrences are
-    drawn. The command needs pip install "elmo-cli[plot]".
+    FILE is any file from `elmo occurrences`, an HDF5 file from `elmo embed`, a folder
+    from `elmo distribute`, or a pattern such as '*.hdf5'. In files from `elmo
+    occurrences`, WORD includes all its forms. OUTPUT is .svg, .png, .pdf or .html.
+    Similar occurrences are close together, so the senses of a word such as "bank" form
+    separate groups. Some points have a label, and in SVG and HTML each point shows its
+    sentence under the mouse pointer. At most 2,000 occurrences are drawn. The command
+    needs pip install "elmo-cli[plot]".
     """
     if len(arguments) < 3:
         raise click.UsageError(
@@ -63,7 +64,7 @@ def plot(
         with open_occurrences(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):
                 stderr.say(
-                    "Warning: layer 0 in these vectors separates words by spelling."
+                    "Warning: layer 0 in these vectors separates words by spelling"
                 )
             picture = plot_occurrences(
                 opened,

@@ -22,6 +22,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings, ReadingDirection
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.ids import IdRules
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
@@ -29,12 +30,12 @@ from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
-    from elmo_cli.errors.checks import Sentence
     from elmo_cli.language_model.language_model import LanguageModel
     from elmo_cli.language_model.next_words import Prediction
     from elmo_cli.language_model.samples import Samples
     from elmo_cli.language_model.scored_records import ScoredRecord
     from elmo_cli.language_model.substitutes import Substitutes
+    from elmo_cli.types import Sentence
 
     Answer = Prediction | Substitutes | Samples
     Find = Callable[[Iterator[Sentence]], Iterable[Answer]]
@@ -74,7 +75,9 @@ class _PredictChoices:
 @click.argument("text", required=False)
 @shared_options.path_option(
     "--file FILE",
-    help="Read texts from a file, one per line, or another format; - is standard input.",
+    help=(
+        "Read texts from a file, one per line, or another format; - is standard input."
+    ),
 )
 @shared_options.count(
     "--top", default=10, excludes=["--sample"], help="Number of words."
@@ -128,12 +131,13 @@ def predict(
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
 
-    Prints the most probable words of the vocabulary with their probabilities; </S> is the end
-    of the sentence. A gap, and each token with --each, is predicted in both directions. To
-    predict words for many texts, use --file FILE, or - instead of TEXT. The output is then a
-    table with one row per word: the id of the text, or its line number from 1; the rank of
-    the word, the word and its probability. With --each, it also contains the position of the
-    token, from 0, the token, and whether it is in the vocabulary.
+    Prints the most probable words of the vocabulary with their probabilities; </S> is
+    the end of the sentence. A gap, and each token with --each, is predicted in both
+    directions. To predict words for many texts, use --file FILE, or - instead of TEXT.
+    The output is then a table with one row per word: the id of the text, or its line
+    number from 1; the rank of the word, the word and its probability. With --each, it
+    also contains the position of the token, from 0, the token, and whether it is in the
+    vocabulary.
     """
     choices = options_from(_PredictChoices, values)
     model_settings = options_from(ModelSettings, values)
@@ -175,7 +179,8 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
         and options_on_command_line(*_READING)
     ):
         raise click.UsageError(
-            f"{options_on_command_line(*_READING)[0]} requires --file FILE, or - as TEXT"
+            f"{options_on_command_line(*_READING)[0]} requires --file FILE, or - as "
+            "TEXT"
         )
     return STANDARD_INPUT if text == STANDARD_INPUT else file
 
@@ -208,7 +213,7 @@ def _open_texts(text: TextInput, *, each: bool) -> Iterator[_Texts]:
     if not text.format.has_tokens:
         tokenize = partial(cut_around_gaps, tokenize=text.tokenizer.tokenize)
         text = replace(text, tokenizer=replace(text.tokenizer, tokenize=tokenize))
-    with open_records(text, numbers_repeated=True) as read:
+    with open_records(text, id_rules=IdRules(numbers_repeated=True)) as read:
         yield _Texts(
             columns=name_columns(read, is_split=text.splits_lines),
             chunks=in_chunks(
@@ -284,7 +289,7 @@ def _make_find(
 
 def _find_answers(texts: _Texts, find: "Find") -> "Iterator[ScoredRecord[Answer]]":
     from elmo_cli.language_model.scored_records import ScoredRecord, record_names
-    from elmo_cli.pipeline import per_item
+    from elmo_cli.runs.pipeline import per_item
 
     numbers = count(1)
     for chunk in texts.chunks:

@@ -27,7 +27,6 @@ from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.surprisal_picture import Measured
-    from elmo_cli.language_model.frequency_file import FrequencyList
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import UnitKind
     from elmo_cli.pretrained.find import ResolvedModel
@@ -67,10 +66,12 @@ class _SurprisalChoices:
     choice(
         "--by",
         ["token", "word", "region", "sentence"],
-        excludes=["--pair-columns", "--words-by"],
-        help="Unit of a row: token, word (between spaces), region (of --regions) or "
-        "sentence. [default: token, or region with --regions, or word with "
-        "--word-column]",
+        excludes=["--pair-columns"],
+        help=(
+            "Unit of a row: token, word (between spaces), region (of --regions) or "
+            "sentence. [default: token, or region with --regions, or word with "
+            "--word-column]"
+        ),
     ),
     choice(
         "--words-by",
@@ -83,14 +84,18 @@ class _SurprisalChoices:
         "--regions COLUMN",
         excludes=["--pair-columns", "--text-column", "--word-column"],
         shell_complete=complete_columns,
-        help="Print one row per region. In COLUMN, `|` separates the regions of each "
-        "text. With --by word, print one row per word, with its region.",
+        help=(
+            "Print one row per region. In COLUMN, `|` separates the regions of each "
+            "text. With --by word, print one row per word, with its region."
+        ),
     ),
     path_option(
         "--frequencies FILE",
         excludes=["--pair-columns"],
-        help="Word counts for the log frequencies: one word and its count per line. [default: "
-        "estimated from the ranks in the vocabulary]",
+        help=(
+            "Word counts for the log frequencies: one word and its count per line. "
+            "[default: estimated from the ranks in the vocabulary]"
+        ),
     ),
     command_option(
         "--pair-columns GOOD,BAD",
@@ -129,16 +134,18 @@ def surprisal(
     $ elmo surprisal pairs.csv --pair-columns good,bad --group-by phenomenon
     $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
 
-    INPUT is a text file, a table such as CSV, - for standard input, or the text itself, if it has
-    a space. By default, the marks in INPUT show whether it is raw or tokenized. The output is a
-    table: the id of the record, or its line number from 1; the position of
-    the token, from 0; the token; its surprisal and its log frequency in bits; its length in
-    characters; and 1 if it is in the vocabulary, else 0. An unknown token gets the surprisal of
-    <UNK>, which stands for all unknown words, so you should normally exclude it.
+    INPUT is a text file, a table such as CSV, - for standard input, or the text itself,
+    if it has a space. By default, the marks in INPUT show whether it is raw or
+    tokenized. The output is a table: the id of the record, or its line number from 1;
+    the position of the token, from 0; the token; its surprisal and its log frequency in
+    bits; its length in characters; and 1 if it is in the vocabulary, else 0. An unknown
+    token gets the surprisal of <UNK>, which stands for all unknown words, so you should
+    normally exclude it.
 
-    With --by word, region or sentence, each row has the sums of its tokens. --entropy adds the
-    expected surprisal at each position, in bits. With --pair-columns, each row is a pair of
-    sentences with their surprisals, and 1 if the good one is more probable.
+    With --by word, region or sentence, each row has the sums of its tokens. --entropy
+    adds the expected surprisal at each position, in bits. With --pair-columns, each row
+    is a pair of sentences with their surprisals, and 1 if the good one is more
+    probable.
     """
     choices = options_from(_SurprisalChoices, values)
     model_settings = options_from(ModelSettings, values)
@@ -169,7 +176,7 @@ def surprisal(
 
 
 def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind":
-    """Return the unit of a row; raise a `UsageError` for one that the input cannot have."""
+    """Return the unit of a row; raise a `UsageError` if the input cannot have it."""
     if text_settings.word_column is not None:
         if choices.by not in (None, "word"):
             raise click.UsageError(
@@ -194,7 +201,6 @@ def _print_units(
     resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES, plot_surprisals
-    from elmo_cli.language_model.frequency_file import read_frequencies
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import ignore_marks
 
@@ -206,9 +212,7 @@ def _print_units(
         )
     frequencies = None
     if choices.frequencies is not None:
-        frequency_list = read_frequencies(choices.frequencies)
-        frequencies = frequency_list.frequencies
-        _describe_frequencies(choices.frequencies, frequency_list)
+        frequencies = _read_frequencies(choices.frequencies)
     table = SurprisalTable(
         unit=unit,
         direction=choices.direction,
@@ -237,15 +241,7 @@ def _print_units(
                     drawn.append(scored)
                 tally.add(scored)
                 opened.show_rate(tally.n_tokens)
-    stderr.say(
-        f"{counted(tally.n_tokens, 'token')}, {tally.n_unknown:,} of them unknown"
-    )
-    if choices.frequencies is not None and tally.few_have_frequencies:
-        stderr.say(
-            f"Warning: {tally.n_without_frequency:,} of {counted(tally.n_rows, 'row')} "
-            f"have no log frequency, because {choices.frequencies} does not contain their "
-            "words. Name its columns word and count."
-        )
+    _say_tally(tally, choices.frequencies)
     if choices.plot is not None:
         n_drawn = plot_surprisals(
             drawn, choices.plot, choices.direction, overwrite=choices.overwrite
@@ -253,8 +249,14 @@ def _print_units(
         stderr.say(f"Wrote {choices.plot}: {counted(n_drawn, 'sentence')}")
 
 
-def _describe_frequencies(path: str, read: "FrequencyList") -> None:
-    """Print which columns were read, and a warning about words with several counts."""
+def _read_frequencies(path: str) -> dict[str, float]:
+    """Read a table of frequencies.
+
+    Print which columns were read, and a warning about words with several counts.
+    """
+    from elmo_cli.language_model.frequency_file import read_frequencies
+
+    read = read_frequencies(path)
     stderr.say(
         f"Frequencies: counts from column {read.count_column} of {path}, words from "
         f"column {read.word_column}"
@@ -266,10 +268,27 @@ def _describe_frequencies(path: str, read: "FrequencyList") -> None:
             f"Warning: {counted(n_added, 'word')}, such as {read.added_words[0]!r}, "
             f"{has} several rows with different counts in {path}. They were added."
         )
+    return read.frequencies
+
+
+def _say_tally(tally: "_Tally", frequencies: str | None) -> None:
+    """Print the number of tokens, and a warning about words without a frequency.
+
+    `frequencies` is the file that should have it, if the user gave one.
+    """
+    stderr.say(
+        f"{counted(tally.n_tokens, 'token')}, {tally.n_unknown:,} of them unknown"
+    )
+    if frequencies is not None and tally.few_have_frequencies:
+        stderr.say(
+            f"Warning: {tally.n_without_frequency:,} of {counted(tally.n_rows, 'row')} "
+            f"have no log frequency, because {frequencies} does not contain their "
+            "words. Name its columns word and count."
+        )
 
 
 def _write_units(rows: RowPrinter, table: "SurprisalTable", scored: "Measured") -> None:
-    """Write the rows of a record. A word that is a row of the input keeps its columns."""
+    """Write the rows of a record. A word that was a row keeps its columns."""
     units = scored.result
     word_columns = scored.record.word_columns
     if not word_columns:

@@ -134,16 +134,17 @@ def train(
     """Train a model on text, one sentence per line, or resume a run.
 
     \b
-    $ elmo train text.txt --preset mini --epochs 3 --validation-share 0.01 --output my-model
+    $ elmo train text.txt --preset mini --epochs 3 --validation-share 0.01 --output mine
     $ elmo train reviews.parquet --text-column review --preset mini --output reviews
-    $ elmo train 'news-*.gz' --preset small --state carry --optimizer adagrad --output news
-    $ elmo train texts.txt --init-from mini --epochs 2 --learning-rate 0.0005 --output tuned
+    $ elmo train '*.gz' --preset small --state carry --optimizer adagrad --output news
+    $ elmo train my.txt --init-from mini --epochs 2 --learning-rate 5e-4 --output tuned
 
-    INPUT is a file, or a pattern in quotes, in any format that `elmo embed` reads. By default,
-    the marks in the first file show whether it is raw, or tokenized. To use the
-    model, give FOLDER to --model. It contains options.json, weights.hdf5, vocab.txt,
-    softmax.hdf5, and card.md, which describes the training. To resume after Ctrl-C or a
-    crash, give the same command again. The validation perplexity is printed as JSON.
+    INPUT is a file, or a pattern in quotes, in any format that `elmo embed` reads. By
+    default, the marks in the first file show whether it is raw, or tokenized. To use
+    the model, give FOLDER to --model. It contains options.json, weights.hdf5,
+    vocab.txt, softmax.hdf5, and card.md, which describes the training. To resume after
+    Ctrl-C or a crash, give the same command again. The validation perplexity is printed
+    as JSON.
     """
     text_settings = options_from(TextSettings, values)
     start_options = options_from(StartOptions, values)

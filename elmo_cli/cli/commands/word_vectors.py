@@ -24,14 +24,20 @@ from elmo_cli.text.sources import Source
 @shared_options.flag(
     "--softmax",
     excludes=["--corpus"],
-    help="Write the output vectors of the softmax. Unknown words get the vector of <UNK>.",
+    help=(
+        "Write the output vectors of the softmax. Unknown words get the vector of "
+        "<UNK>."
+    ),
 )
 @shared_options.overwrite_option()
 @option_group(
     "Averaging",
     shared_options.path_option(
         "--corpus FILE",
-        help="Average each word over its occurrences in a text with one sentence per line.",
+        help=(
+            "Average each word over its occurrences in a text with one sentence per "
+            "line."
+        ),
     ),
     shared_options.mean_layers_option(metavar="all|top|N,...", requires=["--corpus"]),
     shared_options.count(
@@ -66,19 +72,20 @@ def word_vectors(
 
     \b
     $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
-    $ elmo word-vectors vocab.txt words.bin --corpus corpus.txt --layers 2 --model original
+    $ elmo word-vectors vocab.txt words.bin --corpus text.txt --layers 2 --model small
     $ elmo word-vectors vocab.txt spelling.hdf5
     $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
 
-    With --corpus, the vector of a word is the mean over its occurrences in a text, so that it
-    reflects its meaning there. If you leave out VOCABULARY, OUTPUT contains all words that
-    are frequent enough, the most frequent first. Without --corpus, the vectors come from the
-    token encoder (layer 0 of `elmo embed`) and reflect little more than the spelling.
+    With --corpus, the vector of a word is the mean over its occurrences in a text, so
+    that it reflects its meaning there. If you leave out VOCABULARY, OUTPUT contains all
+    words that are frequent enough, the most frequent first. Without --corpus, the
+    vectors come from the token encoder (layer 0 of `elmo embed`) and reflect little
+    more than the spelling.
 
-    The suffix of OUTPUT chooses its format: word2vec text (.txt, .vec, .w2v, also with .gz),
-    word2vec binary (.bin), .npz with the arrays "words" and "vectors", .tsv for the Embedding
-    Projector, with the words in OUTPUT.metadata.tsv, or HDF5 (.hdf5, .h5) with a dataset
-    "embedding", as in bilm-tf. OUTPUT appears when it is complete.
+    The suffix of OUTPUT chooses its format: word2vec text (.txt, .vec, .w2v, also with
+    .gz), word2vec binary (.bin), .npz with the arrays "words" and "vectors", .tsv for
+    the Embedding Projector, with the words in OUTPUT.metadata.tsv, or HDF5 (.hdf5, .h5)
+    with a dataset "embedding", as in bilm-tf. OUTPUT appears when it is complete.
     """
     from elmo_cli.analysis.word_vector_files import check_vectors_file
 

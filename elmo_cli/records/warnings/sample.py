@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
+from elmo_cli.types import Sentence
 
 SAMPLE_TOKENS: Final = 1000
 SAMPLE_LINES: Final = 200

@@ -11,11 +11,11 @@ import pytest
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts
 from elmo_cli.errors.exceptions import StoppedError
-from elmo_cli.file_sink import Summary
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.pipeline import per_item
+from elmo_cli.runs.file_sink import Summary
+from elmo_cli.runs.pipeline import per_item
 from tests.support.commands import TINY
 from tests.support.runs import embed, stop_after
 
@@ -27,7 +27,7 @@ def lengths(words: Iterable[str]) -> Iterator[int]:
 
 
 def in_windows_of(n_words: int, words: Iterable[str]) -> Iterator[str]:
-    """Yield the words in capitals, of which as many as a window are read before the first."""
+    """Yield words in capitals, after reading as many as a window has."""
     window = []
     for word in words:
         window.append(word)
@@ -115,7 +115,7 @@ def test_embed_reports_progress_and_stops_within_a_long_record(
         split_sentences=True,
         on_progress=progress.append,
     )
-    assert len([each for each in progress if each.n_sentences == 1]) > 10
+    assert len([each for each in progress if each.n_records == 1]) > 10
 
     with pytest.raises(StoppedError, match=r"^Stopped after record 1\."):
         embed(

@@ -1,4 +1,4 @@
-"""Runs that end early go on as if nothing had happened, and records that fail can be skipped."""
+"""Runs that end early go on as if nothing had happened; bad records are skipped."""
 
 import json
 import logging
@@ -21,8 +21,8 @@ from elmo_cli.errors.exceptions import (
     OutputError,
     StoppedError,
 )
-from elmo_cli.file_sink import Summary
 from elmo_cli.inference.encoder import SentenceEncoder
+from elmo_cli.runs.file_sink import Summary
 from tests.support.failing_disk import kills, restore
 from tests.support.runs import (
     assert_equal,
@@ -128,8 +128,8 @@ def test_a_resumed_run_logs_its_start_and_repeats_no_work(
         embed(text, "out.hdf5", "carry", should_stop=stop_after(3))
     shown: list[Summary] = []
     summary = embed(text, "out.hdf5", "carry", on_progress=shown.append)
-    assert (summary.resumed_from, summary.n_sentences) == (6, 34)
-    assert (shown[-1].n_sentences, shown[-1].n_tokens) == (34, summary.n_tokens)
+    assert (summary.resumed_from, summary.n_records) == (6, 34)
+    assert (shown[-1].n_records, shown[-1].n_tokens) == (34, summary.n_tokens)
     assert shown[-1].n_bytes == text.stat().st_size
     assert "Resumed after line 6" in caplog.messages
 
@@ -235,7 +235,10 @@ def test_skipped_lines_get_an_empty_dataset_and_an_attribute(
 ) -> None:
     text.write_bytes(b"a b\ncaf\xe9 x\n\nc\n\xff\n")
     embed(text, "out", layout=layout, skip_errors=True)
-    remedy = "If it is Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t utf-8`."
+    remedy = (
+        "If it is Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t "
+        "utf-8`."
+    )
     faults = {
         "1": f"{text}, line 2, column 4: not valid UTF-8 (byte 0xe9). {remedy}",
         "4": f"{text}, line 5, column 1: not valid UTF-8 (byte 0xff). {remedy}",
@@ -298,7 +301,7 @@ def test_only_the_first_skipped_records_are_shown(
 def _embed_in_child(
     text: Path, output: Path, settings: dict[str, Any], seconds: float = 0.0
 ) -> None:
-    """Embed with one thread, and be killed after seconds of processor time if they are not zero."""
+    """Embed with one thread, and be killed after seconds of processor time, if any."""
     torch.set_num_threads(1)
     signal.setitimer(signal.ITIMER_PROF, seconds)  # Its default kills at once.
     embed(text, output, **settings)
@@ -330,7 +333,8 @@ def test_kills_at_random_moments_lose_nothing(
         while not output.exists():
             n_kills += embed_in_child(output, choose.uniform(1e-6, most))
             were_kept.append(Path(f"{output}.partial.log").exists())
-        # The same command again; a kill may have come before the log of a finished run was removed.
+        # The same command again; a kill may have come before the log of a finished run
+        # was removed.
         embed_in_child(output, 0.0)
         assert_same_file(output, tmp_path / "whole.hdf5")
         assert not list(tmp_path.glob(f"{output.name}.*"))

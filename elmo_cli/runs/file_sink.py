@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.errors.wording import SAYS_ITS_KIND, counted, size_text
-from elmo_cli.file_plan import FilePlan
 from elmo_cli.options.output import STANDARD_OUTPUT
 from elmo_cli.outputs.finite import FiniteCheck
 from elmo_cli.outputs.saved_output import ResumePoint, end_attributes
 from elmo_cli.outputs.writer import ActivationsWriter
-from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder
 from elmo_cli.records.open_records import Records
 from elmo_cli.records.progress import Progress
 from elmo_cli.records.record import Record
+from elmo_cli.runs.file_plan import FilePlan
+from elmo_cli.runs.pipeline import EmbeddedRecord, RecordEmbedder
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +49,6 @@ class Summary:
     """Number of records in the output that an earlier run has written."""
     was_complete: bool = False
     """True if the output was complete already, and has been left unchanged."""
-
-    @property
-    def n_sentences(self) -> int:
-        """Number of records, by an older name."""
-        return self.n_records
 
 
 @dataclass
@@ -137,7 +132,7 @@ class FileSink:
                 extra=SAYS_ITS_KIND,
             )
         self._describe_example()
-        has_keys = self.records.has_ids and not self.plan.text.format.has_ids
+        has_keys = self.records.has_ids and self.plan.text.format.ids != "always"
         self.writer.finish(
             end_attributes(
                 self.writer.n_records, progress, self.skipped, has_keys=has_keys

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.engine import Engine
-from elmo_cli.errors.checks import Sentence
 from elmo_cli.errors.exceptions import ComputationError, StoppedError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.select_activations import pool_record
@@ -25,6 +24,7 @@ from elmo_cli.options.selection import Selection
 from elmo_cli.outputs.finite import FiniteCheck
 from elmo_cli.records.progress import Progress, ReadRecord
 from elmo_cli.records.record import Record
+from elmo_cli.types import Sentence
 
 _Item = TypeVar("_Item")
 _Part = TypeVar("_Part")

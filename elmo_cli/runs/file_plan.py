@@ -1,5 +1,6 @@
 """Plan of a run over a file, made before a model is loaded."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.files.output_checks import check_output
+from elmo_cli.files.resumable.checkpoint_log import remove_log
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import Selection
@@ -73,6 +75,9 @@ def plan_file(
     if str(output_path) != STANDARD_OUTPUT:
         # HDF5 resumes, and a complete file of the same run is left unchanged.
         may_exist = output_settings.overwrite or output_settings.can_resume
+        if os.path.isfile(output_path) and not may_exist:
+            # The error below leaves nothing behind of an earlier run.
+            remove_log(Path(os.path.realpath(output_path)))
         check_output(output_path, text.source.path, may_exist=may_exist)
     return FilePlan(
         text=text,

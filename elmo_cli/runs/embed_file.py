@@ -25,8 +25,6 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, first_line
-from elmo_cli.file_plan import FilePlan
-from elmo_cli.file_sink import FileSink, Summary, log_empty
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.model.architecture import ModelOptions
@@ -37,12 +35,14 @@ from elmo_cli.outputs.output_formats import names_datasets_by_id, shows_repeated
 from elmo_cli.outputs.saved_output import ResumePoint
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.outputs.writer import ActivationsWriter
-from elmo_cli.pipeline import EmbeddedRecord, RecordEmbedder, write_records
-from elmo_cli.records.ids import IdChecker
+from elmo_cli.records.ids import IdRules
 from elmo_cli.records.open_records import Records, open_records
 from elmo_cli.records.progress import Progress, ShardReader
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import expected_input
+from elmo_cli.runs.file_plan import FilePlan
+from elmo_cli.runs.file_sink import FileSink, Summary, log_empty
+from elmo_cli.runs.pipeline import EmbeddedRecord, RecordEmbedder, write_records
 
 logger = logging.getLogger(__name__)
 
@@ -169,8 +169,8 @@ class EmbeddedInput(NamedTuple):
     """Input that a run has read to its end."""
 
     sink: FileSink
-    """Sink of what was written. It is still to be finished, unless its summary says that
-    the output was complete already."""
+    """Sink of what was written. It is still to be finished, unless its summary says
+    that the output was complete already."""
     progress: Progress
     """Progress at the end of the input."""
 
@@ -257,9 +257,11 @@ class FileRun:
         with open_records(
             self.plan.text,
             expected_input(engine.files.name, engine.options.token_limit),
-            id_checker=IdChecker(name_datasets=names_datasets_by_id(settings)),
-            numbers_repeated=shows_repeated_ids(settings),
-            finds_integers=settings.format.has_rows,
+            id_rules=IdRules(
+                name_datasets=names_datasets_by_id(settings),
+                numbers_repeated=shows_repeated_ids(settings),
+                finds_integers=settings.format.has_rows,
+            ),
             on_bytes=count_bytes,
             should_stop=self.should_stop,
         ) as records:
@@ -273,12 +275,11 @@ class FileRun:
         writer = self.writer
         unit = self.plan.unit
         for number, read in enumerate(reader.read(point.progress.n_records)):
-            if not writer.is_complete:
-                writer.skip_written(number, read.record)
+            writer.skip_written(number, read.record)
             n_skipped = number + 1
             if n_skipped % _STOP_CHECK_RECORDS == 0 and self.should_stop():
                 raise StoppedError(
-                    f"Stopped after {unit} {n_skipped:,}, which is embedded already."
+                    f"Stopped after {unit} {n_skipped:,}, which is embedded already"
                 )
         if reader.error is not None:
             raise reader.error

@@ -1,0 +1,1 @@
+"""Runs over a file: plan, read, embed, write, checkpoint."""
