@@ -69,7 +69,8 @@ def read_words_for(output: Path, path: str | Path) -> list[str]:
     if _suffix(output) not in (*HDF5_SUFFIXES, ".npz"):
         raise InputError(
             Message(
-                "{line} has white space, which {suffix} cannot store. Choose HDF5 or npz",
+                "{line} has white space, which {suffix} cannot store. "
+                "Choose HDF5 or npz",
                 remedy=remedy,
                 line=line,
                 suffix=output.suffix,
