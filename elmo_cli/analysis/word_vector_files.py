@@ -64,25 +64,31 @@ def read_words_for(output: Path, path: str | Path) -> list[str]:
     if not phrases:
         return words
     first = phrases[0]
-    line = f"{path}, line {words.index(first) + 1}: {first[:60]!r}"
+    line_number = words.index(first) + 1
+    shown_phrase = repr(first[:60])
     remedy = "If the file is a text, give it as {--corpus}."
     if _suffix(output) not in (*HDF5_SUFFIXES, ".npz"):
         raise InputError(
             Message(
-                "{line} has white space, which {suffix} cannot store. "
-                "Choose HDF5 or npz",
+                "{path}, line {number}: {phrase} has white space, which {suffix} "
+                "cannot store. Choose HDF5 or npz",
                 remedy=remedy,
-                line=line,
+                path=path,
+                number=line_number,
+                phrase=shown_phrase,
                 suffix=output.suffix,
             )
         )
     logger.warning(
         "%s",
         Message(
-            "{line} has white space, and so do {n_lines} in all. Each becomes one word",
+            "{path}: {n_lines} with white space, such as line {number}: {phrase}. "
+            "Each line becomes one word",
             remedy=remedy,
-            line=line,
+            path=path,
             n_lines=counted(len(phrases), "line"),
+            number=line_number,
+            phrase=shown_phrase,
         ),
     )
     return words

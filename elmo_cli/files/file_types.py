@@ -122,8 +122,16 @@ def binary_error(name: str, content: bytes) -> InputError | None:
 def conversion(name: str, encoding: str) -> str:
     """Return the command that converts a text to UTF-8, in backticks."""
     command = f"iconv -f {encoding} -t utf-8"
-    if not os.path.isfile(name):  # such as standard input
+    if not _is_uncompressed_file(name):
         return f"`{command}`"
     start, suffix = os.path.splitext(name)
     converted = shlex.quote(f"{start}.utf8{suffix}")
     return f"`{command} {shlex.quote(name)} > {converted}`"
+
+
+def _is_uncompressed_file(name: str) -> bool:
+    """Return whether iconv can read an input by its name, unlike standard input."""
+    if not os.path.isfile(name):
+        return False
+    with open(name, "rb") as file:
+        return compression_of(file.read(16)) is None
