@@ -102,6 +102,8 @@ def cosine(
         raise click.UsageError(
             'give WORD "SENTENCE1" "SENTENCE2", WORD - or --pairs TABLE'
         )
+    from elmo_cli.text.choose_tokenizer import raw_or_all
+
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
     resolved = loading.resolve(model_settings)
@@ -121,14 +123,14 @@ def cosine(
         chunks = read_pair_table(table, sides)
     elif reads_lines:
         source = Source(STANDARD_INPUT)
-        typed = peek_first_line(source).split("\t")
+        typed = raw_or_all(peek_first_line(source).split("\t"))
         tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
         chunks = read_queries(source, lambda line: parse(line.split("\t")))
     else:
-        typed = [*arguments[1:]]
+        typed = raw_or_all(arguments[1:])
         tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
         # A wrong word is an error before the model is loaded.
-        chunks = [[parse(typed)]]
+        chunks = [[parse(arguments[1:])]]
     embedder = loading.load_embedder(
         resolved, check_layers=partial(parse_mean_layers, layers or "all")
     )
@@ -183,6 +185,7 @@ def _write_pairs(
 ) -> None:
     """Write a row per pair. The cosines are empty where a word was not found."""
     errors = []
+    others = []  # words that are not one whole token each
     n_rows = 0
     for chunk in chunks:
         found = iter(_similarities(embedder, chunk, layers))
@@ -196,11 +199,23 @@ def _write_pairs(
                 )
             else:
                 cosines = _cosines(next(found), layers)
+                others += [
+                    f"row {n_rows}: {occurrence.token!r}"
+                    for occurrence in pair
+                    if not occurrence.is_one_token
+                ]
             rows.write([[n_rows, *cosines]], columns)
     if errors:
         stderr.say(
             f"Warning: {counted(len(errors), 'row')} without cosines. "
             f"The first is {errors[0]}"
+        )
+    if others:
+        are = "is" if len(others) == 1 else "are"
+        stderr.say(
+            f"Warning: {counted(len(others), 'annotated word')} {are} not one whole "
+            "token. The vector is the mean of all tokens that the characters overlap. "
+            f"The first is {others[0]}"
         )
 
 

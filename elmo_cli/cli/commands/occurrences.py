@@ -60,12 +60,14 @@ def occurrences(
     $ elmo occurrences book.txt bank.hdf5 --words targets.txt --tokenizer moses
     $ zcat corpus.gz | elmo occurrences - bank.parquet --words targets.txt
 
-    Only sentences with a target word are computed. The suffix of OUTPUT chooses its
-    format. Parquet (.parquet) has one row per occurrence: its word, form, line (from
-    1), id, position (from 0), sentence and vector. HDF5 (.hdf5) has one record per
-    line, as from `elmo embed`, and resumes after an interruption. `elmo change`, `elmo
-    plot` and `elmo neighbours` read both. The number of occurrences of each word is
-    printed on standard error. If no word occurs, the exit status is 1.
+    Only sentences with a target word are computed. If a table has the characters of a
+    word in the column indexes_target_token, as in 14:18, or in start and end, the row
+    has this occurrence only. The suffix of OUTPUT chooses its format. Parquet
+    (.parquet) has one row per occurrence: its word, form, line (from 1), id, position
+    (from 0), sentence and vector. HDF5 (.hdf5) has one record per line, as from `elmo
+    embed`, and resumes after an interruption. `elmo change`, `elmo plot` and `elmo
+    neighbours` read both. The number of occurrences of each word is printed on standard
+    error. If no word occurs, the exit status is 1.
     """
     from elmo_cli.analysis.targets import read_targets
     from elmo_cli.analysis.write_occurrences import (
@@ -75,7 +77,7 @@ def occurrences(
     )
 
     model_settings = options_from(ModelSettings, values)
-    text_settings = options_from(TextSettings, values)
+    text_settings = replace(options_from(TextSettings, values), reads_places=True)
     selection = options_from(Selection, values)
     if selection.mix is None and values["layers"] is None:
         selection = replace(selection, layers=DEFAULT_LAYERS)
