@@ -44,7 +44,7 @@ def cut_around_gaps(text: str, tokenize: Callable[[str], Sentence]) -> Sentence:
     """Tokenize a raw text, in which each gap becomes the token `GAP`.
 
     A gap is `_` or `__` alone, `___` or more wherever they stand, or a mask of another
-    program, such as `[MASK]`.
+    program, such as [MASK].
     """
     first, *others = _GAP_IN_TEXT.split(text)
     tokens = list(tokenize(first))
@@ -54,7 +54,7 @@ def cut_around_gaps(text: str, tokenize: Callable[[str], Sentence]) -> Sentence:
 
 
 def mark_gaps(tokens: Sentence) -> Sentence:
-    """Return tokens with `GAP` in place of each gap, such as `[MASK]`."""
+    """Return tokens with `GAP` in place of each gap, such as [MASK]."""
     return [GAP if _GAP_TOKEN.fullmatch(token) else token for token in tokens]
 
 
