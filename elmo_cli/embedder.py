@@ -165,8 +165,8 @@ class ElmoEmbedder:
             state: Initial LSTM state of each sentence. "zero": the zero state. "warm":
                 the state after a fixed text. "carry": the last state of the sentence in
                 the same slot of the previous batch, as in AllenNLP and bilm-tf. None:
-                "zero", or "warm" for a model that says that it was trained with carried
-                state.
+                "zero", or "warm" for a model whose options say that it was trained with
+                carried state.
             precision: Precision of the computation; "int8" needs a processor with
                 AVX-512 VNNI, "tf32" an NVIDIA GPU.
             batch_tokens: Maximum number of tokens per batch. None is 8,192 on the CPU
@@ -306,7 +306,9 @@ class ElmoEmbedder:
 
     @cached_property
     def elmo_bilm(self) -> BiLm:
-        """Readable biLM. Changes of its weights take effect with the next method call.
+        """The biLM as a torch module, whose weights you may change.
+
+        A change takes effect with the next method call.
 
         Operations in place, `load_state_dict`, an optimizer's step and new
         `weight.data` are noticed. Call `reload_weights` after a change that torch does
