@@ -41,14 +41,14 @@ class TextSettings:
         value="FORMAT",
         choices=INPUT_FORMATS,
     )
-    """None: chosen by the content and the suffix."""
+    """None chooses it by the content and the suffix."""
     tokenizer: str | None = option(
         AUTO,
         "Tokenizer: auto, whitespace, moses, spacy or residues; see `elmo help "
         "formats`.",
         value="NAME",
     )
-    """None is white space for lines, and for texts the model's, else moses."""
+    """None means white space for lines, and for texts the model's, else moses."""
     language: str | None = option(
         None,
         "Language of the text, such as fr.",
@@ -105,7 +105,7 @@ class TextSettings:
         "Quotes in csv or tsv enclose cells (csv) or are part of the text (none).",
         choices=QUOTES,
     )
-    """None is `csv`, but a cell of TSV ends in its line."""
+    """None means `csv`, but a cell of TSV ends in its line."""
 
     def __post_init__(self) -> None:
         if self.quotes is not None:
@@ -146,7 +146,7 @@ class TextSettings:
             )
 
     def parse_shard(self) -> Shard | None:
-        """Parse the shard; None is the whole input."""
+        """Parse the shard; None means the whole input."""
         if self.shard is None:
             return None
         return parse_shard(self.shard)
