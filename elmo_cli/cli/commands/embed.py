@@ -159,7 +159,9 @@ def embed(
 
 def _warn_about_options_without_effect() -> None:
     for name in options_on_command_line("--vocab-path", "--include-package"):
-        stderr.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
+        stderr.say(
+            f"Warning: {name} has no effect. It is only accepted for old scripts."
+        )
 
 
 def _old_name_of_layers(

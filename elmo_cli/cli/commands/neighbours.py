@@ -110,7 +110,7 @@ def neighbours(
         files.check_pooling(pooled=pooled)
         if files.has_token_layer(layers):
             stderr.say(
-                "Warning: these vectors contain layer 0, which finds similar spelling."
+                "Warning: these vectors include layer 0, which finds similar spelling."
             )
         model_settings = _model_of(files, options_from(ModelSettings, values))
         text_settings = options_from(TextSettings, values)

@@ -340,10 +340,10 @@ def _print_answers(
     if shares_unknown and not choices.with_unknown:
         share = f"{sum(shares_unknown) / len(shares_unknown):.1%}"
         if len(shares_unknown) > 1:
-            share += " on average"
+            share = f"On average, {share}"
         stderr.say(
-            "<UNK>, which represents all words outside the vocabulary, has "
-            f"{share}. Use --with-unknown to show it."
+            f"{share} of the probability is on <UNK>, which stands for all words "
+            "outside the vocabulary. Use --with-unknown to show it."
         )
 
 
