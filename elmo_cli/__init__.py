@@ -14,7 +14,7 @@ Main names, each with its own help:
                         similarity and embed_file are its methods
     open_activations    the files that it and `elmo embed` write
     LanguageModel       probabilities of words, with the functions measure_surprisal,
-                        measure_perplexity, predict_words and substitute_words
+                        measure_perplexity, predict_words and find_substitutes
 
     find_neighbours, find_word_neighbours, plot_occurrences    similar words in files
     write_occurrences, measure_change     words in a corpus, and how their use changes
@@ -38,69 +38,86 @@ from typing import Any
 
 _MODULES = {
     "__version__": "elmo_cli.version",
+    "Activations": "elmo_cli.outputs.reader",
     "ActivationsDataset": "elmo_cli.integrations.activations_dataset",
     "average_word_vectors": "elmo_cli.analysis.average_vectors",
+    "AverageVectors": "elmo_cli.analysis.average_vectors",
     "batch_to_ids": "elmo_cli.elmo",
     "BiLm": "elmo_cli.model.bilm",
+    "BiLmOutput": "elmo_cli.model.bilm",
+    "Candidate": "elmo_cli.language_model.candidates",
+    "Change": "elmo_cli.analysis.change",
     "ComputationError": "elmo_cli.errors.exceptions",
     "DeviceError": "elmo_cli.errors.exceptions",
     "Elmo": "elmo_cli.elmo",
     "ElmoEmbedder": "elmo_cli.embedder",
     "ElmoError": "elmo_cli.errors.exceptions",
+    "ElmoOutput": "elmo_cli.elmo",
     "ElmoVectorizer": "elmo_cli.integrations.vectorizer",
     "find_neighbours": "elmo_cli.analysis.neighbours",
     "find_occurrence": "elmo_cli.text.occurrences",
+    "find_substitutes": "elmo_cli.language_model.substitutes",
     "find_word_neighbours": "elmo_cli.analysis.word_neighbours",
     "HubElmo": "elmo_cli.integrations.hub_elmo",
     "InputError": "elmo_cli.errors.exceptions",
     "iter_substitutes": "elmo_cli.language_model.substitutes",
     "iter_surprisal": "elmo_cli.language_model.surprisal",
     "LanguageModel": "elmo_cli.language_model.language_model",
+    "Location": "elmo_cli.analysis.vector_sources",
     "measure_change": "elmo_cli.analysis.change",
     "measure_perplexity": "elmo_cli.language_model.perplexity",
     "measure_surprisal": "elmo_cli.language_model.surprisal",
     "ModelError": "elmo_cli.errors.exceptions",
     "ModelFiles": "elmo_cli.pretrained.files",
+    "Neighbour": "elmo_cli.analysis.neighbours",
+    "Neighbours": "elmo_cli.analysis.neighbours",
+    "Occurrence": "elmo_cli.text.occurrences",
     "open_activations": "elmo_cli.outputs.reader",
     "open_occurrences": "elmo_cli.analysis.vector_files",
     "OptionsError": "elmo_cli.errors.exceptions",
     "OutputError": "elmo_cli.errors.exceptions",
+    "Perplexities": "elmo_cli.language_model.perplexity",
+    "Perplexity": "elmo_cli.language_model.perplexity",
+    "Picture": "elmo_cli.analysis.occurrence_picture",
     "plot_changes": "elmo_cli.analysis.change_picture",
     "plot_occurrences": "elmo_cli.analysis.occurrence_picture",
     "predict_words": "elmo_cli.language_model.next_words",
+    "Prediction": "elmo_cli.language_model.next_words",
     "read_occurrences": "elmo_cli.analysis.occurrence_matrices",
     "read_targets": "elmo_cli.analysis.targets",
     "sample_sentences": "elmo_cli.language_model.samples",
     "ScalarMix": "elmo_cli.model.scalar_mix",
+    "SentenceScore": "elmo_cli.language_model.language_model",
     "SettingsError": "elmo_cli.errors.exceptions",
+    "Similarity": "elmo_cli.similarity",
     "StoppedError": "elmo_cli.errors.exceptions",
-    "substitute_words": "elmo_cli.language_model.substitutes",
+    "Substitutes": "elmo_cli.language_model.substitutes",
+    "Summary": "elmo_cli.runs.file_sink",
     "tokenize": "elmo_cli.text.tokenizers",
+    "Unit": "elmo_cli.language_model.units",
+    "UnitSurprisal": "elmo_cli.language_model.surprisal_table",
+    "VectorFiles": "elmo_cli.analysis.vector_files",
+    "Vectors": "elmo_cli.analysis.vector_sources",
     "WeightsError": "elmo_cli.errors.exceptions",
     "write_occurrences": "elmo_cli.analysis.write_occurrences",
     "write_word_vectors": "elmo_cli.analysis.word_vectors",
+    "WrittenOccurrences": "elmo_cli.analysis.write_occurrences",
 }
 """Module of each public name. It is imported when the name is first used."""
-
-_OLDER_NAMES = {
-    "open_vectors": "open_occurrences",
-    "write_usages": "write_occurrences",
-}
 
 # ElmoVectorizer is not listed: `import *` and `dir` must work without scikit-learn.
 __all__ = sorted(_MODULES.keys() - {"ElmoVectorizer"})
 
 
 def __getattr__(name: str) -> Any:
-    defined = _OLDER_NAMES.get(name, name)
-    if defined not in _MODULES:
+    if name not in _MODULES:
         # With `name` and `obj`, Python asks whether a similar name was meant.
         raise AttributeError(
             f"module {__name__!r} has no attribute {name!r}",
             name=name,
             obj=sys.modules[__name__],
         )
-    return getattr(import_module(_MODULES[defined]), defined)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

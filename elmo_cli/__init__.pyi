@@ -1,21 +1,31 @@
 """Public names of the package, for type checkers. __init__.py has the same names."""
 
+from elmo_cli.analysis.average_vectors import AverageVectors as AverageVectors
 from elmo_cli.analysis.average_vectors import (
     average_word_vectors as average_word_vectors,
 )
+from elmo_cli.analysis.change import Change as Change
 from elmo_cli.analysis.change import measure_change as measure_change
 from elmo_cli.analysis.change_picture import plot_changes as plot_changes
+from elmo_cli.analysis.neighbours import Neighbour as Neighbour
+from elmo_cli.analysis.neighbours import Neighbours as Neighbours
 from elmo_cli.analysis.neighbours import find_neighbours as find_neighbours
 from elmo_cli.analysis.occurrence_matrices import read_occurrences as read_occurrences
+from elmo_cli.analysis.occurrence_picture import Picture as Picture
 from elmo_cli.analysis.occurrence_picture import plot_occurrences as plot_occurrences
 from elmo_cli.analysis.targets import read_targets as read_targets
+from elmo_cli.analysis.vector_files import VectorFiles as VectorFiles
 from elmo_cli.analysis.vector_files import open_occurrences as open_occurrences
+from elmo_cli.analysis.vector_sources import Location as Location
+from elmo_cli.analysis.vector_sources import Vectors as Vectors
 from elmo_cli.analysis.word_neighbours import (
     find_word_neighbours as find_word_neighbours,
 )
 from elmo_cli.analysis.word_vectors import write_word_vectors as write_word_vectors
+from elmo_cli.analysis.write_occurrences import WrittenOccurrences as WrittenOccurrences
 from elmo_cli.analysis.write_occurrences import write_occurrences as write_occurrences
 from elmo_cli.elmo import Elmo as Elmo
+from elmo_cli.elmo import ElmoOutput as ElmoOutput
 from elmo_cli.elmo import batch_to_ids as batch_to_ids
 from elmo_cli.embedder import ElmoEmbedder as ElmoEmbedder
 from elmo_cli.errors.exceptions import ComputationError as ComputationError
@@ -33,24 +43,33 @@ from elmo_cli.integrations.activations_dataset import (
 )
 from elmo_cli.integrations.hub_elmo import HubElmo as HubElmo
 from elmo_cli.integrations.vectorizer import ElmoVectorizer as ElmoVectorizer
+from elmo_cli.language_model.candidates import Candidate as Candidate
 from elmo_cli.language_model.language_model import LanguageModel as LanguageModel
+from elmo_cli.language_model.language_model import SentenceScore as SentenceScore
+from elmo_cli.language_model.next_words import Prediction as Prediction
 from elmo_cli.language_model.next_words import predict_words as predict_words
+from elmo_cli.language_model.perplexity import Perplexities as Perplexities
+from elmo_cli.language_model.perplexity import Perplexity as Perplexity
 from elmo_cli.language_model.perplexity import measure_perplexity as measure_perplexity
 from elmo_cli.language_model.samples import sample_sentences as sample_sentences
+from elmo_cli.language_model.substitutes import Substitutes as Substitutes
+from elmo_cli.language_model.substitutes import find_substitutes as find_substitutes
 from elmo_cli.language_model.substitutes import iter_substitutes as iter_substitutes
-from elmo_cli.language_model.substitutes import substitute_words as substitute_words
 from elmo_cli.language_model.surprisal import iter_surprisal as iter_surprisal
 from elmo_cli.language_model.surprisal import measure_surprisal as measure_surprisal
+from elmo_cli.language_model.surprisal_table import UnitSurprisal as UnitSurprisal
+from elmo_cli.language_model.units import Unit as Unit
 from elmo_cli.model.bilm import BiLm as BiLm
+from elmo_cli.model.bilm import BiLmOutput as BiLmOutput
 from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
+from elmo_cli.outputs.reader import Activations as Activations
 from elmo_cli.outputs.reader import open_activations as open_activations
 from elmo_cli.pretrained.files import ModelFiles as ModelFiles
+from elmo_cli.runs.file_sink import Summary as Summary
+from elmo_cli.similarity import Similarity as Similarity
+from elmo_cli.text.occurrences import Occurrence as Occurrence
 from elmo_cli.text.occurrences import find_occurrence as find_occurrence
 from elmo_cli.text.tokenizers import tokenize as tokenize
 from elmo_cli.version import __version__ as __version__
 
 __all__: list[str]
-
-# Older names of functions
-open_vectors = open_occurrences
-write_usages = write_occurrences

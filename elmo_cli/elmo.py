@@ -105,7 +105,7 @@ class Elmo(nn.Module):
             module = load_bilm(files_of(settings))
         elif not (options_file is None and weight_file is None and model is None):
             raise ModelError(
-                "Give either options_file and weight_file, or module, or model."
+                "Give either options_file and weight_file, or module, or model"
             )
         self.bilm = module
         if requires_grad:

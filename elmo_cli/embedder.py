@@ -835,7 +835,7 @@ class ElmoEmbedder:
             word_column: Column with one word per row, in place of `text_column`.
                 Consecutive rows with the same id are one text.
             id_column: Column or field with the ids. None means `id`, if there is one.
-            keep_columns: Columns that rows of the output repeat; `("all",)` is all
+            keep_columns: Columns that rows of the output repeat; `"all"` is all
                 others.
 
         Args: Output

@@ -52,7 +52,7 @@ def check_unused_arguments(others: dict[str, Any]) -> None:
             raise TypeError(f"encode() got an unexpected keyword argument {name!r}")
         default, reason = _UNUSED[name]
         if value != default:
-            raise SettingsError(f"{name} {value!r}: has no meaning here: {reason}.")
+            raise SettingsError(f"{name} {value!r}: has no meaning here: {reason}")
 
 
 def pooling_of(output_value: str | None, pooling: Pooling | None) -> Pooling | None:

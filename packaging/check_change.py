@@ -29,9 +29,10 @@ TESTED_IN: Final = {
     "files": ("outputs", "errors"),
     "options": ("options", "cli", "errors"),
     "records": ("records", "text"),
+    "engine.py": ("inference", "runs"),
     "runs": ("runs", "outputs"),
 }
-"""Folders of tests for folders of the package that others test as well."""
+"""Tests of a folder or file of the package where they are not called like it."""
 OTHER_TESTS: Final = {
     "benchmarks": "test_benchmarks.py",
     "evaluation": "evaluation",
@@ -98,16 +99,20 @@ def tests_of(changed: list[str]) -> list[Path]:
             tests.add(ROOT / name)
         elif first == "tests" and len(rest) > 1:  # transcripts and such
             tests.add(TESTS / rest[0])
-        elif first == "elmo_cli" and len(rest) > 1:
-            folders = TESTED_IN.get(rest[0], (rest[0],))
-            tests.update(TESTS / folder for folder in folders)
         elif first == "elmo_cli":
-            tests.update(TESTS.glob(f"test_{Path(rest[-1]).stem}*.py"))
+            tests.update(TESTS / test for test in tests_of_package(rest[0]))
         elif first in OTHER_TESTS:
             tests.add(TESTS / OTHER_TESTS[first])
         elif first == "docs" or name.endswith(".md"):
             tests.add(TESTS / "docs" / "test_docs.py")
     return sorted(path for path in tests if path.exists())
+
+
+def tests_of_package(name: str) -> tuple[str, ...]:
+    """Return the tests of a folder of the package, or of a file beside the folders."""
+    if name.endswith(".py"):
+        return TESTED_IN.get(name, (f"test_{name}",))
+    return TESTED_IN.get(name, (name,))
 
 
 def is_shared(name: str) -> bool:

@@ -199,14 +199,6 @@ def test_the_stub_has_the_same_names_as_the_package() -> None:
     ]
     modules = {each.asname: node.module for node in imports for each in node.names}
     assert modules == vars(elmo_cli)["_MODULES"]
-    older = dict(re.findall(r"^(\w+) = (\w+)$", stub, re.MULTILINE))
-    assert older == vars(elmo_cli)["_OLDER_NAMES"]
-
-
-def test_older_names_are_kept() -> None:
-    assert elmo_cli.open_vectors is elmo_cli.open_occurrences
-    assert elmo_cli.write_usages is elmo_cli.write_occurrences
-    assert not {"open_vectors", "write_usages"} & {*elmo_cli.__all__}
 
 
 def test_a_name_that_is_not_there_is_reported() -> None:

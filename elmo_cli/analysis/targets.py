@@ -61,7 +61,7 @@ def read_targets(
         is_table = _WORD in file_format.column_names(source, settings)
     if column is not None and not is_table:
         expected = f"a table with a column {column!r}"
-        raise SettingsError(f"{path}: expected {expected}, found {file_format.name}.")
+        raise SettingsError(f"{path}: expected {expected}, found {file_format.name}")
 
     if is_table:
         entries = _targets_of_rows(source, file_format, column or _WORD)

@@ -77,7 +77,7 @@ def plan_occurrences(
         raise SettingsError(f"{problem}. Name a file with .parquet or .hdf5.")
     if written.file_format is None and not _may_have_occurrences(output):
         raise SettingsError(
-            f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)."
+            f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)"
         )
     if state == "carry":
         problem = (
@@ -95,7 +95,7 @@ def plan_occurrences(
     if match == "lemma" and not text.format.has_lemmas:
         raise SettingsError(
             Message(
-                "{--match lemma} requires CoNLL-U, found {name}.",
+                "{--match lemma} requires CoNLL-U, found {name}",
                 name=text.format.name,
             )
         )

@@ -182,4 +182,4 @@ def _say_tokenizer(tokenizer: "Tokenizer", text: TextSettings) -> None:
         stderr.say(f"Tokenizer: {tokenizer.choice}")
     if tokenizer.warning is not None:
         warning = stderr.shown_message(tokenizer.warning)
-        stderr.say(f"Warning: {warning.removesuffix('.')}.")
+        stderr.say(f"Warning: {warning}")

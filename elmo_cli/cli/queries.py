@@ -125,7 +125,7 @@ class PairColumns(NamedTuple):
         if len(names) != 2:
             raise SettingsError(
                 Message(
-                    "{--text-column} {name}: name two, such as sentence1,sentence2.",
+                    "{--text-column} {name}: name two, such as sentence1,sentence2",
                     name=names[0],
                 )
             )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from elmo_cli.cli import progress_bar, shared_options
 from elmo_cli.cli.command import Decorator, option_group
 from elmo_cli.records.formats import looks_like_path
+from elmo_cli.records.ids import IdRules
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import Records, open_records
 from elmo_cli.text.sources import Source
@@ -71,7 +72,7 @@ def open_scored_text(
             text,
             expected,
             reads_ids=reads_ids,
-            numbers_repeated=True,
+            id_rules=IdRules(numbers_repeated=True),
             on_bytes=bar.update,
         ) as records,
     ):

@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
 from elmo_cli.cli.streams import escaped
 from elmo_cli.errors.messages import Message, spelled_as_options
+from elmo_cli.options.output import STANDARD_OUTPUT
 from elmo_cli.version import __version__
 
 OFFERED = "elmo_cli.offered"
@@ -57,6 +59,13 @@ def shown_message(message: object) -> str:
     ctx = click.get_current_context(silent=True)
     offered = None if ctx is None else ctx.meta.get(OFFERED)
     return spelled_as_options(message, offered)
+
+
+def shown_output(path: str | Path) -> str:
+    """Return the name of an output for a message."""
+    if str(path) == STANDARD_OUTPUT:
+        return "to standard output"
+    return str(path)
 
 
 def _for_terminal(message: str) -> str:

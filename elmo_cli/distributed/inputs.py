@@ -475,7 +475,7 @@ def _open(path: str) -> Iterator[io.BufferedReader]:
 
     try:
         if not file_system.get_file_info(inner).is_file:
-            raise MissingInputError(f"{path}: no such file.")
+            raise MissingInputError(f"{path}: no such file")
         with io.BufferedReader(
             file_system.open_input_file(inner), _BUFFER_BYTES
         ) as file:

@@ -228,7 +228,7 @@ def read_status(folder: Folder) -> tuple[dict[str, Any], list[str]]:
     """Return the status of a folder as values of JSON, and as lines of text."""
     plan = read_plan(folder)
     if plan is None:
-        raise InputError(f"{folder.location}: not an `elmo distribute` folder.")
+        raise InputError(f"{folder.location}: not an `elmo distribute` folder")
     done = find_done(folder, plan.sha256)
     n_parts = len(plan.parts)
     lines = [f"{len(done):,} of {counted(n_parts, 'part')}"]

@@ -5,6 +5,7 @@ from numbers import Integral
 from typing import TypeVar, cast
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import kind_of, listed
 from elmo_cli.types import Sentence, Text
 
@@ -14,7 +15,7 @@ _Item = TypeVar("_Item")
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise a `SettingsError` unless a value is one of the choices."""
     if value not in choices:
-        raise SettingsError(f"{name} {value!r}: expected {listed(choices, 'or')}.")
+        raise SettingsError(f"{name} {value!r}: expected {listed(choices, 'or')}")
 
 
 def check_at_least(name: str, value: int, least: int) -> None:
@@ -29,7 +30,7 @@ def check_type(
 ) -> None:
     """Raise an `InputError` for an argument that has another type."""
     if not isinstance(value, kind):
-        raise InputError(f"{name}: expected {expected}, found {kind_of(value)}.")
+        raise _other_kind_error(name, value, expected)
 
 
 def check_sentence(
@@ -43,19 +44,16 @@ def check_sentence(
     is_text = isinstance(sentence, (str, bytes))
     is_table = isinstance(sentence, Mapping) or hasattr(sentence, "columns")
     if is_text or is_table or not hasattr(sentence, "__getitem__"):
-        remedy = ""
+        remedy = None
         if isinstance(sentence, str):
-            remedy = " Tokenize it first, for example with elmo_cli.tokenize()."
+            remedy = "Tokenize it first, for example with elmo_cli.tokenize()."
         if isinstance(sentence, bytes):
-            remedy = " Decode them first, for example by .decode()."
-        found = kind_of(sentence)
-        raise InputError(f"{name}: expected {expected}, found {found}.{remedy}")
+            remedy = "Decode them first, for example by .decode()."
+        raise _other_kind_error(name, sentence, expected, remedy)
     tokens: Sentence = list(cast(Sequence[str], sentence))
     for position, token in enumerate(tokens):
         if not isinstance(token, str):
-            raise InputError(
-                f"{name}[{position}]: expected a string, found {kind_of(token)}."
-            )
+            raise _other_kind_error(f"{name}[{position}]", token, "a string")
     return tokens
 
 
@@ -67,10 +65,8 @@ def check_sentences(
     The batch is checked now, and each sentence when it is read.
     """
     if isinstance(batch, str):
-        raise InputError(
-            f"{name}: expected lists of tokens, found {kind_of(batch)}. Tokenize it "
-            "first, for example with elmo_cli.tokenize()."
-        )
+        remedy = "Tokenize it first, for example with elmo_cli.tokenize()."
+        raise _other_kind_error(name, batch, "lists of tokens", remedy)
     return (
         check_sentence(sentence, f"{name}[{index}]")
         for index, sentence in enumerate(check_batch(batch, name))
@@ -109,23 +105,44 @@ def check_batch(
 
     `expected` describes it in the error.
     """
-    remedy = _batch_remedy(batch)
-    if remedy is not None:
-        found = kind_of(batch)
-        raise InputError(f"{name}: expected {expected}, found {found}. {remedy}")
+    if not _is_batch(batch):
+        raise _other_kind_error(name, batch, expected, _batch_remedy(batch))
     return batch
 
 
-def _batch_remedy(batch: object) -> str | None:
-    """Return what to do with a value that is no batch; None for a batch."""
-    if isinstance(batch, (str, bytes)):
-        return "Put it into a list."
-    if isinstance(batch, Mapping):
-        return "Give one of its values. Only HubElmo takes the mapping of TF-Hub."
+def _is_batch(value: object) -> bool:
+    """Return whether the items of a value can be read in an order."""
+    if isinstance(value, (str, bytes, Mapping, set, frozenset)):
+        return False
     # Iterating over a table gives the names of its columns.
-    if hasattr(batch, "columns"):
+    if hasattr(value, "columns"):
+        return False
+    return hasattr(value, "__iter__") or hasattr(value, "__getitem__")
+
+
+def _batch_remedy(value: object) -> str | None:
+    """Return how a value that is no batch becomes one."""
+    if isinstance(value, (str, bytes)):
+        return "Put it into a list."
+    if isinstance(value, Mapping):
+        return "Give one of its values. Only HubElmo takes the mapping of TF-Hub."
+    if hasattr(value, "columns"):
         return "Choose one of its columns."
-    is_readable = hasattr(batch, "__iter__") or hasattr(batch, "__getitem__")
-    if isinstance(batch, (set, frozenset)) or not is_readable:
+    if isinstance(value, (set, frozenset)):
         return "Make a list."
     return None
+
+
+def _other_kind_error(
+    name: str, value: object, expected: str, remedy: str | None = None
+) -> InputError:
+    """Return the error for an argument of another kind than the expected one."""
+    return InputError(
+        Message(
+            "{name}: expected {expected}, found {found}",
+            remedy=remedy,
+            name=name,
+            expected=expected,
+            found=kind_of(value),
+        )
+    )

@@ -65,22 +65,33 @@ def missing_file_error(
     `kind` is `InputError`, `OptionsError` or `WeightsError`. The error is of its
     subclass that is a `FileNotFoundError` too. The remedies are those of `Message`.
     """
+    question = _similar_file(path)
     return _MISSING[kind](
         Message(
-            "{path}: no such file.{question}",
+            "{path}: no such file.{question}" if question else "{path}: no such file",
             remedy=remedy,
             shell_remedy=shell_remedy,
             path=path,
-            question=_similar_file(path),
+            question=question,
         )
     )
 
 
 def _similar_file(path: str | Path) -> str:
-    """Return the question whether a file beside the path was meant, after a space."""
+    """Return the question whether a file beside the path was meant, after a space.
+
+    It has the same suffix and a similar name, or the same name and another suffix.
+    """
     folder, name = os.path.split(path)
     try:
-        others = os.listdir(folder or ".")
+        files = os.listdir(folder or ".")
     except OSError:
         return ""
+    suffix = Path(name).suffix.lower()
+    start = name.partition(".")[0]
+    others = [
+        file
+        for file in files
+        if Path(file).suffix.lower() == suffix or file.partition(".")[0] == start
+    ]
     return did_you_mean(name, others, key=lambda other: os.path.splitext(other)[0])

@@ -186,7 +186,7 @@ class Folder:
         except OSError as error:
             reason = system_reason(error)
             raise OutputError(
-                f"{self.location}: cannot use the folder: {reason}."
+                f"{self.location}: cannot use the folder: {reason}"
             ) from error
 
     def _path(self, name: str) -> str:

@@ -49,7 +49,7 @@ class HubElmo(nn.Module):
         """
         super().__init__()
         if model is not None and module is not None:
-            raise ModelError("Give either model or module, not both.")
+            raise ModelError("Give either model or module, not both")
         self.bilm = load_bilm(find_model(model)) if module is None else module
         if requires_grad:
             self.bilm.requires_grad_(True)

@@ -43,7 +43,7 @@ def read_hub_inputs(
     for index, text in enumerate(batch):
         if not isinstance(text, str):
             raise InputError(
-                f"inputs[{index}]: expected a string, found {kind_of(text)}."
+                f"inputs[{index}]: expected a string, found {kind_of(text)}"
             )
         sentences.append([token for token in text.split(" ") if token])
     return sentences, max(len(tokens) for tokens in sentences)
@@ -54,7 +54,7 @@ def _check_mapping(inputs: Mapping[str, Any], lengths: Lengths) -> None:
     if inputs.keys() != {"tokens", "sequence_len"}:
         keys = ", ".join(map(str, inputs)) or "none"
         raise InputError(
-            f"inputs: expected the keys tokens and sequence_len, found {keys}."
+            f"inputs: expected the keys tokens and sequence_len, found {keys}"
         )
     if lengths is not None:
         raise InputError(
@@ -81,7 +81,7 @@ def _without_padding(rows: list[Sentence], lengths: Lengths) -> list[Sentence]:
         counts = [int(length) for length in lengths]
     if len(counts) != len(rows):
         raise InputError(
-            f"lengths: {len(rows)} sentences need one each, not {len(counts)}."
+            f"lengths: {len(rows)} sentences need one each, not {len(counts)}"
         )
     sentences = []
     for number, (row, count) in enumerate(zip(rows, counts, strict=True)):
@@ -92,7 +92,7 @@ def _without_padding(rows: list[Sentence], lengths: Lengths) -> list[Sentence]:
         tokens = row[:count]
         if "" in tokens:
             raise InputError(
-                f"inputs[{number}]: the token {tokens.index('')} of {count} is empty."
+                f"inputs[{number}]: the token {tokens.index('')} of {count} is empty"
             )
         sentences.append(tokens)
     return sentences

@@ -50,7 +50,7 @@ def check_gaps(tokens: Sentence) -> Sentence:
     mask = _MASK.search("".join(tokens))
     if mask is not None:
         raise InputError(
-            f"{' '.join(tokens)}: write {GAP} for the word to predict, not {mask[0]}."
+            f"{' '.join(tokens)}: write {GAP} for the word to predict, not {mask[0]}"
         )
     n_gaps = tokens.count(GAP)
     if n_gaps > 1:

@@ -101,7 +101,7 @@ class PairTable:
             raise SettingsError(
                 Message(
                     "{--pair-columns} {names}: name two columns, separated by a comma, "
-                    "such as good,bad.",
+                    "such as good,bad",
                     names=",".join(self.columns),
                 )
             )

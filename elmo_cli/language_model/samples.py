@@ -73,7 +73,7 @@ def sample_sentences(
     check_type("model", model, LanguageModel, "a LanguageModel")
     if not temperature > 0:
         raise SettingsError(
-            Message("{--temperature} {value}: must be above 0.", value=temperature)
+            Message("{--temperature} {value}: must be above 0", value=temperature)
         )
     check_choice("direction", direction, READING_DIRECTIONS)
     check_at_least("n_samples", n_samples, 0)
@@ -82,7 +82,7 @@ def sample_sentences(
         model.tokenize(text) if isinstance(text, str) else check_sentence(text, "text")
     )
     if GAP in text:
-        raise InputError(f"a text to continue cannot contain a gap ({GAP}).")
+        raise InputError(f"a text to continue cannot contain a gap ({GAP})")
     is_backward = direction == "backward"
     end = START_TOKEN if is_backward else END_TOKEN
     other_boundary = END_TOKEN if is_backward else START_TOKEN

@@ -37,18 +37,18 @@ class Substitutes(NamedTuple):
 
 
 @overload
-def substitute_words(  # type: ignore[overload-overlap] # a string is one text
+def find_substitutes(  # type: ignore[overload-overlap] # a string is one text
     model: LanguageModel, texts: str, top: int = 10
 ) -> Substitutes: ...
 
 
 @overload
-def substitute_words(
+def find_substitutes(
     model: LanguageModel, texts: Iterable[Text], top: int = 10
 ) -> list[Substitutes]: ...
 
 
-def substitute_words(
+def find_substitutes(
     model: LanguageModel, texts: str | Iterable[Text], top: int = 10
 ) -> Substitutes | list[Substitutes]:
     """Find the most probable words in place of each token, as if it were a gap.

@@ -38,32 +38,34 @@ def read_json(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def read_section(
-    content: Mapping[str, Any],
-    name: str,
-    *,
-    checks: Mapping[str, ValueCheck],
-    errors: list[str],
-) -> dict[str, Any]:
-    """Return the values of an object inside another one.
+class Section(NamedTuple):
+    """Object inside another one, as it was read."""
 
-    Append a message per invalid value to `errors`. Keys without a check are ignored.
-    """
+    values: dict[str, Any]
+    problems: list[str]
+    """What is wrong with it: a message per invalid value."""
+
+
+def read_section(
+    content: Mapping[str, Any], name: str, checks: Mapping[str, ValueCheck]
+) -> Section:
+    """Read and check an object inside another one. Keys without a check are ignored."""
     section = content.get(name)
     if not isinstance(section, dict):
-        errors.append(f"{name}: expected an object, found {shown_json(section)}")
-        return {}
+        problem = f"{name}: expected an object, found {shown_json(section)}"
+        return Section({}, [problem])
     values = {}
+    problems = []
     for key, check in checks.items():
         value = section.get(key)
         if value is None:
             value = check.default
         if not check.accepts(value):
-            errors.append(
+            problems.append(
                 f"{name}.{key}: expected {check.expected}, found {shown_json(value)}"
             )
         values[key] = value
-    return values
+    return Section(values, problems)
 
 
 def shown_json(value: Any) -> str:

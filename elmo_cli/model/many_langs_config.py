@@ -80,23 +80,18 @@ def read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
         problem = f"config_path is {name!r}, which is missing in the folder"
         raise OptionsError(f"{path}: {problem}. Copy it there.")
     config = read_json(architecture)
-    errors: list[str] = []
-    lstm_values = read_section(config, "encoder", checks=LSTM_CHECKS, errors=errors)
-    embedder_values = read_section(
-        config,
-        "token_embedder",
-        checks=_DIM_CHECKS | CHARACTER_CHECKS,
-        errors=errors,
-    )
-    if errors:
-        raise OptionsError(f"{architecture}: {'; '.join(errors)}")
-    lstm_values["use_skip_connections"] = True
+    lstm = read_section(config, "encoder", LSTM_CHECKS)
+    embedder = read_section(config, "token_embedder", _DIM_CHECKS | CHARACTER_CHECKS)
+    problems = [*lstm.problems, *embedder.problems]
+    if problems:
+        raise OptionsError(f"{architecture}: {'; '.join(problems)}")
+    lstm_values = {**lstm.values, "use_skip_connections": True}
     characters = None
-    if embedder_values["char_dim"] > 0:
-        characters = character_options(embedder_values, embedder_values["char_dim"])
+    if embedder.values["char_dim"] > 0:
+        characters = character_options(embedder.values, embedder.values["char_dim"])
     return ManyLangsOptions(
         lstm=LstmOptions(**lstm_values),
         char_cnn=characters,
-        word_dim=embedder_values["word_dim"],
-        max_characters_per_token=embedder_values["max_characters_per_token"],
+        word_dim=embedder.values["word_dim"],
+        max_characters_per_token=embedder.values["max_characters_per_token"],
     )

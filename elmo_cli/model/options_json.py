@@ -42,26 +42,24 @@ def parse_options(
     content: Mapping[str, Any], path: str | Path = "the options"
 ) -> ModelOptions:
     """Turn the content of an options.json into `ModelOptions`."""
-    errors: list[str] = []
-    lstm = read_section(content, "lstm", checks=LSTM_CHECKS, errors=errors)
+    lstm = read_section(content, "lstm", LSTM_CHECKS)
+    problems = [*lstm.problems]
     char_cnn = None
     if content.get("char_cnn") is not None:
-        char_cnn = read_section(
-            content,
-            "char_cnn",
-            checks=EMBEDDING_CHECKS | CHARACTER_CHECKS,
-            errors=errors,
-        )
-        if not errors:
+        checks = EMBEDDING_CHECKS | CHARACTER_CHECKS
+        section = read_section(content, "char_cnn", checks)
+        char_cnn = section.values
+        problems += section.problems
+        if not problems:
             longest = char_cnn["max_characters_per_token"]
             widest, _ = max(char_cnn["filters"])
             if widest > longest:
-                errors.append(
+                problems.append(
                     f"char_cnn.filters: expected widths up to {longest}, found {widest}"
                 )
-    if errors:
-        raise OptionsError(f"{path}: {'; '.join(errors)}")
+    if problems:
+        raise OptionsError(f"{path}: {'; '.join(problems)}")
     characters = None
     if char_cnn is not None:
         characters = character_options(char_cnn, char_cnn["embedding"]["dim"])
-    return ModelOptions(LstmOptions(**lstm), characters)
+    return ModelOptions(LstmOptions(**lstm.values), characters)

@@ -68,7 +68,7 @@ def check_choices(options: Any) -> None:
             continue
         info: OptionInfo = each.metadata[_KEY]
         if info.choices:
-            check_choice(info.name.removeprefix("--") or each.name, value, info.choices)
+            check_choice(each.name, value, info.choices)
 
 
 def options_from(kind: type[_Options], values: Mapping[str, Any]) -> _Options:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from elmo_cli.errors.checks import check_at_least, check_choice
-from elmo_cli.options.fields import option
+from elmo_cli.errors.checks import check_at_least
+from elmo_cli.options.fields import check_choices, option
 
 InitialState = Literal["zero", "warm", "carry"]
 """Initial LSTM state of a sentence: zero, after a fixed text, or carried over."""
@@ -89,9 +89,7 @@ class ModelSettings:
     )
 
     def __post_init__(self) -> None:
-        if self.state is not None:
-            check_choice("state", self.state, INITIAL_STATES)
-        check_choice("precision", self.precision, PRECISIONS)
+        check_choices(self)
         if self.batch_tokens is not None:
             check_at_least("batch_tokens", self.batch_tokens, 1)
 

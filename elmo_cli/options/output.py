@@ -156,7 +156,7 @@ class OutputSettings:
         if self.format.needs_pooling and not self.pooled:
             raise SettingsError(
                 Message(
-                    "format {name} requires {--pooling}: one vector per line.",
+                    "format {name} requires {--pooling}: one vector per line",
                     name=self.name,
                 )
             )

@@ -9,7 +9,7 @@ from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import shown
-from elmo_cli.options.fields import option
+from elmo_cli.options.fields import check_choices, option
 
 Pooling = Literal["mean", "max", "first", "last"]
 POOLINGS: Final = get_args(Pooling)
@@ -48,21 +48,12 @@ class Selection:
     """Zeros stay zeros."""
 
     def __post_init__(self) -> None:
-        if self.pooling is not None and self.pooling not in POOLINGS:
-            raise SettingsError(
-                Message(
-                    "{--pooling} {pooling}: unknown. Use {poolings}.",
-                    pooling=repr(self.pooling),
-                    poolings=", ".join(POOLINGS),
-                )
-            )
+        check_choices(self)
         if self.mix is None and self.gamma is not None:
             raise SettingsError(Message("{--gamma} requires {--mix}"))
         if self.mix is not None and self.layers != "all":
             raise SettingsError(
-                Message(
-                    "{--layers} has no effect with {--mix}, which is of all layers."
-                )
+                Message("{--layers} has no effect with {--mix}, which is of all layers")
             )
         if self.mix is not None:
             for value in self.mix:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from elmo_cli.errors.checks import check_batch, check_choice
+from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.options.fields import option
+from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.shard import Shard, parse_shard
 from elmo_cli.options.tokenizer_names import AUTO
 
@@ -108,8 +108,7 @@ class TextSettings:
     """None means `csv`, but a cell of TSV ends in its line."""
 
     def __post_init__(self) -> None:
-        if self.quotes is not None:
-            check_choice("quotes", self.quotes, QUOTES)
+        check_choices(self)
         if self.text_column is not None and self.word_column is not None:
             raise SettingsError(
                 Message("choose one of {--text-column} and {--word-column}")
@@ -158,7 +157,12 @@ DEFAULT_SETTINGS: Final = TextSettings()
 def text_settings(*, keep_columns: Sequence[str] = (), **options: Any) -> TextSettings:
     """Return the options of a text from the keyword arguments of a function.
 
-    Raise an `InputError` for `keep_columns` that are a string or a set.
+    `keep_columns` are names, or `"all"`. Raise an `InputError` for another string or a
+    set.
     """
-    columns = tuple(check_batch(keep_columns, "keep_columns"))
+    columns: tuple[str, ...]
+    if keep_columns == "all":
+        columns = ALL_COLUMNS
+    else:
+        columns = tuple(check_batch(keep_columns, "keep_columns"))
     return TextSettings(keep_columns=columns, **options)

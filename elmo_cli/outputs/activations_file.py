@@ -104,7 +104,7 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
         if "signature" in str(error):
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
             raise InputError(f"{path}: {_EXPECTED}. {remedy}") from error
-        raise InputError(f"{path}: cannot be read: {system_reason(error)}.") from error
+        raise InputError(f"{path}: cannot be read: {system_reason(error)}") from error
 
 
 def _read_attributes(file: h5py.File, path: Path | str) -> dict[str, Any]:

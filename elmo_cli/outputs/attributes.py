@@ -17,7 +17,7 @@ Attributes = Mapping[str, str]
 
 KEYS: Final = "keys"
 """Attribute of an output with ids, where the input format does not decide."""
-_FLAGS: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")
+_BOOLEAN_ATTRIBUTES: Final = ("forget_sentences", "keys", "normalize", "sentence_keys")
 _INTEGERS: Final = (
     "batch_size",
     "input_records",
@@ -136,7 +136,7 @@ def _with_type(name: str, value: Any) -> Any:
         # Files of other programs may have values of NumPy.
         return value.item() if getattr(value, "shape", None) == () else value
     with suppress(ValueError):
-        if name in _FLAGS and value in ("True", "False"):
+        if name in _BOOLEAN_ATTRIBUTES and value in ("True", "False"):
             return value == "True"
         if name in _INTEGERS:
             return int(value)

@@ -222,7 +222,7 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
         else:
             matching.append(Path(path))
     if not matching:
-        raise MissingInputError(f"{' '.join(map(str, paths))}: no such file.")
+        raise MissingInputError(f"{' '.join(map(str, paths))}: no such file")
     return matching
 
 

@@ -42,11 +42,6 @@ from elmo_cli.outputs.saved_output import (
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.records.record import Record
 
-_COMPLETE: Final = (
-    "{path} already exists, and was written with other options: {differing}"
-)
-_UNFINISHED: Final = "{path} is an unfinished run with other options: {differing}"
-
 
 class ActivationsWriter:
     """Writer of an output, which is called `NAME.partial` until it is complete.
@@ -206,7 +201,14 @@ class ActivationsWriter:
             file.start_over()
         else:
             file.close()
-            raise _other_options(_UNFINISHED, file.path, differing)
+            raise OutputError(
+                Message(
+                    "{path} is an unfinished run with other options: {differing}",
+                    remedy="Use {--overwrite} to start over.",
+                    path=file.path,
+                    differing=joined(differing),
+                )
+            )
 
     def _leave_complete(self) -> None:
         """Leave a complete file as it is, if this run would write its like."""
@@ -215,7 +217,15 @@ class ActivationsWriter:
         saved = saved_at_end(self.path)
         differing = self._differences(saved)
         if differing:
-            raise _other_options(_COMPLETE, self.path, differing)
+            raise OutputError(
+                Message(
+                    "{path} already exists, and was written with other options: "
+                    "{differing}",
+                    remedy="Use {--overwrite} to replace it.",
+                    path=self.path,
+                    differing=joined(differing),
+                )
+            )
         self._continue(saved)
 
     def _differences(self, saved: SavedOutput) -> list[Message]:
@@ -270,11 +280,3 @@ _WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
     "npy": NpyWriter,
 }
 """Writers of formats that take nothing more than a file."""
-
-
-def _other_options(problem: str, path: Path, differing: list[Message]) -> OutputError:
-    """Return the error for an output that was written with other options."""
-    remedy = "Use {--overwrite} to start over."
-    return OutputError(
-        Message(problem, remedy=remedy, path=path, differing=joined(differing))
-    )

@@ -80,7 +80,7 @@ def _find_options_and_weights(
         raise ModelError(
             Message(
                 "Give either {--options-file} and {--weight-file}, or {--model}, or "
-                "none."
+                "none"
             )
         )
     name = options_file if model is None else model

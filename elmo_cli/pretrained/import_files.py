@@ -71,7 +71,7 @@ def _stage(path: str | Path, staged: Path, model: PublishedModel) -> None:
         raise
     except OSError as error:
         reason = system_reason(error)
-        raise ModelError(f"{source}: cannot be copied: {reason}.") from None
+        raise ModelError(f"{source}: cannot be copied: {reason}") from None
 
 
 def _paths_in(folder: Path) -> list[Path]:

@@ -62,6 +62,6 @@ def _check_regular(folder: Path, files: ModelFiles) -> None:
     for path in paths:
         # Reading a named pipe or a device would never end.
         if not path.is_file():
-            raise ModelError(f"{path}: expected a regular file, found another kind.")
+            raise ModelError(f"{path}: expected a regular file, found another kind")
         if path.suffix != ".pkl":
             refuse_other_program(path)

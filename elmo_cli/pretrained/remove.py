@@ -18,11 +18,11 @@ def remove_model(name: str) -> tuple[Path, int]:
     model = known_model(name)
     if model.name == BUNDLED:
         problem = "the model is bundled with elmo-cli and cannot be removed"
-        raise ModelError(f"{BUNDLED}: {problem}.")
+        raise ModelError(f"{BUNDLED}: {problem}")
     folder = published_folder(model)
     if not folder.is_dir():
         problem = f"the model is not downloaded: {folder} is missing"
-        raise ModelError(f"{model.name}: {problem}.")
+        raise ModelError(f"{model.name}: {problem}")
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
     shutil.rmtree(folder)
     return folder, n_bytes

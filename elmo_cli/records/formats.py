@@ -81,7 +81,7 @@ def find_format(source: Source, name: str | None = None) -> InputFormat:
     the path and the content. A stream of unknown format is plain text.
     """
     if name is not None:
-        check_choice("format", name, tuple(FORMATS))
+        check_choice("input_format", name, tuple(FORMATS))
         return FORMATS[name]
     if source.path is None:
         return TEXT

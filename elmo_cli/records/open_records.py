@@ -4,19 +4,27 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, NO_ID
 from elmo_cli.records.formats import refuse_other_formats
-from elmo_cli.records.ids import IdChecker, survey_ids, with_integer_id
+from elmo_cli.records.ids import (
+    IdChecker,
+    IdRules,
+    IdSurvey,
+    survey_ids,
+    with_integer_id,
+)
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
 from elmo_cli.records.warnings.input_report import InputReport, report_for
 from elmo_cli.records.words import group_words
+
+_FREE_IDS: Final = IdRules()
 
 
 class Records(NamedTuple):
@@ -37,10 +45,8 @@ def open_records(
     text: TextInput,
     expected: Expected = UNKNOWN,
     *,
-    id_checker: IdChecker | None = None,
+    id_rules: IdRules = _FREE_IDS,
     reads_ids: bool = True,
-    numbers_repeated: bool = False,
-    finds_integers: bool = False,
     is_quiet: bool = False,
     on_bytes: Callable[[int], object] = ignore,
     should_stop: Callable[[], bool] = never,
@@ -51,55 +57,68 @@ def open_records(
         text: The input.
         expected: What the model and the command expect, which warnings compare with the
             input.
-        id_checker: Check of the ids by the rules of the output. By default all records
-            have an id, or none has one.
+        id_rules: What the output asks of the ids. By default only that all records have
+            an id, or none has one.
         reads_ids: Read the ids. If not, the records have none.
-        numbers_repeated: Give records their number as `line` if their ids may repeat.
-        finds_integers: Read the ids of CSV and TSV as integers if all of them look so.
         is_quiet: Log no warnings.
         on_bytes, should_stop: As in `Source.lines`.
     """
-    input_format = text.format
-    settings = text.settings
-    input_format.check_settings(settings, suggests_table=True)
+    text.format.check_settings(text.settings, suggests_table=True)
     reads_ids = reads_ids and _may_have_ids(text)
     # The ids of words show which of them are one text.
-    if not reads_ids and settings.word_column is None:
-        text = replace(text, settings=replace(settings, id_column=NO_ID))
+    if not reads_ids and text.settings.word_column is None:
+        text = replace(text, settings=replace(text.settings, id_column=NO_ID))
     with text.source:
         survey = survey_ids(
             text,
             should_stop,
-            finds_repeats=numbers_repeated and reads_ids,
-            finds_integers=finds_integers,
+            finds_repeats=id_rules.numbers_repeated and reads_ids,
+            finds_integers=id_rules.finds_integers,
         )
-        records, is_ready = input_format.read(text, on_bytes, should_stop)
-        if text.format_is_guess:
-            records = refuse_other_formats(records, text.source.name)
-        if survey.are_integers:
-            records = map(with_integer_id, records)
-        if settings.word_column is not None:
-            records = group_words(records, text)
-        if not reads_ids and input_format.ids != "never":
-            records = map(_without_id, records)
-        if reads_ids and id_checker is None:
-            id_checker = IdChecker()
-        records = check_records(
-            records,
+        unchecked, is_ready = _read_records(
             text,
-            id_checker=id_checker if reads_ids else None,
+            survey,
+            reads_ids=reads_ids,
+            on_bytes=on_bytes,
+            should_stop=should_stop,
+        )
+        checked = check_records(
+            unchecked,
+            text,
+            id_checker=IdChecker(id_rules) if reads_ids else None,
             report=None if is_quiet else report_for(text, expected),
         )
-        if input_format.ids == "by_first_record":
-            records, example = _find_example(records, text)
-            has_ids = example.id is not None
+        if text.format.ids == "by_first_record":
+            records, example = _find_example(checked, text)
         else:
-            has_ids = reads_ids
-            example = _invented_record(text, has_id=has_ids)
+            records = checked
+            example = _invented_record(text, has_id=reads_ids)
+        has_ids = example.id is not None
         is_numbered = survey.may_repeat and has_ids
         if is_numbered:
             records = _with_line_numbers(records)
         yield Records(records, is_ready, has_ids, is_numbered, example)
+
+
+def _read_records(
+    text: TextInput,
+    survey: IdSurvey,
+    *,
+    reads_ids: bool,
+    on_bytes: Callable[[int], object],
+    should_stop: Callable[[], bool],
+) -> tuple[Iterator[Record], Callable[[], bool]]:
+    """Return the records before they are checked, and whether the next one is ready."""
+    records, is_ready = text.format.read(text, on_bytes, should_stop)
+    if text.format_is_guess:
+        records = refuse_other_formats(records, text.source.name)
+    if survey.are_integers:
+        records = map(with_integer_id, records)
+    if text.settings.word_column is not None:
+        records = group_words(records, text)
+    if not reads_ids and text.format.ids != "never":
+        records = map(_without_id, records)
+    return records, is_ready
 
 
 def _may_have_ids(text: TextInput) -> bool:

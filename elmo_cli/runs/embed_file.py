@@ -35,7 +35,7 @@ from elmo_cli.outputs.output_formats import names_datasets_by_id, shows_repeated
 from elmo_cli.outputs.saved_output import ResumePoint
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.outputs.writer import ActivationsWriter
-from elmo_cli.records.ids import IdChecker
+from elmo_cli.records.ids import IdRules
 from elmo_cli.records.open_records import Records, open_records
 from elmo_cli.records.progress import Progress, ShardReader
 from elmo_cli.records.record import Record
@@ -257,9 +257,11 @@ class FileRun:
         with open_records(
             self.plan.text,
             expected_input(engine.files.name, engine.options.token_limit),
-            id_checker=IdChecker(name_datasets=names_datasets_by_id(settings)),
-            numbers_repeated=shows_repeated_ids(settings),
-            finds_integers=settings.format.has_rows,
+            id_rules=IdRules(
+                name_datasets=names_datasets_by_id(settings),
+                numbers_repeated=shows_repeated_ids(settings),
+                finds_integers=settings.format.has_rows,
+            ),
             on_bytes=count_bytes,
             should_stop=self.should_stop,
         ) as records:
@@ -277,7 +279,7 @@ class FileRun:
             n_skipped = number + 1
             if n_skipped % _STOP_CHECK_RECORDS == 0 and self.should_stop():
                 raise StoppedError(
-                    f"Stopped after {unit} {n_skipped:,}, which is embedded already."
+                    f"Stopped after {unit} {n_skipped:,}, which is embedded already"
                 )
         if reader.error is not None:
             raise reader.error

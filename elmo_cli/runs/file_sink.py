@@ -48,11 +48,6 @@ class Summary:
     was_complete: bool = False
     """True if the output was complete already, and has been left unchanged."""
 
-    @property
-    def n_sentences(self) -> int:
-        """Number of records, by an older name."""
-        return self.n_records
-
 
 @dataclass
 class FileSink:

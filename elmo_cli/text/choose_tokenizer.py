@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Final, Literal, TypeVar
 
+from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO, parse_tokenizer_name
@@ -109,8 +110,9 @@ def strings_in(texts: Iterable[object]) -> Iterator[str]:
 def peek_strings(texts: Iterable[_Text]) -> tuple[list[str], Iterable[_Text]]:
     """Return the strings among the first texts, and all texts again.
 
-    Of a stream, only the first text is read.
+    Of a stream, only the first text is read. Raise an `InputError` for no batch.
     """
+    texts = check_batch(texts, "texts")
     if not isinstance(texts, Iterator):
         return list(strings_in(texts)), texts
     first = list(islice(texts, 1))

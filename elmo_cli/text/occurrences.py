@@ -125,6 +125,6 @@ def occurrence_of(
         raise InputError(f"{word!r} occurs {n_positions} times in {text}. {remedy}")
     if number is not None and not 1 <= number <= n_positions:
         times = "once" if n_positions == 1 else f"{n_positions} times"
-        raise SettingsError(f"{word!r} occurs {times} in {text}, not {number} times.")
+        raise SettingsError(f"{word!r} occurs {times} in {text}, not {number} times")
     index = 0 if number is None else number - 1
     return Occurrence(sentence, positions[index])

@@ -57,7 +57,7 @@ class Source:
         if not is_path and (is_binary or not hasattr(given, "read")):
             kind = "a binary file" if is_binary else kind_of(given)
             raise InputError(
-                f"the input: expected a path or an open text file, found {kind}."
+                f"the input: expected a path or an open text file, found {kind}"
             )
         self._given = given
         self._advice = advice
@@ -142,7 +142,7 @@ class Source:
                 yield
             return
         if not file.seekable():
-            raise InputError(f"{self.name}: it cannot be read twice.")
+            raise InputError(f"{self.name}: it cannot be read twice")
         start = file.tell()
         try:
             yield

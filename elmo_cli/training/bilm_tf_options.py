@@ -73,7 +73,7 @@ def read_published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]
             continue
         if not check.accepts(value):
             problem = f"expected {check.expected}, found {value!r}"
-            raise OptionsError(f"{name} in options.json: {problem}.")
+            raise OptionsError(f"{name} in options.json: {problem}")
         options[name] = value
     if options:
         shown = ", ".join(f"{name} {value}" for name, value in options.items())

@@ -80,7 +80,7 @@ def load_checkpoint(description: Description) -> TrainingCheckpoint | None:
     try:
         content = _read_archive(path)
     except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {system_reason(error)}.") from None
+        raise ModelError(f"{path}: cannot be read: {system_reason(error)}") from None
     except _DAMAGED as error:
         if is_out_of_memory(error):
             raise
@@ -151,7 +151,7 @@ def remove_checkpoint(folder: Path) -> None:
         path.unlink(missing_ok=True)
     except OSError as error:
         reason = system_reason(error)
-        raise OutputError(f"{path}: cannot be removed: {reason}.") from None
+        raise OutputError(f"{path}: cannot be removed: {reason}") from None
 
 
 def own_folder(folder: Path) -> AbstractContextManager[None]:
@@ -164,6 +164,6 @@ def own_folder(folder: Path) -> AbstractContextManager[None]:
         if isinstance(error, BlockingIOError):
             remedy = "Wait for it, or choose another folder."
             return OutputError(f"{folder}: another process is training there. {remedy}")
-        return OutputError(f"{folder}: cannot be written: {system_reason(error)}.")
+        return OutputError(f"{folder}: cannot be written: {system_reason(error)}")
 
     return locked_folder(folder, lock_error)

@@ -90,7 +90,7 @@ class RunLog:
                 file.write(line + "\n")
         except OSError as error:
             reason = error.strerror
-            raise OutputError(f"{self._path}: cannot be written: {reason}.") from None
+            raise OutputError(f"{self._path}: cannot be written: {reason}") from None
 
     def _add_to_board(self, tag: str, value: float) -> None:
         if self._board is not None:
@@ -120,7 +120,7 @@ def read_run_log(path: Path, last_step: int) -> list[str]:
         # A kill leaves an incomplete last line, which the split separates.
         *lines, _ = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError as error:
-        raise OutputError(f"{path}: cannot be read: {error.strerror}.") from None
+        raise OutputError(f"{path}: cannot be read: {error.strerror}") from None
     kept = []
     n_damaged = 0
     for line in lines:
@@ -131,7 +131,7 @@ def read_run_log(path: Path, last_step: int) -> list[str]:
             kept.append(line)
     if n_damaged:
         removed = counted(n_damaged, "damaged line")
-        logger.warning("%s: removed %s.", path, removed)
+        logger.warning("%s: removed %s", path, removed)
     return kept
 
 

@@ -100,7 +100,7 @@ def choose_start(options: StartOptions) -> Start:
             "%s",
             Message(
                 "{--vocabulary-size} has no effect: the words to predict are those of "
-                "{name}.",
+                "{name}",
                 name=options.vocabulary_file or name,
             ),
         )
@@ -124,7 +124,7 @@ def _find_files(options: StartOptions) -> ModelFiles | None:
             raise SettingsError(
                 Message(
                     "{--init-from} {model}: a file of weights requires "
-                    "{--options-file}.",
+                    "{--options-file}",
                     model=model,
                 )
             )

@@ -43,7 +43,7 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCou
                 for sentence in entry.sentences:
                     words.update(sentence)
     if n_sentences == 0:
-        raise InputError(f"{text.names}: no sentence to train on.")
+        raise InputError(f"{text.names}: no sentence to train on")
     if text.validation_share:
         if not validation_lines:
             raise _no_validation_line_error(text.validation_share, n_sentences)

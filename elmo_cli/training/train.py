@@ -161,7 +161,7 @@ def _check_validation_file(options: TextOptions) -> None:
     text = TrainingText((), options.settings, options.tokenizer)
     n_sentences = sum(1 for _ in text.sentences(path))
     if n_sentences == 0:
-        raise InputError(f"{path}: no sentence to measure perplexity on.")
+        raise InputError(f"{path}: no sentence to measure perplexity on")
 
 
 def _open_text(options: TextOptions, start: Start, seed: int) -> TrainingText:
@@ -186,7 +186,7 @@ def _check_streams(options: TrainingOptions, processes: Processes) -> None:
         raise OptionsError(
             Message(
                 "{--batch-size} {batch_size}: must be a multiple of the number of "
-                "processes ({count}).",
+                "processes ({count})",
                 batch_size=options.batch_size,
                 count=processes.count,
             )

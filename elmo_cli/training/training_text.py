@@ -121,7 +121,7 @@ class TrainingText:
                 n_windows += 1
                 yield window, progress._replace(n_windows=n_windows)
             elif progress.epoch > start.epoch + 1:
-                raise InputError(f"{self.names}: no sentence to train on.")
+                raise InputError(f"{self.names}: no sentence to train on")
 
     def _rest_of_pass(
         self, start: TextProgress

@@ -306,9 +306,9 @@ def test_a_word_is_found_in_a_sentence() -> None:
             ["bank", "after", "bank"],
             "bank",
             3,
-            "'bank' occurs 2 times in 'bank after bank', not 3 times.",
+            "'bank' occurs 2 times in 'bank after bank', not 3 times",
         ),
-        (["We", "sat"], "We", 2, "'We' occurs once in 'We sat', not 2 times."),
+        (["We", "sat"], "We", 2, "'We' occurs once in 'We sat', not 2 times"),
         (
             "the banks",
             "bank",

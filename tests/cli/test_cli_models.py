@@ -99,7 +99,7 @@ def test_a_downloaded_model_is_removed(cache: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"Removed {folder}: {size_text(n_bytes)}\n"
     assert not folder.exists()
-    message = f"small: the model is not downloaded: {folder} is missing."
+    message = f"small: the model is not downloaded: {folder} is missing"
     assert_fails(elmo("models", "--remove", "small"), message)
 
 

@@ -186,7 +186,7 @@ def test_an_error_is_red_on_a_terminal(environment: str, is_red: bool) -> None:
         check=False,
         timeout=60,
     )
-    assert b"no.txt: no such file." in process.stdout
+    assert b"no.txt: no such file\r\n" in process.stdout
     assert (b"\x1b[1;31mError:\x1b[0m no.txt" in process.stdout) == is_red
 
 

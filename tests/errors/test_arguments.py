@@ -35,7 +35,7 @@ def test_language_models_take_raw_texts(models: SmallModels) -> None:
         lambda x: elmo_cli.measure_surprisal(model, [x]),
         lambda x: elmo_cli.measure_perplexity(model, [x]),
         lambda x: elmo_cli.predict_words(model, [x]),
-        lambda x: elmo_cli.substitute_words(model, [x]),
+        lambda x: elmo_cli.find_substitutes(model, [x]),
         lambda x: elmo_cli.sample_sentences(model, x, seed=3),
     ]
     for call in calls:

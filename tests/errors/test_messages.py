@@ -1,15 +1,24 @@
 """Messages, as Python and the command line spell them."""
 
+import ast
 import pickle
+import re
+from collections.abc import Iterator
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+import elmo_cli
+from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, joined, spelled_as_options
 from elmo_cli.options.fields import option_fields
+from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.resources import Resources
 from elmo_cli.options.selection import Selection
 from elmo_cli.options.text import TextSettings
 
@@ -38,12 +47,27 @@ def test_an_option_is_an_argument_in_python(
     assert Message(template).as_options() == as_options
 
 
-@pytest.mark.parametrize("options", [TextSettings, Selection, OutputSettings])
+@pytest.mark.parametrize(
+    "options", [ModelSettings, Resources, TextSettings, Selection, OutputSettings]
+)
 def test_each_flag_is_true_in_python(options: Any) -> None:
     for field in fields(options):
         if field.name in option_fields(options) and isinstance(field.default, bool):
             flag = "--" + field.name.replace("_", "-")
             assert str(Message(f"{{{flag}}}")) == f"{field.name}=True"
+
+
+def test_each_flag_that_a_message_names_is_true_in_python() -> None:
+    flags = set()
+    for command in COMMANDS:
+        for parameter in find_command(command).params:
+            if isinstance(parameter, click.Option) and parameter.is_flag:
+                flags.update(parameter.opts)
+    named: set[str] = set()
+    for _, text in literals_of_messages():
+        named.update(re.findall(r"\{(--[a-z-]+)\}", text))
+    for flag in named & flags:
+        assert str(Message(f"{{{flag}}}")).endswith("=True")
 
 
 def test_values_are_inserted_as_they_are() -> None:
@@ -61,11 +85,11 @@ def test_a_remedy_whose_option_a_command_lacks_is_left_out() -> None:
 
 
 def test_a_remedy_for_the_shell_is_shown_on_the_command_line_alone() -> None:
-    both = Message("a: no such file.", remedy="Name a file.", shell_remedy="Pipe it.")
+    both = Message("a: no such file", remedy="Name a file.", shell_remedy="Pipe it.")
     assert str(both) == "a: no such file. Name a file."
     assert both.as_options() == "a: no such file. Pipe it."
-    alone = Message("{path}: no such file.", shell_remedy="Pipe it.", path="{a}")
-    assert str(alone) == "{a}: no such file."
+    alone = Message("{path}: no such file", shell_remedy="Pipe it.", path="{a}")
+    assert str(alone) == "{a}: no such file"
     assert alone.as_options() == "{a}: no such file. Pipe it."
 
 
@@ -101,3 +125,36 @@ def test_a_problem_has_the_typed_name_of_an_option_and_a_remedy_its_own() -> Non
     message = Message("{--device}: no GPU", remedy="Use {--device cpu}.")
     typed = {"--device": "--cuda", "--cuda": "--cuda"}
     assert message.as_options(typed) == "--cuda: no GPU. Use --device cpu."
+
+
+def literals_of_messages() -> Iterator[tuple[str, str]]:
+    """Yield the place and text of each literal of a message, error or warning.
+
+    Values in it are written as `{}`.
+    """
+    package = Path(elmo_cli.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            called = ast.unparse(node.func).rpartition(".")[2]
+            if called == "Message" or called.endswith(("Error", "_error", "warning")):
+                text = text_of(node.args[0])
+                yield f"{path.relative_to(package)}:{node.lineno}", text
+
+
+def text_of(node: ast.expr) -> str:
+    """Return the text of a literal, with `{}` for values; empty for anything else."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        parts = [text_of(part) for part in node.values]
+        return "".join(part or "{}" for part in parts)
+    return ""
+
+
+def test_a_message_of_one_sentence_has_no_full_stop() -> None:
+    for place, text in literals_of_messages():
+        is_one_sentence = re.search(r"[.?!] |[.?!]{", text) is None
+        if is_one_sentence and not text.endswith("..."):
+            assert not text.endswith("."), f"{place}: {text}"

@@ -26,7 +26,7 @@ def test_a_missing_file_is_an_error_of_its_kind_and_a_file_not_found_error(
     error = missing_file_error("no/such/file", kind)
     assert isinstance(error, kind)
     assert isinstance(error, FileNotFoundError)
-    assert str(error) == "no/such/file: no such file."
+    assert str(error) == "no/such/file: no such file"
 
 
 def test_another_subclass_of_a_user_changes_nothing() -> None:
@@ -37,6 +37,35 @@ def test_a_missing_file_suggests_one_with_a_similar_name(folder: Path) -> None:
     (folder / "corpus.txt").touch()
     error = missing_file_error(folder / "corpsu.txt", InputError, remedy="Name a file.")
     assert str(error).endswith("Did you mean 'corpus.txt'? Name a file.")
+
+
+@pytest.mark.parametrize(
+    ("missing", "there"),
+    [
+        ("corpsu.txt", "corpus.txt"),
+        ("corpus.txt", "corpus.txt.gz"),
+        ("corpus.txt", "corpus.csv"),
+        ("corpus", "corpus.txt"),
+        ("CORPUS.TXT", "corpsu.txt"),
+    ],
+)
+def test_a_file_is_similar_with_the_same_suffix_or_the_same_name(
+    missing: str, there: str, folder: Path
+) -> None:
+    (folder / there).touch()
+    error = missing_file_error(missing, InputError)
+    assert str(error) == f"{missing}: no such file. Did you mean {there!r}?"
+
+
+@pytest.mark.parametrize(
+    ("missing", "there"), [("no.txt", "o.hdf5"), ("a.txt", "b.txt"), ("text", "te.h5")]
+)
+def test_another_kind_of_file_or_another_name_is_not_suggested(
+    missing: str, there: str, folder: Path
+) -> None:
+    (folder / there).touch()
+    error = missing_file_error(missing, InputError)
+    assert str(error) == f"{missing}: no such file"
 
 
 def test_advice_for_the_shell_is_not_shown_in_python() -> None:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from elmo_cli import (
     ElmoEmbedder,
     LanguageModel,
+    find_substitutes,
     iter_substitutes,
     predict_words,
     sample_sentences,
-    substitute_words,
 )
 from elmo_cli.errors.exceptions import InputError, WeightsError
 from elmo_cli.language_model import softmax
@@ -288,7 +288,7 @@ def test_each_token_is_replaced_as_a_gap_is_filled(
 ) -> None:
     for sentence in sentences:
         assume(GAP not in sentence)  # Hypothesis may draw the gap.
-    results = substitute_words(model, sentences, top=4)
+    results = find_substitutes(model, sentences, top=4)
     for sentence, (tokens, all_candidates) in zip(sentences, results, strict=True):
         assert tokens == sentence
         assert len(all_candidates) == len(sentence)
@@ -421,7 +421,7 @@ def test_one_string_is_one_text_with_one_result(model: LanguageModel) -> None:
     text = "the cat sat"
     assert_same([model.score(text)], model.score([text]))
     assert [predict_words(model, text)] == predict_words(model, [text])
-    assert [substitute_words(model, text)] == substitute_words(model, [text])
+    assert [find_substitutes(model, text)] == find_substitutes(model, [text])
     assert measure_perplexity(model, text) == measure_perplexity(model, [text])
 
 
@@ -430,7 +430,7 @@ def test_lists_are_checked_before_anything_is_computed(
 ) -> None:
     texts: Any = [["the"], 3]
     monkeypatch.setattr(LanguageModel, "compute_batches", None)
-    for call in (model.score, partial(substitute_words, model)):
+    for call in (model.score, partial(find_substitutes, model)):
         with pytest.raises(
             InputError, match=r"^texts\[1\]: expected a string or a list"
         ):

@@ -239,7 +239,7 @@ def test_a_fault_in_a_file_is_reported(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, ": no such file."),
+        (None, ": no such file"),
         (
             WHOLE[:-1],
             ": not a valid weights file: .*truncated file: .* Download it again.",

@@ -95,8 +95,9 @@ def test_keywords_have_the_names_and_defaults_of_the_options(
 
 def test_kept_columns_are_a_list() -> None:
     assert text_settings(keep_columns=["a", "b"]).keep_columns == ("a", "b")
+    assert text_settings(keep_columns="all").keep_columns == ("all",)
     with pytest.raises(InputError, match="keep_columns: expected a list"):
-        text_settings(keep_columns="all")
+        text_settings(keep_columns="id")
 
 
 def test_names_of_formats_are_those_of_the_formats() -> None:

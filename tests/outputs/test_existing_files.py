@@ -41,10 +41,10 @@ def text_file(folder: Path) -> None:
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_the_same_command_again_does_nothing(layout: str, state: str) -> None:
     first = embed(TEXT, OUT, state, layout=layout)
-    assert (first.n_sentences, first.n_tokens, first.was_complete) == (5, 10, False)
+    assert (first.n_records, first.n_tokens, first.was_complete) == (5, 10, False)
     before = OUT.read_bytes()
     again = embed(TEXT, OUT, state, layout=layout)
-    assert (again.n_sentences, again.was_complete) == (0, True)
+    assert (again.n_records, again.was_complete) == (0, True)
     assert OUT.read_bytes() == before
     assert sorted(os.listdir()) == ["input.txt", "out"]
 
@@ -90,16 +90,16 @@ def test_an_overwriting_run_is_resumed_too_if_it_fits() -> None:
     embed_in_part(overwrite=True)
     assert OUT.read_bytes() == b"old"
     resumed = embed(TEXT, OUT, overwrite=True)
-    assert resumed.resumed_from == 5 - resumed.n_sentences > 0
+    assert resumed.resumed_from == 5 - resumed.n_records > 0
     embed_in_part(overwrite=True)
     TEXT.write_text("x" + LINES)
     # Another input starts over.
-    assert embed(TEXT, OUT, overwrite=True).n_sentences == 5
+    assert embed(TEXT, OUT, overwrite=True).n_records == 5
     embed(TEXT, "whole")
     assert_same_file(OUT, "whole")
     embed_in_part(overwrite=True)
     # Other settings start over.
-    assert embed(TEXT, OUT, overwrite=True, output_format="top").n_sentences == 5
+    assert embed(TEXT, OUT, overwrite=True, output_format="top").n_records == 5
 
 
 def test_a_stream_of_another_input_starts_over() -> None:
@@ -108,7 +108,7 @@ def test_a_stream_of_another_input_starts_over() -> None:
     with open(TEXT) as stream, pytest.raises(InputError, match="different input"):
         embed(stream, OUT, overwrite=True)  # type: ignore[arg-type]
     with open(TEXT) as stream:
-        assert embed(stream, OUT, overwrite=True).n_sentences == 5  # type: ignore[arg-type]
+        assert embed(stream, OUT, overwrite=True).n_records == 5  # type: ignore[arg-type]
 
 
 def test_a_symbolic_link_is_followed() -> None:
@@ -149,7 +149,7 @@ def test_a_run_killed_before_renaming_its_file_is_complete(
     assert embed(TEXT, OUT).was_complete
     embed_until_renaming(overwrite=True)
     TEXT.write_text(LINES + "more\n")
-    assert embed(TEXT, OUT, overwrite=True).n_sentences == 6
+    assert embed(TEXT, OUT, overwrite=True).n_records == 6
 
 
 @pytest.fixture

@@ -184,7 +184,7 @@ def test_files_of_two_runs_are_refused(layout: str, tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match=message):
         open_activations(tmp_path / "part-*")
-    with pytest.raises(InputError, match=r"gone-\* .*: no such file\.$"):
+    with pytest.raises(InputError, match=r"gone-\* .*: no such file$"):
         open_activations(tmp_path / "gone-*", tmp_path / "none-*")
 
 
@@ -195,7 +195,7 @@ FOUND = "expected activations, as `elmo embed` writes them, found"
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gone", "no such file."),
+        ("gone", "no such file"),
         ("text", f"{EXPECTED}. If it is a text: `elmo embed text NEW.hdf5`."),
         ("folder", f"{EXPECTED}, found another folder"),
         ("weights", f"{FOUND} CNN, CNN_high_0, CNN_high_1, CNN_proj, RNN_0"),

@@ -66,7 +66,7 @@ pytestmark = pytest.mark.usefixtures("cache")
         (["options.json", "weights.hdf5"], ["vocab-1.txt", "vocab-2.txt"]),
     ],
 )
-def test_the_files_of_a_folder(
+def test_a_folder_is_searched_for_each_file_by_its_usual_names(
     tmp_path: Path, taken: list[str | None], others: list[str]
 ) -> None:
     names = [*filter(None, taken), *others]

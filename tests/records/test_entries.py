@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import TextSettings
-from elmo_cli.records.ids import IdChecker
+from elmo_cli.records.ids import IdRules
 from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
@@ -25,7 +25,7 @@ from tests.support.transcripts import Example, each_example
 def read(name: str, text: str) -> list[Record]:
     """Return the records of a text in a format."""
     opened = open_input(io.StringIO(text), TextSettings(name), WHITESPACE)
-    with open_records(opened, id_checker=IdChecker(name_datasets=True)) as (
+    with open_records(opened, id_rules=IdRules(name_datasets=True)) as (
         records,
         *_,
     ):

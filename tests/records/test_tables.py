@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
 from elmo_cli.records.columns import renamed_columns
-from elmo_cli.records.ids import IdChecker
+from elmo_cli.records.ids import IdRules
 from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
@@ -31,8 +31,8 @@ def read(
     name_datasets: bool = True,
 ) -> list[Record]:
     """Read the records of a table."""
-    checker = IdChecker(name_datasets=name_datasets)
-    with open_records(open_input(path, settings), id_checker=checker) as (records, *_):
+    rules = IdRules(name_datasets=name_datasets)
+    with open_records(open_input(path, settings), id_rules=rules) as (records, *_):
         return list(records)
 
 
@@ -213,7 +213,7 @@ def test_the_header_shows_the_delimiter(header: str, name: str) -> None:
     [record] = read_text(content, f"a.{name}", **columns)
     assert (record.id, record.text) == ("1", "The dog, barked; a|b.")
     opened = open_input(f"a.{name}", TextSettings(**columns))
-    with open_records(opened, finds_integers=True) as (records, *_):
+    with open_records(opened, id_rules=IdRules(finds_integers=True)) as (records, *_):
         assert [(each.id_value, each.id) for each in records] == [(1, "1")]
 
 
@@ -296,7 +296,10 @@ def test_ids_of_64_bits_are_integers(ids: str, values: list[int | str]) -> None:
     Path("a.csv").write_text(
         "id,text\n" + "".join(f"{each},a\n" for each in ids.split())
     )
-    with open_records(open_input("a.csv"), finds_integers=True) as (records, *_):
+    with open_records(open_input("a.csv"), id_rules=IdRules(finds_integers=True)) as (
+        records,
+        *_,
+    ):
         assert [record.id_value for record in records] == values
 
 

@@ -115,7 +115,7 @@ def test_embed_reports_progress_and_stops_within_a_long_record(
         split_sentences=True,
         on_progress=progress.append,
     )
-    assert len([each for each in progress if each.n_sentences == 1]) > 10
+    assert len([each for each in progress if each.n_records == 1]) > 10
 
     with pytest.raises(StoppedError, match=r"^Stopped after record 1\."):
         embed(

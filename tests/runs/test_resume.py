@@ -128,8 +128,8 @@ def test_a_resumed_run_logs_its_start_and_repeats_no_work(
         embed(text, "out.hdf5", "carry", should_stop=stop_after(3))
     shown: list[Summary] = []
     summary = embed(text, "out.hdf5", "carry", on_progress=shown.append)
-    assert (summary.resumed_from, summary.n_sentences) == (6, 34)
-    assert (shown[-1].n_sentences, shown[-1].n_tokens) == (34, summary.n_tokens)
+    assert (summary.resumed_from, summary.n_records) == (6, 34)
+    assert (shown[-1].n_records, shown[-1].n_tokens) == (34, summary.n_tokens)
     assert shown[-1].n_bytes == text.stat().st_size
     assert "Resumed after line 6" in caplog.messages
 

@@ -11,7 +11,12 @@ command does, call it:
         with open_activations("out.hdf5") as activations:
             assert len(activations) == 1
 
-The fixtures, such as `folder`, an empty current folder, are in `tests/conftest.py`.
+The fixtures, such as `folder`, an empty current folder, are in `tests/conftest.py`. One
+runs for every test: `golden_models_are_read_once` replaces `load_bilm` of the engine,
+because reading a model is slow.
+
+`TINY` (`golden/relu`) is a model with random weights that loads at once.
+`tests/golden/README.md` says where it comes from.
 
 - Commands: `commands` runs them, `fork_server` quickly in a process of their own.
 - Models: `golden` has AllenNLP's figures, `reference` computes ELMo in NumPy,

@@ -122,7 +122,7 @@ def test_coverage_of_a_vocabulary_is_logged(caplog: pytest.LogCaptureFixture) ->
 
 RAW = 'Mr. a said, "b".\n'
 LINE = "Tokenizer: moses:en, as in the model's training\n"
-WARNING = "Warning: the model was trained with --tokenizer moses:en, not whitespace.\n"
+WARNING = "Warning: the model was trained with --tokenizer moses:en, not whitespace\n"
 
 
 @pytest.fixture(scope="module")

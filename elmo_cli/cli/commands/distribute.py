@@ -148,7 +148,7 @@ def distribute(
         resources = options_from(Resources, values)
         workers = _load_workers(engine, resources)
     if should_stop():
-        raise StoppedError("Stopped before the first part.")
+        raise StoppedError("Stopped before the first part")
     resolved = loading.resolve(model_settings)
     parts = Folder(folder)
     first = find_paths(tuple(inputs), parts)[0]

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -197,13 +196,6 @@ def _say_what_was_written(plan: FilePlan, summary: "Summary") -> None:
     n_tokens = counted(summary.n_tokens, "token")
     speed = summary.n_tokens / max(summary.seconds, 1e-9)
     stderr.say(
-        f"Wrote {shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
+        f"Wrote {stderr.shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
         f"{speed:,.0f} tokens/s"
     )
-
-
-def shown_output(path: str | Path) -> str:
-    """Return the name of an output for a message."""
-    if str(path) == STANDARD_OUTPUT:
-        return "to standard output"
-    return str(path)

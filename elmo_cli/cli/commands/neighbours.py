@@ -110,7 +110,7 @@ def neighbours(
         files.check_pooling(pooled=pooled)
         if files.has_token_layer(layers):
             stderr.say(
-                "Warning: these vectors include layer 0, which finds similar spelling."
+                "Warning: these vectors include layer 0, which finds similar spelling"
             )
         model_settings = _model_of(files, options_from(ModelSettings, values))
         text_settings = options_from(TextSettings, values)
@@ -188,7 +188,7 @@ def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
 
     tokens = tokenizer.tokenize(sentence)
     if not tokens:
-        raise click.UsageError("--sentence must not be empty.")
+        raise click.UsageError("--sentence must not be empty")
     return Occurrence(tokens, 0)
 
 

@@ -9,7 +9,6 @@ import click
 
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.commands.embed import shown_output
 from elmo_cli.cli.loading import load_model, open_text, resolve
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.shared_options import choice
@@ -110,7 +109,7 @@ def occurrences(
     if not summary.was_complete:  # embed_file logs it.
         found = counted(sum(counts.values()), "occurrence")
         read = counted(summary.n_records, plan.unit)
-        stderr.say(f"Wrote {shown_output(output_file)}: {found} in {read}")
+        stderr.say(f"Wrote {stderr.shown_output(output_file)}: {found} in {read}")
 
 
 def _say_counts(counts: Mapping[str, int]) -> None:

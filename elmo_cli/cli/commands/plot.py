@@ -66,7 +66,7 @@ def plot(
             if opened.has_token_layer(layers):
                 stderr.say(
                     "Warning: these vectors include layer 0, which groups words by "
-                    "spelling."
+                    "spelling"
                 )
             picture = plot_occurrences(
                 opened,

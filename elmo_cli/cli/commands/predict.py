@@ -22,6 +22,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.fields import options_from
 from elmo_cli.options.model import ModelSettings, ReadingDirection
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.ids import IdRules
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
@@ -216,7 +217,7 @@ def _open_texts(text: TextInput, *, each: bool) -> Iterator[_Texts]:
     if not text.format.has_tokens:
         tokenize = partial(cut_around_gaps, tokenize=text.tokenizer.tokenize)
         text = replace(text, tokenizer=replace(text.tokenizer, tokenize=tokenize))
-    with open_records(text, numbers_repeated=True) as read:
+    with open_records(text, id_rules=IdRules(numbers_repeated=True)) as read:
         yield _Texts(
             columns=name_columns(read, is_split=text.splits_lines),
             chunks=in_chunks(

@@ -27,7 +27,6 @@ from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.surprisal_picture import Measured
-    from elmo_cli.language_model.frequency_file import FrequencyList
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import UnitKind
     from elmo_cli.pretrained.find import ResolvedModel
@@ -67,7 +66,7 @@ class _SurprisalChoices:
     choice(
         "--by",
         ["token", "word", "region", "sentence"],
-        excludes=["--pair-columns", "--words-by"],
+        excludes=["--pair-columns"],
         help=(
             "Unit of a row: token, word (between spaces), region (of --regions) or "
             "sentence. [default: token, or region with --regions, or word with "
@@ -204,7 +203,6 @@ def _print_units(
     resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES, plot_surprisals
-    from elmo_cli.language_model.frequency_file import read_frequencies
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import ignore_marks
 
@@ -216,9 +214,7 @@ def _print_units(
         )
     frequencies = None
     if choices.frequencies is not None:
-        frequency_list = read_frequencies(choices.frequencies)
-        frequencies = frequency_list.frequencies
-        _describe_frequencies(choices.frequencies, frequency_list)
+        frequencies = _read_frequencies(choices.frequencies)
     table = SurprisalTable(
         unit=unit,
         direction=choices.direction,
@@ -247,15 +243,7 @@ def _print_units(
                     drawn.append(scored)
                 tally.add(scored)
                 opened.show_rate(tally.n_tokens)
-    stderr.say(
-        f"{counted(tally.n_tokens, 'token')}, {tally.n_unknown:,} of them unknown"
-    )
-    if choices.frequencies is not None and tally.few_have_frequencies:
-        stderr.say(
-            f"Warning: {tally.n_without_frequency:,} of {counted(tally.n_rows, 'row')} "
-            f"have no log frequency, because {choices.frequencies} does not contain "
-            "their words. Name its columns word and count."
-        )
+    _say_tally(tally, choices.frequencies)
     if choices.plot is not None:
         n_drawn = plot_surprisals(
             drawn, choices.plot, choices.direction, overwrite=choices.overwrite
@@ -263,8 +251,14 @@ def _print_units(
         stderr.say(f"Wrote {choices.plot}: {counted(n_drawn, 'sentence')}")
 
 
-def _describe_frequencies(path: str, read: "FrequencyList") -> None:
-    """Print which columns were read, and a warning about words with several counts."""
+def _read_frequencies(path: str) -> dict[str, float]:
+    """Read a table of frequencies.
+
+    Print which columns were read, and a warning about words with several counts.
+    """
+    from elmo_cli.language_model.frequency_file import read_frequencies
+
+    read = read_frequencies(path)
     stderr.say(
         f"Frequencies: counts from column {read.count_column} of {path}, words from "
         f"column {read.word_column}"
@@ -275,6 +269,23 @@ def _describe_frequencies(path: str, read: "FrequencyList") -> None:
         stderr.say(
             f"Warning: {counted(n_added, 'word')}, such as {read.added_words[0]!r}, "
             f"{has} several rows with different counts in {path}. They were added."
+        )
+    return read.frequencies
+
+
+def _say_tally(tally: "_Tally", frequencies: str | None) -> None:
+    """Print the number of tokens, and a warning about words without a frequency.
+
+    `frequencies` is the file that should have it, if the user gave one.
+    """
+    stderr.say(
+        f"{counted(tally.n_tokens, 'token')}, {tally.n_unknown:,} of them unknown"
+    )
+    if frequencies is not None and tally.few_have_frequencies:
+        stderr.say(
+            f"Warning: {tally.n_without_frequency:,} of {counted(tally.n_rows, 'row')} "
+            f"have no log frequency, because {frequencies} does not contain their "
+            "words. Name its columns word and count."
         )
 
 

@@ -147,7 +147,7 @@ class PagedFile(FileIO):
         for position in range(start, end, CHECKED_BYTES):
             is_turn = position % (_READS_PER_STOP * CHECKED_BYTES) == 0
             if is_turn and position > start and should_stop():
-                raise StoppedError(f"Stopped while {self.path} was checked.")
+                raise StoppedError(f"Stopped while {self.path} was checked")
             content = self._read_at(position, min(CHECKED_BYTES, end - position))
             checksum += checksum_of_pages(content)
         return checksum % 2**64

@@ -136,8 +136,7 @@ def region_marks(sample: Sample) -> Message | None:
         if not texts or any("|" in text for text in texts):
             return None
         return Message(
-            "none of the first {n_texts} in {column} contains |, so each is one "
-            "region.",
+            "none of the first {n_texts} in {column} contains |, so each is one region",
             n_texts=counted(len(texts), "text"),
             column=repr(column),
         )
