@@ -21,7 +21,7 @@ from elmo_cli.options.output import DTYPES
 )
 @shared_options.overwrite_option()
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
-    """Convert the weights of a biLM or a softmax in INPUT, and write them to OUTPUT.
+    """Convert the weights in INPUT, of a biLM or a softmax, to OUTPUT.
 
     \b
     $ elmo convert weights.hdf5 weights.safetensors

@@ -48,9 +48,9 @@ def perplexity(
     $ elmo perplexity "The keys to the cabinet are on the table."
     $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
 
-    INPUT is a text file, a table, - for standard input, or the text itself, if it has a
-    space. By default, raw text is recognized and tokenized (moses); tokenized text is
-    split at spaces.
+    INPUT is a text file, a table, - for standard input, or the text itself, if it
+    contains a space. By default, raw text is recognized and tokenized (moses);
+    tokenized text is split at spaces.
 
     The forward direction predicts each token and the end of the sentence, and the
     backward direction each token and the start of the sentence. The average is over the

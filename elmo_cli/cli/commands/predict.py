@@ -129,7 +129,7 @@ def predict(
 
     \b
     $ elmo predict "The cat sat on the"
-    $ elmo predict "We sat on the ___ of the river ."
+    $ elmo predict "We sat on the ___ of the river."
     $ elmo predict "The king" --sample 3 --temperature 0.7 --seed 1
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
@@ -139,9 +139,9 @@ def predict(
     token with --each.
 
     For many texts, use --file FILE, or - instead of TEXT. The output is then a table
-    with one row per predicted word: the id of the text, or its line number from 1; the
-    rank of the word; the word; and its probability. With --each, it also has the
-    position of the token, from 0; the token; and whether it is in the vocabulary.
+    with one row per predicted word: the id of the text, or its line number from 1, then
+    the rank of the word, the word and its probability. --each adds the position of the
+    token, from 0, the token, and whether it is in the vocabulary.
     """
     choices = options_from(_PredictChoices, values)
     model_settings = options_from(ModelSettings, values)

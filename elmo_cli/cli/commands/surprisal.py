@@ -135,14 +135,19 @@ def surprisal(
     $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
 
     INPUT is a text file, a table such as CSV, - for standard input, or the text itself,
-    if it has a space. By default, raw text is recognized and tokenized (moses);
+    if it contains a space. By default, raw text is recognized and tokenized (moses);
     tokenized text is split at spaces.
 
-    The output is a table with one row per token: the id of the record, or its line
-    number from 1; the position of the token, from 0; the token; its surprisal and its
-    log frequency, in bits; its length in characters; and whether it is in the
-    vocabulary (1 or 0). Unknown tokens get the surprisal of <UNK>, which stands for all
-    unknown words, so you will usually want to exclude them.
+    The output is a table with one row per token. Its columns are:
+
+    \b
+    id or line     id of the record, or its line number, from 1
+    position       position of the token in its sentence, from 0
+    token          the token
+    surprisal      in bits; unknown words have that of <UNK>, so exclude them
+    log_frequency  of the word, in bits
+    length         number of characters
+    known          1 if the word is in the vocabulary, else 0
 
     With --by word, region or sentence, each row has the sums over its tokens. --entropy
     adds the expected surprisal at each position, in bits. With --pair-columns, each row
