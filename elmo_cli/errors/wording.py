@@ -56,7 +56,7 @@ def system_reason(error: OSError) -> str:
         return (
             f"HDF5 cannot lock it ({os.strerror(error.errno or 0)}). Close the program "
             "that writes it, or set the environment variable HDF5_USE_FILE_LOCKING to "
-            "FALSE"
+            "FALSE."
         )
     return os.strerror(error.errno) if error.errno else first_line(error)
 

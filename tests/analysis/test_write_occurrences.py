@@ -440,7 +440,7 @@ def test_other_formats_are_refused(output: str) -> None:
     [("u.npz", "npz"), ("u.jsonl", "JSON lines"), ("u.jsonl.gz", "JSON lines")],
 )
 def test_files_of_other_formats_are_refused_by_name(name: str, found: str) -> None:
-    with pytest.raises(InputError, match=r"^u\.[a-z.]+: no such file\."):
+    with pytest.raises(InputError, match=r"^u\.[a-z.]+: no such file"):
         open_occurrences(name)
     Path(name).touch()
     with pytest.raises(InputError) as error:

@@ -254,7 +254,7 @@ def test_a_signal_while_ray_is_imported_ends_the_run(
     monkeypatch.setattr("elmo_cli.distributed.ray_engine.load_ray", import_ray)
     result = elmo(*RUN, "--engine", "ray")
     assert result.exit_code == 143
-    assert result.stderr.endswith("\nStopped before the first part.\n")
+    assert result.stderr.endswith("\nStopped before the first part\n")
     assert not Path("out").exists()
 
 

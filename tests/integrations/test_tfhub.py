@@ -219,26 +219,26 @@ NO_LIST = "found the string 'A'. Give lists of tokens, or remove signature."
             ("The cat",),
             "inputs: expected a list, found the string 'The cat'. Put it into a list.",
         ),
-        ((["The cat", None],), "inputs[1]: expected a string, found None."),
+        ((["The cat", None],), "inputs[1]: expected a string, found None"),
         (
             (["The cat", ["Yes"]],),
-            "inputs[1]: expected a string, found a value of type list.",
+            "inputs[1]: expected a string, found a value of type list",
         ),
         (
             ({"tokens": PADDED},),
-            "inputs: expected the keys tokens and sequence_len, found tokens.",
+            "inputs: expected the keys tokens and sequence_len, found tokens",
         ),
         (
             (MAPPING, LENGTHS),
             "lengths: a mapping contains sequence_len instead. Remove lengths.",
         ),
         ((["The cat"], [2]), "lengths: sentences are split on spaces. Remove lengths."),
-        ((PADDED, [6, 1]), "lengths: 4 sentences need one each, not 2."),
+        ((PADDED, [6, 1]), "lengths: 4 sentences need one each, not 2"),
         ((PADDED, [6, 9, 0, 2]), "lengths[1]: expected 0 to 8, found 9"),
         ((PADDED, [6, 1, -1, 2]), "lengths[2]: expected 0 to 8, found -1"),
-        ((PADDED, [6, 2, 0, 2]), "inputs[1]: the token 1 of 2 is empty."),
-        (([["a", None]],), "inputs[0][1]: expected a string, found None."),
-        (([["a", "", "b", ""]],), "inputs[0]: the token 1 of 3 is empty."),
+        ((PADDED, [6, 2, 0, 2]), "inputs[1]: the token 1 of 2 is empty"),
+        (([["a", None]],), "inputs[0][1]: expected a string, found None"),
+        (([["a", "", "b", ""]],), "inputs[0]: the token 1 of 3 is empty"),
         (
             (PADDED, None, "default"),
             f"signature default: expected sentences, {NO_STRING}",
@@ -251,7 +251,7 @@ NO_LIST = "found the string 'A'. Give lists of tokens, or remove signature."
             (["A"], None, "tokens"),
             f"signature tokens: expected lists of tokens, {NO_LIST}",
         ),
-        ((SENTENCES, None, "words"), "signature 'words': expected default or tokens."),
+        ((SENTENCES, None, "words"), "signature 'words': expected default or tokens"),
     ],
 )
 def test_inputs_that_do_not_fit_are_an_error(
@@ -264,5 +264,5 @@ def test_inputs_that_do_not_fit_are_an_error(
 
 
 def test_model_and_module_exclude_each_other(hub: HubElmo) -> None:
-    with pytest.raises(ModelError, match=r"^Give either model or module, not both.$"):
+    with pytest.raises(ModelError, match=r"^Give either model or module, not both$"):
         HubElmo(TINY, module=hub.bilm)

@@ -407,7 +407,7 @@ def test_a_low_temperature_takes_the_most_probable_words(model: LanguageModel) -
 def test_numbers_out_of_range_are_an_error(model: LanguageModel) -> None:
     with pytest.raises(InputError, match=r"^top 0: expected 1 or more$"):
         predict_words(model, [["a"]], top=0)
-    with pytest.raises(InputError, match=r"^temperature 0: must be above 0\.$"):
+    with pytest.raises(InputError, match=r"^temperature 0: must be above 0$"):
         sample_sentences(model, ["a"], temperature=0)
 
 

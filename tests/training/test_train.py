@@ -181,7 +181,7 @@ def test_unused_vocabulary_size_gives_a_warning(
     size = "--vocabulary-size 9 --steps 1 --negative-samples 0"
     command = f"train text.txt --init-from model {size} --output tuned"
     assert elmo(*command.split()).exit_code == 0
-    effect = "has no effect: the words to predict are those of model."
+    effect = "has no effect: the words to predict are those of model"
     assert caplog.messages.count(f"vocabulary_size {effect}") == 1
 
 
