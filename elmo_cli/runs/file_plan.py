@@ -7,6 +7,7 @@ from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.files.output_checks import check_output
+from elmo_cli.files.resumable.checkpoint_log import remove_log
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import Selection
@@ -71,6 +72,8 @@ def plan_file(
             column_types = text.format.column_types(text.source)
             output_settings = replace(output_settings, column_types=column_types)
     if str(output_path) != STANDARD_OUTPUT:
+        # A kill may have left it, and the check refuses the complete output.
+        remove_log(Path(output_path))
         # HDF5 resumes, and a complete file of the same run is left unchanged.
         may_exist = output_settings.overwrite or output_settings.can_resume
         check_output(output_path, text.source.path, may_exist=may_exist)
