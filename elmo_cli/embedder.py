@@ -69,7 +69,7 @@ from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
 from elmo_cli.records.open_input import open_input
 from elmo_cli.runs.file_plan import plan_file
-from elmo_cli.similarity import Similarity, compare_vectors
+from elmo_cli.similarity import Similarity, compare_vectors, mean_of_tokens
 from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer,
     log_tokenizer_warning,
@@ -736,8 +736,8 @@ class ElmoEmbedder:
         results = []
         for number, pair in enumerate(pairs):
             first, second = pair
-            one = embedded[2 * number][:, first.index]  # (L, W)
-            other = embedded[2 * number + 1][:, second.index]
+            one = mean_of_tokens(embedded[2 * number], first)  # (L, W)
+            other = mean_of_tokens(embedded[2 * number + 1], second)
             results.append(compare_vectors(pair, one, other, averaged))
         return results
 

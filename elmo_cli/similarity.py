@@ -21,6 +21,21 @@ class Similarity:
     """Cosine of the mean of the chosen layers, by default of all layers."""
 
 
+def mean_of_tokens(
+    activations: NDArray[np.float32], occurrence: Occurrence
+) -> NDArray[np.float32]:
+    """Return the vector of an occurrence: of its token, or the mean of several.
+
+    Shape (L, T, W) becomes (L, W).
+    """
+    if occurrence.n_tokens == 1:
+        vector: NDArray[np.float32] = activations[:, occurrence.index]
+        return vector
+    vectors = activations[:, occurrence.positions].astype(np.float64)
+    mean: NDArray[np.float32] = vectors.mean(axis=1).astype(np.float32)
+    return mean
+
+
 def compare_vectors(
     occurrences: OccurrencePair,
     one: NDArray[np.float32],

@@ -28,7 +28,7 @@ class ElmoTokenEmbeddings(TokenEmbeddings):  # type: ignore[misc] # where flair 
         super().__init__()
         self.parameters_of_init = {"model": model, "layers": layers}
         self.name = f"elmo-{model or 'default'}-{layers}"
-        # Every epoch has equal vectors, so flair may keep them.
+        # The vectors are the same in every epoch, so flair may keep them.
         self.static_embeddings = True
         self.embedder = ElmoEmbedder(model=model)
         self.layers = layers

@@ -22,7 +22,7 @@ def read_activations(path: str) -> Iterator[NDArray[np.floating[Any]]]:
 
 
 def read_sentences(path: str) -> dict[str, str]:
-    """Return the sentence of each dataset. Equal sentences have one entry."""
+    """Return the sentence of each dataset. A repeated sentence has one entry."""
     with h5py.File(path) as file:
         if "sentence_to_index" not in file:
             return {}

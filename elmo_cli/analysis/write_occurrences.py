@@ -9,12 +9,14 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from numpy.typing import NDArray
 
 from elmo_cli.analysis import targets
+from elmo_cli.analysis.annotated_targets import PlaceFinder, place_tokens
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_choice, check_type
@@ -152,8 +154,9 @@ def embed_occurrences(
                         advice=warning or "Check the words and the tokenizer.",
                     )
                 )
-            if warning:
-                logger.warning("%s", warning)
+            for each in (warning, *search.places.warnings()):
+                if each:
+                    logger.warning("%s", each)
             sink.finish(progress)
         return WrittenOccurrences(dict(search.counts), sink.summary_so_far())
 
@@ -174,6 +177,7 @@ class _Search:
     def restart(self) -> None:
         """Forget the records so far, because they are read again."""
         self.finder = targets.TargetFinder(self._words, ignore_case=self._ignore_case)
+        self.places = PlaceFinder(self._words)
         self.counts = Counter(dict.fromkeys(self._words.values(), 0))
 
     def keep_targets(self, record: Record) -> Record:
@@ -181,12 +185,16 @@ class _Search:
 
         Without any, it is blank, so that it is not computed.
         """
-        found = self.finder.find(record.lemmas if self._by_lemma else record.tokens)
+        found = self.places.find(record)
+        stores_words = self._stores_words or bool(found)
+        if not found:
+            record = record._replace(place=None)
+            found = self.finder.find(record.lemmas if self._by_lemma else record.tokens)
         if not found:
             return record._replace(text="", tokens=[])
         self.counts.update(found.values())
         attributes = {**record.attributes, targets.POSITIONS: ",".join(map(str, found))}
-        if self._stores_words:
+        if stores_words:
             attributes[targets.WORDS] = json.dumps(
                 list(found.values()), ensure_ascii=False
             )
@@ -196,11 +204,16 @@ class _Search:
 def select_targets(embedded: EmbeddedRecord) -> EmbeddedRecord:
     """Return a record with the activations of its target words alone.
 
-    Their shape is (L, n, W) or (n, W).
+    Their shape is (L, n, W) or (n, W). An annotated word of several tokens has their
+    mean.
     """
     record = embedded.record
     if record.error is not None:
         return embedded
+    if record.place is not None:
+        tokens = place_tokens(record).tokens
+        mean = embedded.activations[..., tokens, :].mean(axis=-2, keepdims=True)
+        return embedded._replace(activations=mean)
     positions = targets.target_positions(record)
     return embedded._replace(activations=embedded.activations[..., positions, :])
 
@@ -284,8 +297,7 @@ def write_occurrences(
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     targets.check_words(words)
-    text = open_input(
-        corpus,
+    settings = replace(
         text_settings(
             input_format=input_format,
             tokenizer=tokenizer,
@@ -301,6 +313,11 @@ def write_occurrences(
             paragraphs=paragraphs,
             keep_columns=keep_columns,
         ),
+        reads_places=True,
+    )
+    text = open_input(
+        corpus,
+        settings,
         trained=embedder.files.tokenizer,
         language=embedder.files.language,
     )

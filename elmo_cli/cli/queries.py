@@ -144,23 +144,16 @@ def read_pair_table(text: TextInput, names: PairColumns) -> "Iterator[list[PairR
     `start1`, `end1` and so on have their characters. A row without such words has the
     error in place of its occurrences.
     """
-    tokenizer = text.tokenizer
 
     def parse(record: Record) -> "PairRow":
         columns = {names.first: record.text, **record.columns}
         _check_has(columns, names.second)
         if "word1" not in columns and "start1" not in columns:
             _check_has(columns, "word")
-        second = columns[names.second]
-        if isinstance(second, list):
-            second_tokens = second
-        else:
-            second_tokens = tokenizer.tokenize(str(second or ""))
+        first = _Side(1, record.text, record.tokens)
+        second = _second_side(columns[names.second], text.tokenizer)
         try:
-            pair = (
-                _find_side(columns, names.first, 1, record.tokens, tokenizer),
-                _find_side(columns, names.second, 2, second_tokens, tokenizer),
-            )
+            pair = (_find_on_side(first, columns), _find_on_side(second, columns))
         except InputError as error:
             return columns, error
         return columns, pair
@@ -169,25 +162,35 @@ def read_pair_table(text: TextInput, names: PairColumns) -> "Iterator[list[PairR
     yield from _parsed_rows(text, parse)
 
 
-def _find_side(
-    columns: Mapping[str, object],
-    sentence_column: str,
-    side: int,
-    tokens: Sentence,
-    tokenizer: Tokenizer,
-) -> "Occurrence":
-    """Return the occurrence in the first or the second sentence of a row."""
-    from elmo_cli.text.occurrences import occurrence_of
+class _Side(NamedTuple):
+    """First or second sentence of a row."""
 
-    word = str(columns.get(f"word{side}", columns.get("word")) or "")
-    number = _number_in_column(columns, f"occurrence{side}", least=1)
-    start = _number_in_column(columns, f"start{side}", least=0)
-    end = _number_in_column(columns, f"end{side}", least=0)
+    number: int
+    text: str
+    tokens: Sentence
+
+
+def _second_side(value: object, tokenizer: Tokenizer) -> _Side:
+    """Return the second sentence of a row, from a text or a list of tokens."""
+    if isinstance(value, list):
+        return _Side(2, " ".join(value), value)
+    text = str(value or "")
+    return _Side(2, text, tokenizer.tokenize(text))
+
+
+def _find_on_side(side: _Side, columns: Mapping[str, object]) -> "Occurrence":
+    """Return the occurrence in one sentence of a row."""
+    from elmo_cli.text.alignment import CharacterSpan
+    from elmo_cli.text.occurrences import occurrence_at, occurrence_of
+
+    word = str(columns.get(f"word{side.number}", columns.get("word")) or "")
+    number = _number_in_column(columns, f"occurrence{side.number}", least=1)
+    start = _number_in_column(columns, f"start{side.number}", least=0)
+    end = _number_in_column(columns, f"end{side.number}", least=0)
     if start is not None and end is not None:
-        text = str(columns[sentence_column])
-        word = " ".join(tokenizer.tokenize(text[start:end]))
-        number = tokenizer.tokenize(text[:start]).count(word) + 1
-    return occurrence_of(word, tokens, number, f"a column `occurrence{side}`")
+        return occurrence_at(CharacterSpan(start, end), side.text, side.tokens)
+    number_column = f"a column `occurrence{side.number}`"
+    return occurrence_of(word, side.tokens, number, number_column)
 
 
 def _parsed_rows(

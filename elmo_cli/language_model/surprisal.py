@@ -20,8 +20,8 @@ from elmo_cli.language_model.units import UNIT_KINDS, UnitKind, ignore_marks
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.records.input_rows import record_of_text
 from elmo_cli.records.record import Record
+from elmo_cli.records.record_of_text import record_of_text
 from elmo_cli.records.words import record_of_words
 from elmo_cli.text.choose_tokenizer import peek_strings
 from elmo_cli.text.tokenizers import Tokenizer
@@ -83,8 +83,8 @@ def measure_surprisal(
     Args:
         model: Language model.
         texts: One raw text, or several texts: strings, in which `|` separates regions,
-            or lists of tokens. By word, the items of a list are words, each of which is
-            tokenized by itself.
+            or lists of tokens. By word, the items of a list are words. They are joined
+            to a text by spaces, unless one of them begins with a space.
         by: "token", "word" (split at white space), "region" or "sentence".
         direction: "forward" predicts each token from the tokens before it, "backward"
             from those after it, "both" does both, in this order.

@@ -34,8 +34,11 @@ from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.records.record import Record
 from elmo_cli.types import Sentence
 
-_Frequency = Callable[[str, tuple[str, ...]], float | None]
-"""Function that returns the log frequency of a text with its tokens."""
+_Frequency = Callable[[str, tuple[str, ...], bool], float | None]
+"""Function that returns the log frequency of a text with its tokens.
+
+The last argument is the `is_whole` of its unit.
+"""
 
 
 class UnitSurprisal(NamedTuple):
@@ -54,6 +57,8 @@ class UnitSurprisal(NamedTuple):
     log_frequency: float | None
     """Sum over its words; None if one of them has none."""
     region: Unit | None = None
+    is_whole: bool = True
+    """False if one of its tokens belongs to another unit too."""
 
     @property
     def surprisal(self) -> float | None:
@@ -195,8 +200,9 @@ class SurprisalTable:
                     n_unknown=n_tokens - sum(known[tokens]),
                     surprisals=[sum(values[tokens]) for values in surprisal],
                     entropies=entropies,
-                    log_frequency=frequency(unit.text, words[tokens]),
+                    log_frequency=frequency(unit.text, words[tokens], unit.is_whole),
                     region=unit.region,
+                    is_whole=unit.is_whole,
                 )
             )
         return result
@@ -214,12 +220,20 @@ class SurprisalTable:
         )
 
     def _frequency(
-        self, frequencies: Mapping[str, float], text: str, tokens: tuple[str, ...]
+        self,
+        frequencies: Mapping[str, float],
+        text: str,
+        tokens: tuple[str, ...],
+        is_whole: bool,
     ) -> float | None:
         if self.unit == "sentence":
             return sum_frequencies([(token, [token]) for token in tokens], frequencies)
         if self.unit != "region":
             return sum_frequencies([(text, tokens)], frequencies)
+        if not is_whole:
+            # The tokens have characters of another region.
+            words_alone = [(word, [word]) for word in text.split()]
+            return sum_frequencies(words_alone, frequencies)
         words = find_units("word", text, list(tokens))
         return sum_frequencies(
             [(word.text, tokens[word.tokens]) for word in words], frequencies

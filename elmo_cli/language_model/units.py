@@ -6,20 +6,21 @@ region     separated by `|` in the text: `The horse | raced past the barn | fell
 sentence   computed by itself: the whole text, unless it was split into sentences
 """
 
-import unicodedata
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple, get_args
 
-from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.records.record import Record, Span
-from elmo_cli.text.tokenizers import Tokenizer, normalize
+from elmo_cli.text.alignment import CharacterSpan, align_spans, locate_tokens
+from elmo_cli.text.tokenizers import Tokenizer
 from elmo_cli.types import Sentence
 
 UnitKind = Literal["token", "word", "region", "sentence"]
 UNIT_KINDS: Final = get_args(UnitKind)
 _REGION_MARK: Final = "|"
+_REGION: Final = re.compile(r"(?:^|(?<=\|))[^|]*")
+_WORD: Final = re.compile(r"\S+")
 
 
 class Unit(NamedTuple):
@@ -32,6 +33,8 @@ class Unit(NamedTuple):
     """Positions of its tokens."""
     region: "Unit | None" = None
     """Region of a word or token, if the text has regions."""
+    is_whole: bool = True
+    """False if one of its tokens belongs to another unit too."""
 
 
 def ignore_marks(tokenizer: Tokenizer) -> Tokenizer:
@@ -53,9 +56,9 @@ def find_units(kind: UnitKind, text: str, tokens: Sentence) -> list[Unit]:
     if kind == "sentence":
         return [Unit(1, text, slice(0, len(tokens)))] if tokens else []
     if kind == "word":
-        return _align(kind, text.split(), tokens)
-    parts = [part.strip() for part in text.split(_REGION_MARK)]
-    return _align(kind, parts, tokens)
+        return _align(_WORD.finditer(text), locate_tokens(text, tokens))
+    located = locate_tokens(text.replace(_REGION_MARK, " "), tokens)
+    return _align(_REGION.finditer(text), located)
 
 
 def units_of(
@@ -66,74 +69,46 @@ def units_of(
     `with_regions` adds its region to each unit; the text has marks between them then.
     """
     if kind == "word" and record.words:
-        return _units_of_spans(record.words)
+        return [
+            Unit(number, word.text, word.tokens, is_whole=word.is_whole)
+            for number, word in enumerate(record.words, start=1)
+        ]
     if kind == "sentence" and record.sentences:
-        return _units_of_spans(record.sentences)
+        return _units_of_sentences(record.sentences)
     if not with_regions:
         return find_units(kind, record.text, record.tokens)
-    region_of_token = []
+    region_of_token: dict[int, Unit] = {}
     for region in find_units("region", record.text, record.tokens):
-        n_tokens = region.tokens.stop - region.tokens.start
-        region_of_token += [region] * n_tokens
+        for position in range(region.tokens.start, region.tokens.stop):
+            region_of_token.setdefault(position, region)
     text = record.text.replace(_REGION_MARK, " ")
     return [
-        unit._replace(region=region_of_token[unit.tokens.start])
+        unit._replace(region=region_of_token.get(unit.tokens.start))
         for unit in find_units(kind, text, record.tokens)
     ]
 
 
-def _units_of_spans(spans: Iterable[Span]) -> list[Unit]:
+def _units_of_sentences(sentences: Iterable[Span]) -> list[Unit]:
     units = []
     start = 0
-    for number, span in enumerate(spans, start=1):
-        stop = start + span.n_tokens
-        units.append(Unit(number, span.text, slice(start, stop)))
+    for number, sentence in enumerate(sentences, start=1):
+        stop = start + sentence.n_tokens
+        units.append(Unit(number, sentence.text, slice(start, stop)))
         start = stop
     return units
 
 
-def _align(kind: str, parts: Iterable[str], tokens: Sentence) -> list[Unit]:
-    """Find the tokens of each part of a text, by visible and normalized characters."""
+def _align(
+    parts: Iterable[re.Match[str]], located: Sequence[CharacterSpan]
+) -> list[Unit]:
+    """Return the parts of a text that have tokens, with their numbers from 1."""
+    found = list(parts)
+    spans = [CharacterSpan(*part.span()) for part in found]
     units = []
-    stop = 0
-    for number, part in enumerate(parts, start=1):
-        start = stop
-        rest = _visible(part)
-        while rest:
-            token = tokens[stop] if stop < len(tokens) else None
-            if token is None or not rest.startswith(_visible(token)):
-                raise _not_aligned_error(kind, f"{kind} {number}, {part!r}", token)
-            rest = rest[len(_visible(token)) :]
-            stop += 1
-        if stop > start:
-            units.append(Unit(number, part, slice(start, stop)))
-    left = "".join(_visible(token) for token in tokens[stop:])
-    if left:
-        raise _not_aligned_error(kind, "the end of the text", left)
+    aligned_parts = zip(found, align_spans(spans, located), strict=True)
+    for number, (part, aligned) in enumerate(aligned_parts, start=1):
+        if aligned.tokens.start == aligned.tokens.stop:
+            continue
+        text = part.group().strip()
+        units.append(Unit(number, text, aligned.tokens, is_whole=aligned.are_whole))
     return units
-
-
-def _not_aligned_error(kind: str, location: str, token: str | None) -> InputError:
-    problem = "has no tokens" if token is None else f"differs from the token {token!r}"
-    return InputError(
-        Message(
-            "{location}: the {kind} {problem}",
-            remedy="Choose a {--tokenizer} that changes no characters and joins no "
-            "{kind}s.",
-            location=location,
-            kind=kind,
-            problem=problem,
-        )
-    )
-
-
-def _visible(text: str) -> str:
-    """Return a normalized text without white space and control characters.
-
-    Tokenizers remove both.
-    """
-    return "".join(
-        char
-        for char in normalize(text)
-        if not char.isspace() and unicodedata.category(char) != "Cc"
-    )

@@ -93,7 +93,9 @@ class TextSettings:
         value="NAME",
     )
     splits_words: bool = False
-    """Tokenize each word of a list, in place of reading the list as tokens."""
+    """Tokenize the text of a list of words, in place of reading the list as tokens."""
+    reads_places: bool = False
+    """Read the places of annotated words in tables."""
     delimiter: str | None = option(
         None,
         "Delimiter of csv or tsv: one character, or tab.",

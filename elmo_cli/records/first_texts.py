@@ -9,7 +9,7 @@ from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
-from elmo_cli.records.words import group_words
+from elmo_cli.records.words import group_words, text_of_words
 from elmo_cli.text.evidence import EVIDENCE_LINES
 from elmo_cli.text.tokenizers import Tokenizer
 from elmo_cli.types import Sentence
@@ -49,8 +49,10 @@ def texts_to_tokenize(
         settings=replace(text.settings, skip_errors=True, keep_columns=()),
     )
     for record in read(reading):
-        # The words of a record are tokenized one by one.
-        yield record.text if record.words else " ".join(noted)
+        if record.words:
+            yield text_of_words([word.text for word in record.words])
+        else:
+            yield " ".join(noted)
         noted.clear()
 
 

@@ -5,17 +5,17 @@ columns.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Any, NamedTuple
 
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, TOKENS_COLUMN
+from elmo_cli.records.annotated_places import find_place
 from elmo_cli.records.columns import Columns, missing_text, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
-from elmo_cli.records.record import Record, Span
+from elmo_cli.records.record import Record
+from elmo_cli.records.record_of_text import record_of_text
 from elmo_cli.records.words import record_of_words
 from elmo_cli.text.choose_tokenizer import tokenizer_of_tokens
-from elmo_cli.text.tokenizers import Tokenizer
 
 
 class InputRow(NamedTuple):
@@ -73,6 +73,8 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
         found = f"found {repr(value)[:60]}"
         problem = f"field {name!r}: expected a text or a list of tokens, {found}"
         return _invalid(row, problem, text)
+    if text.settings.reads_places:
+        record = record._replace(place=find_place(row.fields, name))
     return record._replace(
         id=identifier,
         id_is_integer=is_integer,
@@ -116,19 +118,6 @@ def _kept_columns(
             others.pop(columns.id, None)
         return others
     return {name: fields.get(name) for name in columns.kept}
-
-
-def record_of_text(text: str, tokenizer: Tokenizer) -> Record:
-    """Return the record of a text, with its sentences if there are several."""
-    sentences = tokenizer.split_sentences(text)
-    if len(sentences) < 2:
-        return Record(text, tokenizer.tokenize(text))
-    tokens = [tokenizer.tokenize(sentence) for sentence in sentences]
-    spans = [
-        Span(sentence, len(own_tokens))
-        for sentence, own_tokens in zip(sentences, tokens, strict=True)
-    ]
-    return Record(text, list(chain.from_iterable(tokens)), sentences=spans)
 
 
 def is_text(value: object) -> bool:

@@ -12,6 +12,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.text import TextSettings
+from elmo_cli.records.annotated_places import PLACE_COLUMNS
 from elmo_cli.records.columns import Columns, choose_columns, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.input_rows import InputRow, record_of_row
@@ -88,6 +89,9 @@ class Parquet(InputFormat):
             names = [*columns.texts, *columns.kept]
             if columns.id is not None:
                 names.append(columns.id)
+            if text.settings.reads_places:
+                schema = table.schema_arrow
+                names += [name for name in PLACE_COLUMNS if name in schema.names]
             names = list(dict.fromkeys(names))
             if rows is None:
                 rows = range(table.metadata.num_rows)

@@ -10,10 +10,32 @@ from elmo_cli.types import Sentence
 
 
 class Span(NamedTuple):
-    """Part of a record: one of its sentences or words."""
+    """Part of a record: one of its sentences."""
 
     text: str
     n_tokens: int
+
+
+class Word(NamedTuple):
+    """Word that the input gives, with the tokens that its characters overlap."""
+
+    text: str
+    tokens: slice
+    """Positions of its tokens in the record."""
+    is_whole: bool = True
+    """False if one of its tokens belongs to another word too."""
+
+
+class AnnotatedPlace(NamedTuple):
+    """Characters of an annotated word in the text of a record, from 0.
+
+    They are empty if the place cannot be read.
+    """
+
+    start: int
+    end: int
+    is_certain: bool
+    """True if its column can only have the place of an annotated word."""
 
 
 class Record(NamedTuple):
@@ -33,10 +55,12 @@ class Record(NamedTuple):
     """Other columns of a table that are kept, by their names."""
     sentences: Sequence[Span] = ()
     """Sentences, each computed by itself. Without any, the whole record is one."""
-    words: Sequence[Span] = ()
-    """Words that the input gives, each tokenized by itself."""
+    words: Sequence[Word] = ()
+    """Words that the input gives: the items of a list, or the rows of a table."""
     word_columns: Sequence[Mapping[str, object]] = ()
     """The `columns` of each word, if each word is a row of the input."""
+    place: AnnotatedPlace | None = None
+    """Place of an annotated word, if places are read."""
     lemmas: Sequence[str] = ()
     """Lemma of each token in CoNLL-U; empty in other formats."""
     start: int = 0

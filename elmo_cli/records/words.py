@@ -1,49 +1,83 @@
-"""Words that an input gives, each tokenized by itself: lists, or tables of words."""
+"""Words that an input gives, lists or tables of words, and the text that they form.
+
+The text is tokenized once, and each word gets the tokens that its characters overlap,
+so that a word table has the same tokens as its text.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import lru_cache
-from itertools import accumulate, chain, groupby
-from typing import Final
+from itertools import accumulate, groupby
 
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.records.input_format import TextInput
-from elmo_cli.records.record import Record, Span
-from elmo_cli.text.tokenizers import Tokenizer
+from elmo_cli.records.record import Record, Span, Word
+from elmo_cli.records.record_of_text import record_of_text
+from elmo_cli.text.alignment import CharacterSpan, align_spans, locate_tokens
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
-_CACHED_WORDS: Final = 1 << 16
+
+def text_of_words(words: Sequence[str]) -> str:
+    """Join words to their text: by a space, unless the words have their own spaces."""
+    have_spaces = any(word.startswith(" ") for word in words)
+    return ("" if have_spaces else " ").join(words)
 
 
 def record_of_words(
     words: Sequence[str], tokenizer: Tokenizer, record: Record | None = None
 ) -> Record:
-    """Return a record of words, each tokenized by itself, with their sentences.
+    """Return a record of words, whose text is tokenized as a whole.
 
     It has the other fields of `record`, such as its id.
     """
-    tokens = [tokenizer.tokenize(word) for word in words]
-    spans = [
-        Span(word, len(own_tokens))
-        for word, own_tokens in zip(words, tokens, strict=True)
-    ]
-    text = " ".join(words)
-    sentences = tokenizer.split_sentences(text)
     record = Record("", []) if record is None else record
+    if tokenizer.name == WHITESPACE.name:
+        return _record_of_tokenized_words(words, tokenizer, record)
+    text = text_of_words(words)
+    tokenized = record_of_text(text, tokenizer)
+    spans = []
+    end = 0
+    for word in words:
+        start = text.index(word, end)
+        end = start + len(word)
+        spans.append(CharacterSpan(start, end))
+    located = locate_tokens(text, tokenized.tokens)
+    found = [
+        Word(word, aligned.tokens, aligned.are_whole)
+        for word, aligned in zip(words, align_spans(spans, located), strict=True)
+    ]
     return record._replace(
         text=text,
-        tokens=list(chain.from_iterable(tokens)),
-        words=spans,
-        sentences=_group_into_sentences(spans, sentences),
+        tokens=tokenized.tokens,
+        words=found,
+        sentences=tokenized.sentences,
+    )
+
+
+def _record_of_tokenized_words(
+    words: Sequence[str], tokenizer: Tokenizer, record: Record
+) -> Record:
+    """Return a record of words that are tokens, or several tokens between spaces.
+
+    No sentence ends within a word.
+    """
+    tokens: list[str] = []
+    found = []
+    for word in words:
+        start = len(tokens)
+        tokens += tokenizer.tokenize(word)
+        found.append(Word(word, slice(start, len(tokens))))
+    text = " ".join(words)
+    return record._replace(
+        text=text,
+        tokens=tokens,
+        words=found,
+        sentences=_group_into_sentences(found, tokenizer.split_sentences(text)),
     )
 
 
 def group_words(records: Iterable[Record], text: TextInput) -> Iterator[Record]:
     """Join consecutive records with the same id, each a word, to one record."""
-    # A tokenizer takes longer for single words than for a text, but most words occur
-    # again.
-    remembered = lru_cache(_CACHED_WORDS)(text.tokenizer.tokenize)
-    tokenizer = replace(text.tokenizer, tokenize=remembered)
 
     def key(record: Record) -> tuple[bool, str | int | None]:
         if record.error is None:
@@ -63,12 +97,20 @@ def group_words(records: Iterable[Record], text: TextInput) -> Iterator[Record]:
             yield first._replace(error=text.error_at(first.start, problem))
         else:
             words = [row.text for row in rows]
-            record = record_of_words(words, tokenizer, first._replace(columns={}))
+            record = _joined(words, text, first._replace(columns={}))
             yield record._replace(word_columns=[row.columns for row in rows])
 
 
+def _joined(words: Sequence[str], text: TextInput, first: Record) -> Record:
+    """Return the record of the words of several rows, the first of which is given."""
+    try:
+        return record_of_words(words, text.tokenizer, first)
+    except InputError as error:
+        return first._replace(error=text.error_at(first.start, error))
+
+
 def _group_into_sentences(
-    words: Sequence[Span], sentences: Sequence[str]
+    words: Sequence[Word], sentences: Sequence[str]
 ) -> list[Span]:
     """Return the sentences of a text as groups of its words; none for one sentence.
 
@@ -80,14 +122,15 @@ def _group_into_sentences(
     waiting = deque(words)
     n_read = 0
     for end in accumulate(_n_visible(sentence) for sentence in sentences):
-        taken: list[Span] = []
+        taken: list[Word] = []
         while waiting and n_read < end:
             word = waiting.popleft()
             taken.append(word)
             n_read += _n_visible(word.text)
         if taken:
             joined = " ".join(word.text for word in taken)
-            groups.append(Span(joined, sum(word.n_tokens for word in taken)))
+            n_tokens = taken[-1].tokens.stop - taken[0].tokens.start
+            groups.append(Span(joined, n_tokens))
     return groups
 
 

@@ -1,5 +1,6 @@
 """Plan of a run over a file, made before a model is loaded."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -76,6 +77,9 @@ def plan_file(
         remove_log(Path(output_path))
         # HDF5 resumes, and a complete file of the same run is left unchanged.
         may_exist = output_settings.overwrite or output_settings.can_resume
+        if os.path.isfile(output_path) and not may_exist:
+            # The error below leaves nothing behind of an earlier run.
+            remove_log(Path(os.path.realpath(output_path)))
         check_output(output_path, text.source.path, may_exist=may_exist)
     return FilePlan(
         text=text,

@@ -1,13 +1,14 @@
-"""Occurrences of words: a token of a sentence, typed by a user or found in a file."""
+"""Occurrences of words: tokens of sentences, typed by a user or found in a file."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from elmo_cli.errors.checks import check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.wording import did_you_mean, kind_of
+from elmo_cli.errors.wording import counted, did_you_mean, kind_of
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
+from elmo_cli.text.alignment import CharacterSpan, align_spans, locate_tokens
 from elmo_cli.text.choose_tokenizer import choose_tokenizer, strings_in
 from elmo_cli.text.tokenizers import Tokenizer, normalize
 from elmo_cli.types import Sentence, Text
@@ -15,22 +16,36 @@ from elmo_cli.types import Sentence, Text
 
 @dataclass(frozen=True)
 class Occurrence:
-    """Token of a sentence."""
+    """Token of a sentence, or several tokens of an annotated word."""
 
     sentence: Sentence
     index: int
-    """Position of the token, from 0."""
+    """Position of the token, or of the first of several, from 0."""
+    n_tokens: int = field(default=1, kw_only=True)
+    """Number of tokens. The vector is the mean of theirs."""
+    is_whole: bool = field(default=True, kw_only=True)
+    """False if the annotated word is only a part of its tokens."""
+
+    @property
+    def positions(self) -> slice:
+        """Positions of the tokens."""
+        return slice(self.index, self.index + self.n_tokens)
+
+    @property
+    def is_one_token(self) -> bool:
+        """True unless an annotated word is a part of a token, or several tokens."""
+        return self.is_whole and self.n_tokens == 1
 
     @property
     def token(self) -> str:
-        """Text of the token."""
-        return self.sentence[self.index]
+        """Text of the token, or of several, separated by spaces."""
+        return " ".join(self.sentence[self.positions])
 
     @property
     def marked(self) -> str:
-        """Text of the sentence, with the token in brackets."""
+        """Text of the sentence, with the tokens in brackets."""
         before = self.sentence[: self.index]
-        after = self.sentence[self.index + 1 :]
+        after = self.sentence[self.positions.stop :]
         return " ".join([*before, f"[{self.token}]", *after])
 
 
@@ -128,3 +143,21 @@ def occurrence_of(
         raise SettingsError(f"{word!r} occurs {times} in {text}, not {number} times")
     index = 0 if number is None else number - 1
     return Occurrence(sentence, positions[index])
+
+
+def occurrence_at(span: CharacterSpan, text: str, tokens: Sentence) -> Occurrence:
+    """Return the occurrence that has characters of a text with these tokens.
+
+    It has all tokens that the characters overlap. Raise an `InputError` without any.
+    """
+    [aligned] = align_spans([span], locate_tokens(text, tokens))
+    positions = aligned.tokens
+    n_tokens = positions.stop - positions.start
+    if n_tokens == 0 or span.end > len(text):
+        raise InputError(
+            f"characters {span.start}:{span.end}: expected a word of {text!r}, which "
+            f"has {counted(len(text), 'character')}"
+        )
+    return Occurrence(
+        tokens, positions.start, n_tokens=n_tokens, is_whole=aligned.are_whole
+    )

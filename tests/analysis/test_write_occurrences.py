@@ -37,7 +37,7 @@ from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo
 from tests.support.layouts import layouts
 from tests.support.runs import assert_same_file, embed, limit_memory, stop_after
-from tests.support.table_files import read_rows
+from tests.support.table_files import read_rows, write_table
 from tests.support.transcripts import Example, each_example
 
 EARLIER = Path(__file__).parent / "earlier_occurrences"
@@ -493,3 +493,69 @@ def test_an_error_has_this_text(
 ) -> None:
     monkeypatch.setenv("ELMO_MODEL", str(TINY))
     check_example(example)
+
+
+# Annotated places
+
+USES = [
+    {"id": "u1", "text": "The bank is a bank .", "indexes_target_token": "14:18"},
+    {"id": "u2", "text": "Bankers lent .", "indexes_target_token": "0:7"},
+    {"id": "u3", "text": "My bank-book .", "indexes_target_token": "3:7"},
+    {"id": "u4", "text": "A bank and a bank .", "indexes_target_token": ""},
+    {"id": "u5", "text": "Two big banks .", "indexes_target_token": "4:13"},
+]
+
+
+@pytest.mark.parametrize("name", ["uses.tsv", "uses.jsonl", "uses.parquet"])
+def test_the_annotated_words_of_a_table_are_its_occurrences(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_table(name, USES)
+    embedder = ElmoEmbedder(model=TINY)
+    words = {"bank": "bank", "banks": "bank"}
+    counts, _ = write_occurrences(
+        embedder, name, "u.parquet", words, tokenizer="whitespace"
+    )
+    assert counts == {"bank": 6}
+    rows = read_rows("u.parquet")
+    assert [(row["id"], row["word"], row["form"], row["position"]) for row in rows] == [
+        ("u1", "bank", "bank", 4),
+        ("u2", "bank", "Bankers", 0),
+        ("u3", "bank", "bank-book", 1),
+        ("u4", "bank", "bank", 1),
+        ("u4", "bank", "bank", 4),
+        ("u5", "bank", "big", 1),
+    ]
+    vectors = embedder.embed_sentence(["Two", "big", "banks", "."])[-1]
+    assert_allclose(rows[5]["vector"], vectors[1:3].mean(axis=0), atol=1e-6)
+    [warning] = [
+        record.getMessage()
+        for record in caplog.records
+        if "annotated" in record.getMessage()
+    ]
+    assert warning.startswith("2 annotated words are not one whole token.")
+    assert warning.endswith("'bank-book'")
+
+
+@pytest.mark.parametrize(
+    ("place", "warns"),
+    [
+        ({"start": "14", "end": "18"}, False),
+        ({"start": "14.0", "end": "18.0"}, False),
+        ({"start": "0", "end": "3"}, True),
+        ({"start": "1.25", "end": "2.5"}, False),
+        ({"start": "", "end": ""}, False),
+        ({"indexes_target_token": "90:95"}, True),
+        ({"indexes_target_token": "bank"}, True),
+    ],
+)
+def test_a_place_without_a_target_word_is_searched_for_words(
+    place: dict[str, str], warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_table("u.csv", [{"text": "The bank is a bank .", **place}])
+    embedder = ElmoEmbedder(model=TINY)
+    counts, _ = write_occurrences(embedder, "u.csv", "u.hdf5", {"bank": "bank"})
+    is_used = place.get("start", "").startswith("14")
+    assert counts == {"bank": 1 if is_used else 2}
+    shown = "1 annotated place without a target word"
+    assert (shown in caplog.text) == warns

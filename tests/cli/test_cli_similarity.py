@@ -248,6 +248,46 @@ def test_words_occurrences_and_characters_choose_tokens() -> None:
     assert found == pytest.approx(expected, abs=2e-6)
 
 
+def test_characters_choose_the_tokens_that_they_overlap() -> None:
+    compound = "The right-wing paper has a new wing."
+    stop = "He said no. no means no, you know."
+    chosen = [
+        {"word": "wing", "start1": 10, "end1": 14, "sentence1": compound},
+        {"word": "no", "start1": 12, "end1": 14, "sentence1": stop},
+        {"word": "said no", "start1": 3, "end1": 10, "sentence1": stop},
+        {"word": "no", "start1": 33, "end1": 40, "sentence1": stop},
+    ]
+    other = {"word2": "bank", "occurrence2": "", "sentence2": RIVER}
+    write_table("wic.csv", [{"word1": "", **row, **other} for row in chosen])
+    result = cosine("--pairs", "wic.csv", "--layers", "2")
+    assert "2 annotated words are not one whole token" in result.stderr
+    assert "The first is row 1: 'right-wing'" in result.stderr
+    assert (
+        "1 row without cosines. The first is row 4: characters 33:40:" in result.stderr
+    )
+    rows = csv_rows(result.stdout, "\t")
+    layer = 2
+    found = [float(row["cosine"]) for row in rows[:2]]
+    expected = [
+        cosines(tokenize(compound), 1, tokenize(RIVER), 4)[layer],
+        cosines(tokenize(stop), 3, tokenize(RIVER), 4)[layer],
+    ]
+    assert found == pytest.approx(expected, abs=2e-6)
+    assert rows[2]["cosine"] not in ("", rows[1]["cosine"])
+    assert rows[3]["cosine"] == ""
+
+
+def test_characters_count_in_tokens_joined_by_spaces() -> None:
+    tokens = ["A", "bank", "by", "the", "bank"]
+    pair: dict[str, object] = {"word": "bank"}
+    pair |= {"sentence1": tokens, "sentence2": tokens}
+    pair |= {"start1": 14, "end1": 18, "start2": 2, "end2": 6}
+    Path("p.jsonl").write_text(json.dumps(pair) + "\n")
+    [row] = rows_of("--layers", "2", table="p.jsonl")
+    expected = cosines(tokens, 4, tokens, 1)[2]
+    assert float(row["cosine"]) == pytest.approx(expected, abs=2e-6)
+
+
 def test_more_pairs_than_fit_together_keep_their_numbers() -> None:
     write_table("wic.csv", [WIC[0]] * 150)
     rows = rows_of("--layers", "average")

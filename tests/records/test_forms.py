@@ -132,6 +132,82 @@ def test_the_words_of_a_text_are_one_record() -> None:
         assert_allclose(values, embedder.embed_sentence(tokens), atol=1e-6)
 
 
+QUOTED = [
+    "The companies' 'snow angel' plans ended.",
+    "He said 'Yes, I do.' No. no, “they” said.",
+]
+"""Texts whose words have other tokens by themselves."""
+
+
+@pytest.mark.parametrize("options", [[], ["--split-sentences"]])
+@pytest.mark.parametrize("tokenizer", ["moses", "spacy", "whitespace"])
+def test_a_text_has_the_same_values_in_every_form(
+    tokenizer: str, options: list[str], model_folder: Path
+) -> None:
+    pytest.importorskip("spacy" if tokenizer == "spacy" else "sacremoses")
+    if options:
+        pytest.importorskip("sentencex")
+    options = [*options, "--tokenizer", tokenizer, "--model", str(model_folder)]
+    options += ["--direction", "both", "--entropy"]
+    cells = []
+    rows = []
+    regions = []
+    lists = []
+    for number, text in enumerate(QUOTED, start=1):
+        words = text.split()
+        cells.append({"id": number, "text": text})
+        lists.append({"id": number, "text": words})
+        regions.append({"id": number, "text": " | ".join(words)})
+        rows += [{"id": number, "word": word} for word in words]
+    expected = surprisals(
+        write_table("cells.csv", cells), *options, "--words-by", "space"
+    )
+    by_row = surprisals(
+        write_table("rows.csv", rows), *options, "--word-column", "word"
+    )
+    assert by_row == expected
+    by_list = surprisals(
+        write_table("lists.jsonl", lists), *options, "--words-by", "space"
+    )
+    assert by_list == expected
+    if "--split-sentences" in options:
+        return
+    by_region = surprisals(
+        write_table("regions.csv", regions), *options, "--regions", "text"
+    )
+    for region, word in zip(by_region, expected, strict=True):
+        shown = {**region, "word": region["region"]}
+        assert {name: shown[name] for name in word if name != "word_number"} == {
+            name: value for name, value in word.items() if name != "word_number"
+        }
+
+
+def test_words_that_begin_with_spaces_are_joined_as_they_are(
+    model_folder: Path,
+) -> None:
+    words = ["The", " right", "-wing", " can", "'t", " sit", "."]
+    rows = [{"id": 1, "word": word} for word in words]
+    table = write_table("rows.csv", rows)
+    found = elmo(
+        *["surprisal", table, "--word-column", "word", "--tokenizer", "moses"],
+        *["--model", str(model_folder), "--format", "csv"],
+    )
+    assert found.exit_code == 0
+    assert "Warning: 2 words, such as ' right', have a token with char" in found.stderr
+    tokens = ["The", "right-wing", "can", "'t", "sit", "."]
+    Path("line.txt").write_text(" ".join(tokens))
+    values = [
+        row["surprisal"] for row in surprisals("line.txt", "--model", model_folder)
+    ]
+    rows_found = csv_rows(found.stdout)
+    assert [row["word"] for row in rows_found] == words
+    assert [row["surprisal"] for row in rows_found] == [
+        values[0],
+        *[values[1], values[1]],
+        *values[2:],
+    ]
+
+
 # Passages
 
 

@@ -186,6 +186,7 @@ def _write_pairs(
 ) -> None:
     """Write a row per pair. The cosines are empty where a word was not found."""
     errors = []
+    others = []  # words that are not one whole token each
     n_rows = 0
     for chunk in chunks:
         found = iter(_similarities(embedder, chunk, layers))
@@ -199,11 +200,23 @@ def _write_pairs(
                 )
             else:
                 cosines = _cosines(next(found), layers)
+                others += [
+                    f"row {n_rows}: {occurrence.token!r}"
+                    for occurrence in pair
+                    if not occurrence.is_one_token
+                ]
             rows.write([[n_rows, *cosines]], columns)
     if errors:
         stderr.say(
             f"Warning: {counted(len(errors), 'row')} without cosines. "
             f"The first is {errors[0]}"
+        )
+    if others:
+        are = "is" if len(others) == 1 else "are"
+        stderr.say(
+            f"Warning: {counted(len(others), 'annotated word')} {are} not one whole "
+            "token. The vector is the mean of all tokens that the characters overlap. "
+            f"The first is {others[0]}"
         )
 
 

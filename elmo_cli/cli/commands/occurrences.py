@@ -64,8 +64,11 @@ def occurrences(
     vector. HDF5 (.hdf5) has one array per line, like `elmo embed`, and an interrupted
     run can be resumed. `elmo change`, `elmo plot` and `elmo neighbours` read both.
 
-    Only sentences with a target word are embedded. The number of occurrences of each
-    word is printed on standard error. If there are none at all, the exit status is 1.
+    Only sentences with a target word are embedded. A table can also say which
+    occurrence a row is about, by the characters of the word: in a column
+    indexes_target_token, such as 14:18, or in start and end. The number of occurrences
+    of each word is printed on standard error. If there are none at all, the exit status
+    is 1.
     """
     from elmo_cli.analysis.targets import read_targets
     from elmo_cli.analysis.write_occurrences import (
@@ -75,7 +78,7 @@ def occurrences(
     )
 
     model_settings = options_from(ModelSettings, values)
-    text_settings = options_from(TextSettings, values)
+    text_settings = replace(options_from(TextSettings, values), reads_places=True)
     selection = options_from(Selection, values)
     if selection.mix is None and values["layers"] is None:
         selection = replace(selection, layers=DEFAULT_LAYERS)

@@ -249,6 +249,8 @@ def _print_units(
                 tally.add(scored)
                 opened.show_rate(tally.n_tokens)
     _say_tally(tally, choices.frequencies)
+    if tally.n_sharing:
+        _say_sharing(tally, unit)
     if choices.plot is not None:
         n_drawn = plot_surprisals(
             drawn, choices.plot, choices.direction, overwrite=choices.overwrite
@@ -276,6 +278,16 @@ def _read_frequencies(path: str) -> dict[str, float]:
             f"{has} several rows with different counts in {path}. They were added."
         )
     return read.frequencies
+
+
+def _say_sharing(tally: "_Tally", unit: "UnitKind") -> None:
+    """Print a warning about words or regions that have tokens in common."""
+    sharing = f"{counted(tally.n_sharing, unit)}, such as {tally.sharing!r},"
+    has = "has" if tally.n_sharing == 1 else "have"
+    stderr.say(
+        f"Warning: {sharing} {has} a token with characters of another {unit}. Each of "
+        "them gets the whole surprisal of the token."
+    )
 
 
 def _say_tally(tally: "_Tally", frequencies: str | None) -> None:
@@ -313,6 +325,9 @@ class _Tally:
         self.n_unknown = 0
         self.n_rows = 0
         self.n_without_frequency = 0
+        self.n_sharing = 0
+        self.sharing = ""
+        """First unit that shares a token with another one."""
 
     def add(self, scored: "Measured") -> None:
         """Count the tokens and rows of a record."""
@@ -322,6 +337,9 @@ class _Tally:
             self.n_unknown += unit.n_unknown
             if unit.log_frequency is None:
                 self.n_without_frequency += 1
+            if not unit.is_whole:
+                self.n_sharing += 1
+                self.sharing = self.sharing or unit.text
 
     @property
     def few_have_frequencies(self) -> bool:

@@ -1,0 +1,92 @@
+"""Target words at annotated places of texts."""
+
+from collections.abc import Mapping
+
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import counted
+from elmo_cli.records.record import Record
+from elmo_cli.text.alignment import (
+    AlignedTokens,
+    CharacterSpan,
+    align_spans,
+    locate_tokens,
+)
+
+
+def place_tokens(record: Record) -> AlignedTokens:
+    """Return the tokens at the annotated place of a record; none without a place."""
+    place = record.place
+    span = CharacterSpan(0, 0)
+    if place is not None and place.end <= len(record.text):
+        span = CharacterSpan(place.start, place.end)
+    [aligned] = align_spans([span], locate_tokens(record.text, record.tokens))
+    return aligned
+
+
+class PlaceFinder:
+    """Finder of the target words at annotated places, with what went wrong."""
+
+    def __init__(self, words: Mapping[str, str]) -> None:
+        """Find target words by their forms, in any case."""
+        self._words = words
+        self._folded = {form.casefold(): word for form, word in words.items()}
+        self._unfound: list[str] = []
+        self._uneven: list[str] = []
+
+    def find(self, record: Record) -> dict[int, str]:
+        """Return the target word at the place of a record, by its first token.
+
+        A word that has its place in `indexes_target_token` is the target word, in
+        whatever form, if there is only one target word. Nothing is returned if there is
+        no target word at the place.
+        """
+        place = record.place
+        if place is None or not record.tokens:
+            return {}
+        aligned = place_tokens(record)
+        tokens = record.tokens[aligned.tokens]
+        forms = [record.text[place.start : place.end], *tokens]
+        word = None
+        if tokens:
+            word = self._word_of(forms, is_certain=place.is_certain)
+        if word is None:
+            shown = " ".join(tokens) or f"{place.start}:{place.end}"
+            self._unfound.append(f"{record.start}: {shown!r}")
+            return {}
+        if len(tokens) > 1 or not aligned.are_whole:
+            self._uneven.append(f"{record.start}: {' '.join(tokens)!r}")
+        return {aligned.tokens.start: word}
+
+    def _word_of(self, forms: list[str], *, is_certain: bool) -> str | None:
+        for form in forms:
+            word = self._words.get(form) or self._folded.get(form.casefold())
+            if word is not None:
+                return word
+        names = set(self._words.values())
+        return names.pop() if is_certain and len(names) == 1 else None
+
+    def warnings(self) -> list[Message]:
+        """Return warnings about places without a target word or of other tokens."""
+        warnings = []
+        if self._unfound:
+            warnings.append(
+                Message(
+                    "{places} without a target word, so the words of these rows were "
+                    "searched for. The first is row {first}",
+                    remedy="Add the form to {--words}, or check the characters.",
+                    places=counted(len(self._unfound), "annotated place"),
+                    first=self._unfound[0],
+                )
+            )
+        if self._uneven:
+            are = "is" if len(self._uneven) == 1 else "are"
+            warnings.append(
+                Message(
+                    "{words} {are} not one whole token. The vector is the mean of all "
+                    "tokens that the characters overlap. The first is row {first}",
+                    words=counted(len(self._uneven), "annotated word"),
+                    are=are,
+                    first=self._uneven[0],
+                )
+            )
+        return warnings

@@ -1,0 +1,157 @@
+"""Alignment of tokens with the characters of their text.
+
+A text is tokenized once. What is known by its characters, such as a word between spaces
+or an annotated word, has the tokens that its characters overlap:
+
+    text     The right-wing paper        characters 10 to 14 are `wing`
+    tokens   The right-wing paper        its token is `right-wing`, which has others too
+
+Every tokenizer keeps the visible characters of a text and their order. Only marks are
+normalized, and residues are written in upper case.
+"""
+
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
+from elmo_cli.text.tokenizers import normalize
+from elmo_cli.types import Sentence
+
+
+class CharacterSpan(NamedTuple):
+    """Characters of a text, from 0. `text[start:end]` are the characters."""
+
+    start: int
+    end: int
+
+
+class AlignedTokens(NamedTuple):
+    """Tokens that a span of characters overlaps."""
+
+    tokens: slice
+    """Their positions. It is empty if the span has no visible characters."""
+    are_whole: bool
+    """False if one of them has characters outside the span."""
+
+
+def locate_tokens(text: str, tokens: Sentence) -> list[CharacterSpan]:
+    """Return the characters of each token of a text.
+
+        text = "I can't."
+        locate_tokens(text, tokenize(text))  # (0, 1), (2, 5), (5, 7), (7, 8)
+
+    A token without visible characters has an empty span.
+
+    Args:
+        text: Text, as it was tokenized.
+        tokens: All its tokens, by any tokenizer.
+
+    Raises:
+        InputError: The tokens are not those of the text.
+    """
+    located = _locate_as_written(text, tokens)
+    return _locate_normalized(text, tokens) if located is None else located
+
+
+def align_spans(
+    spans: Iterable[CharacterSpan], located: Sequence[CharacterSpan]
+) -> Iterator[AlignedTokens]:
+    """Yield the tokens that each span of characters overlaps.
+
+    `located` has the characters of all tokens, as `locate_tokens` returns them.
+    """
+    starts = [token.start for token in located]
+    ends = [token.end for token in located]
+    for span in spans:
+        first = bisect_right(ends, span.start)
+        stop = max(first, bisect_left(starts, span.end))
+        if first == stop or span.start >= span.end:
+            yield AlignedTokens(slice(first, first), are_whole=True)
+            continue
+        are_whole = starts[first] >= span.start and ends[stop - 1] <= span.end
+        yield AlignedTokens(slice(first, stop), are_whole)
+
+
+def _locate_as_written(text: str, tokens: Sentence) -> list[CharacterSpan] | None:
+    """Locate tokens that stand in the text as they are; None for others."""
+    located: list[CharacterSpan] = []
+    end = 0
+    for token in tokens:
+        start = text.find(token, end)
+        if start < 0 or not all(map(_is_blank, text[end:start])):
+            return None
+        end = start + len(token)
+        located.append(CharacterSpan(start, end))
+    return located if all(map(_is_blank, text[end:])) else None
+
+
+def _locate_normalized(text: str, tokens: Sentence) -> list[CharacterSpan]:
+    """Locate tokens by their normalized characters.
+
+    One character may have several normalized ones, and even be in several tokens.
+    """
+    characters = list(_normalized(text))
+    located: list[CharacterSpan] = []
+    position = 0
+    for token in tokens:
+        start = end = located[-1].end if located else 0
+        is_empty = True
+        for _, expected in _normalized(token):
+            if expected.isspace():
+                continue
+            position = _skip_blanks(characters, position, until=expected)
+            if position == len(characters) or characters[position][1] != expected:
+                raise _not_aligned_error(text, token)
+            index = characters[position][0]
+            if is_empty:
+                start = index
+                is_empty = False
+            end = index + 1
+            position += 1
+        located.append(CharacterSpan(start, end))
+    position = _skip_blanks(characters, position)
+    if position < len(characters):
+        raise _not_aligned_error(text, None)
+    return located
+
+
+def _normalized(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the normalized characters of a text, with the index of their character."""
+    for index, character in enumerate(text):
+        for normalized in normalize(character).upper():
+            yield index, normalized
+
+
+def _skip_blanks(
+    characters: Sequence[tuple[int, str]], position: int, until: str | None = None
+) -> int:
+    """Return the position of the next visible character, or of an expected one."""
+    while position < len(characters):
+        _, character = characters[position]
+        if character == until or not _is_blank(character):
+            break
+        position += 1
+    return position
+
+
+def _is_blank(character: str) -> bool:
+    """Return whether a tokenizer may remove a character: white space and controls."""
+    return character.isspace() or unicodedata.category(character) == "Cc"
+
+
+def _not_aligned_error(text: str, token: str | None) -> InputError:
+    shown = repr(text if len(text) <= 60 else f"{text[:57]}...")
+    problem = "characters at the end are in no token"
+    if token is not None:
+        problem = f"the token {token!r} does not follow in it"
+    return InputError(
+        Message(
+            "the tokens are not those of the text {text}: {problem}",
+            remedy="Choose a {--tokenizer} that changes no characters.",
+            text=shown,
+            problem=problem,
+        )
+    )
