@@ -73,6 +73,7 @@ from elmo_cli.similarity import Similarity, compare_vectors, mean_of_tokens
 from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer,
     log_tokenizer_warning,
+    raw_or_all,
     strings_in,
 )
 from elmo_cli.text.occurrences import (
@@ -689,8 +690,8 @@ class ElmoEmbedder:
             word2: Word in the second sentence, if it differs.
             occurrence1, occurrence2: Numbers of the word's occurrences, from 1;
                 required if it occurs several times.
-            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a
-                sentence that is tokenized at white space, and tokenizes others like the
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits tokenized
+                sentences at white space. If one is raw, both are tokenized like the
                 model's training text, else by "moses".
             language: Code of the language of the sentences. None means the model's.
 
@@ -701,8 +702,8 @@ class ElmoEmbedder:
             InputError: A word does not occur, or several times without a number, or the
                 tokenizer is unknown.
         """
-        sentences = [sentence1, sentence2]
-        chosen = self.tokenizer_of(sentences, tokenizer, language)
+        typed = raw_or_all(list(strings_in([sentence1, sentence2])))
+        chosen = self.tokenizer_of(typed, tokenizer, language)
         other_word = word if word2 is None else word2
         one = tokens_around(word, sentence1, chosen, "sentence1", order="word")
         other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")

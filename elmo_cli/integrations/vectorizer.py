@@ -64,8 +64,10 @@ class ElmoVectorizer(
             gamma: Scale of the mix. None means 1.
             pooling: "mean" or "max" over the tokens of a text, or its "first" or "last"
                 token.
-            tokenizer: "moses", "spacy" or "whitespace". None means the tokenizer that
-                the model was trained with if it names one, else "moses".
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the
+                first 200 texts of each call: tokenized ones are split at white space,
+                and others are tokenized like the model's training text, else by
+                "moses".
             batch_tokens: Maximum number of tokens per batch.
             device: "cpu", "cuda", "cuda:N", "mps" or "auto".
         """

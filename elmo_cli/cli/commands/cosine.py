@@ -105,6 +105,8 @@ def cosine(
         raise click.UsageError(
             'give WORD "SENTENCE1" "SENTENCE2", WORD - or --pairs TABLE'
         )
+    from elmo_cli.text.choose_tokenizer import raw_or_all
+
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
     resolved = loading.resolve(model_settings)
@@ -124,14 +126,14 @@ def cosine(
         chunks = read_pair_table(table, sides)
     elif reads_lines:
         source = Source(STANDARD_INPUT)
-        typed = peek_first_line(source).split("\t")
+        typed = raw_or_all(peek_first_line(source).split("\t"))
         tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
         chunks = read_queries(source, lambda line: parse(line.split("\t")))
     else:
-        typed = [*arguments[1:]]
+        typed = raw_or_all(arguments[1:])
         tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
         # A wrong word is an error before the model is loaded.
-        chunks = [[parse(typed)]]
+        chunks = [[parse(arguments[1:])]]
     embedder = loading.load_embedder(
         resolved, check_layers=partial(parse_mean_layers, layers or "all")
     )
