@@ -93,7 +93,7 @@ _MODULES = {
     "StoppedError": "elmo_cli.errors.exceptions",
     "Substitutes": "elmo_cli.language_model.substitutes",
     "Summary": "elmo_cli.runs.file_sink",
-    "tokenize": "elmo_cli.text.tokenizers",
+    "tokenize": "elmo_cli.text.choose_tokenizer",
     "Unit": "elmo_cli.language_model.units",
     "UnitSurprisal": "elmo_cli.language_model.surprisal_table",
     "VectorFiles": "elmo_cli.analysis.vector_files",

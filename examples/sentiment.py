@@ -23,7 +23,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 from elmo_cli import Elmo, ElmoEmbedder
-from elmo_cli.text.tokenizers import tokenize
+from elmo_cli.text.choose_tokenizer import tokenize
 from elmo_cli.types import Sentence
 
 ARCHIVE = "vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz"

@@ -30,7 +30,7 @@ from elmo_cli.distributed.part import PartResult, load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.distributed.workers import EmbedPart
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.exceptions import DeviceError, ElmoError
+from elmo_cli.errors.exceptions import DeviceError, ElmoError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import install_command, load_extra
 from elmo_cli.errors.wording import counted, first_line
@@ -39,6 +39,7 @@ from elmo_cli.options.model import InitialState, ModelSettings, Precision
 from elmo_cli.options.resources import Resources
 from elmo_cli.options.selection import Layers, Pooling, Selection, layers_text
 from elmo_cli.options.text import text_settings
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.outputs.arrow_arrays import nested_array
 from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.pretrained.files import ModelFiles
@@ -172,7 +173,7 @@ def _results(
         yield None
         if not at_work and time.monotonic() - heard > _SILENT_SECONDS:
             logger.warning(
-                "no worker runs: no node has %g CPUs and %g GPUs free. Waiting.",
+                "no worker is running: no node has %g CPUs and %g GPUs free. Waiting.",
                 resources.cpus_per_worker,
                 resources.gpus_per_worker,
             )
@@ -181,7 +182,7 @@ def _results(
 
 
 def _given_up(part: Part, n_deaths: int) -> PartResult:
-    reason = f"{part}: ended {counted(n_deaths, 'worker')}. It is given up."
+    reason = f"{part}: crashed {counted(n_deaths, 'worker')}. It is abandoned."
     return PartResult(number=part.number, worker="none", error=reason)
 
 
@@ -362,11 +363,22 @@ class EmbedBatch:
                 which is read already, but columns that they name must exist.
             text_column: Column with the texts: strings, lists of tokens or None. By
                 default it is `text` or `tokens`.
+            tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is the
+                tokenizer of the model's training, else `moses`.
             dtype: Data type of the values: `float32` or `float16`.
 
         Raises:
-            InputError: The value of an option is invalid.
+            InputError: The value of an option is invalid, or the tokenizer is `auto`,
+                which one batch cannot decide for all.
         """
+        if tokenizer == AUTO:
+            raise SettingsError(
+                Message(
+                    "{--tokenizer auto} has no effect on a batch, because batches may "
+                    "differ",
+                    remedy="Name the tokenizer of the whole data set, such as moses.",
+                )
+            )
         self._settings = CorpusSettings(
             model=ModelSettings(
                 model=model,

@@ -1,12 +1,12 @@
 """Choice of a tokenizer: the only way from options and texts to a tokenizer."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Final, Literal, TypeVar
 
-from elmo_cli.errors.checks import check_batch
+from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO, parse_tokenizer_name
@@ -94,10 +94,42 @@ def choose_tokenizer(
     return replace(tokenizer, choice=choice, warning=warning)
 
 
+def tokenize(
+    text: str, tokenizer: str = AUTO, language: str | None = None
+) -> list[str]:
+    """Return the tokens of a sentence: `don't` becomes `don` and `'t`.
+
+    `moses` and `spacy` normalize typographic quotes, dashes and the ellipsis first.
+    Nothing is escaped.
+
+    Args:
+        text: One sentence.
+        tokenizer: `auto`, `moses`, `spacy` or `whitespace`. `auto` splits a sentence
+            that is tokenized at white space, and others by `moses`.
+        language: Language code of the sentence; English by default.
+
+    Raises:
+        ElmoError: `text` is not a string, or the tokenizer is unknown or not installed.
+    """
+    check_type("text", text, str, "a string")
+    settings = TextSettings(tokenizer=tokenizer, language=language)
+    return choose_tokenizer(settings, "strings", [text]).tokenize(text)
+
+
 def log_tokenizer_warning(tokenizer: Tokenizer) -> None:
     """Log that a tokenizer or its language does not fit the model, if so."""
     if tokenizer.warning is not None:
         logger.warning("%s", tokenizer.warning)
+
+
+def raw_or_all(sentences: Sequence[str]) -> Sequence[str]:
+    """Return the raw ones among typed sentences, or all if none is raw.
+
+    They decide how all are tokenized, because `bank` is found in `the bank .` by any
+    tokenizer, but not in `the bank.` between spaces.
+    """
+    raw = [text for text in sentences if find_evidence([text]) == "raw"]
+    return raw or sentences
 
 
 def strings_in(texts: Iterable[object]) -> Iterator[str]:

@@ -6,7 +6,8 @@ counted. The order of the lines does not matter, and neither does their number.
 
 Some marks are no evidence:
 
-- `?`, `!`, `:` and `;` after a space, because raw French has them there
+- `?`, `!`, `:` and `;` after a space, because raw French has them there, and `।`, as
+  in raw Hindi
 - the `.` of an abbreviation (`Mr.`, `U.S.`), which tokenizers leave at the word
 - the dots of `. . .`
 - texts in a script without spaces between words
@@ -26,7 +27,8 @@ EVIDENCE_LINES: Final = 200
 
 _MIN_ATTACHED: Final = 0.01
 """Minimum share of the words of a raw text that end in a mark."""
-_MARKS: Final = ",;:!?.…،؛؟"
+_MARKS: Final = ",;:!?.…،؛؟।۔"
+"""They include those of Arabic, Hindi and Urdu."""
 _CLOSING: Final = "\"'”’»“)]}*_"
 """Quotes, brackets and signs of emphasis that may follow a mark."""
 _DETACHED_MARKS: Final = frozenset(

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import Final
 
-from elmo_cli.errors.checks import check_texts, check_type
+from elmo_cli.errors.checks import check_texts
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
@@ -101,7 +101,7 @@ def make_tokenizer(
 
     Args:
         name: Kind of tokenizer, perhaps with a language.
-        language: Language of a name that has none. None is English.
+        language: Language of a name that has none. None means English.
         split_sentences: Also split texts into sentences, by the rules of the language.
     """
     parts = parse_tokenizer_name(name)
@@ -142,26 +142,6 @@ def make_tokenizer(
 
 def _normalize_first(function: Callable[[str], list[str]], text: str) -> list[str]:
     return function(normalize(text))
-
-
-def tokenize(
-    text: str, tokenizer: str = "moses", language: str | None = None
-) -> list[str]:
-    """Return the tokens of a sentence: `don't` becomes `don` and `'t`.
-
-    `moses` and `spacy` normalize typographic quotes, dashes and the ellipsis first.
-    Nothing is escaped.
-
-    Args:
-        text: One sentence.
-        tokenizer: `moses`, `spacy` or `whitespace`.
-        language: Language code of the sentence; English by default.
-
-    Raises:
-        ElmoError: `text` is not a string, or the tokenizer is unknown or not installed.
-    """
-    check_type("text", text, str, "a string")
-    return make_tokenizer(tokenizer, language).tokenize(text)
 
 
 def tokenize_texts(

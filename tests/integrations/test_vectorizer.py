@@ -13,7 +13,7 @@ import elmo_cli
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, InputError
 from elmo_cli.errors.optional_imports import install_command
-from elmo_cli.text.tokenizers import tokenize
+from elmo_cli.text.choose_tokenizer import tokenize
 from tests.support.golden import GOLDEN
 
 pytest.importorskip("sklearn")

@@ -1,9 +1,13 @@
 """Choice of a tokenizer: one test per row and column of the table in its docstring."""
 
 import pytest
+from hypothesis import given
 
+from elmo_cli import tokenize
 from elmo_cli.options.text import TextSettings
-from elmo_cli.text.choose_tokenizer import Content, choose_tokenizer
+from elmo_cli.text.choose_tokenizer import Content, choose_tokenizer, raw_or_all
+from elmo_cli.text.tokenizers import tokenize_texts
+from tests.support.strategies import batches
 
 ENGLISH = "moses:en"
 FRENCH = "moses:fr"
@@ -77,3 +81,21 @@ def test_sentences_are_split_by_the_language() -> None:
     pytest.importorskip("sentencex")
     settings = TextSettings(split_sentences=True)
     assert choose_tokenizer(settings, "lines", model_language="it").splits_by == "it"
+
+
+def test_a_typed_sentence_shows_its_tokenizer() -> None:
+    assert tokenize("It didn't.") == ["It", "didn", "'t", "."]
+    assert tokenize("It did n't .") == ["It", "did", "n't", "."]
+    assert tokenize("It didn't.", "whitespace") == ["It", "didn't."]
+
+
+def test_raw_sentences_decide_for_tokenized_ones() -> None:
+    assert raw_or_all(["the bank .", "the bank.", "bank"]) == ["the bank."]
+    assert raw_or_all(["the bank .", "bank"]) == ["the bank .", "bank"]
+
+
+@given(batches())
+def test_lists_of_tokens_are_never_changed(sentences: list[list[str]]) -> None:
+    tokenizer = choose_tokenizer(TextSettings(), "strings", ["It came."])
+    assert tokenizer.name == ENGLISH
+    assert list(tokenize_texts(sentences, tokenizer.tokenize)) == sentences
