@@ -25,7 +25,7 @@ class ElmoError(Exception):
 
 
 class InputError(ElmoError, ValueError):
-    """Text, a sentence or a word that cannot be used."""
+    """A text, sentence or word that cannot be used."""
 
 
 class OtherInputError(InputError):
