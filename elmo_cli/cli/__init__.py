@@ -253,5 +253,5 @@ def main() -> None:
       $ elmo embed sentences.txt vectors.hdf5
       $ elmo help embed
 
-    The bundled English model works offline. Most commands accept --model for another.
+    The bundled English model works offline. To use another one, add --model.
     """

@@ -49,13 +49,13 @@ def sample_sentences(
     seed: int = 0,
     max_words: int = 50,
 ) -> list[Sentence]:
-    """Continue a text, word by word, each drawn by its probability.
+    """Continue a text with words drawn at random by their probability.
 
-    `<UNK>` is never drawn, nor the boundary that the direction does not predict.
+    Neither `<UNK>` nor the boundary that the direction does not predict is drawn.
 
     Args:
         model: Language model.
-        text: Raw text or tokens to continue, perhaps none.
+        text: Raw text or tokens to continue; may be empty.
         n_samples: Number of sentences.
         direction: "forward" adds words after the text, and "backward" before it.
         temperature: Divisor of the logits. Below 1, probable words become more

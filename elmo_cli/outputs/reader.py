@@ -197,7 +197,7 @@ class Activations:
 
 
 def open_activations(*paths: str | Path) -> Activations:
-    """Open files of activations, to be read by the number, id or sentence of a record.
+    """Open files of activations, to read records by number, id or sentence.
 
     Args:
         paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their

@@ -3,7 +3,7 @@
 A text is tokenized once. What is known by its characters, such as a word between spaces
 or an annotated word, has the tokens that its characters overlap:
 
-    text     The right-wing paper        characters 10 to 14 are `wing`
+    text     The right-wing paper        characters 10 to 14 are "wing"
     tokens   The right-wing paper        its token is `right-wing`, which has others too
 
 Every tokenizer keeps the visible characters of a text and their order. Only marks are
