@@ -105,15 +105,35 @@ _MODULES = {
 }
 """Module of each public name. It is imported when the name is first used."""
 
+_OF_COMMANDS = {
+    "change": "measure_change",
+    "cosine": "ElmoEmbedder.similarity",
+    "embed": "ElmoEmbedder",
+    "embed_file": "ElmoEmbedder.embed_file",
+    "encode": "ElmoEmbedder.encode",
+    "neighbors": "find_neighbours",
+    "neighbours": "find_neighbours",
+    "occurrences": "write_occurrences",
+    "perplexity": "measure_perplexity",
+    "plot": "plot_occurrences",
+    "predict": "predict_words",
+    "similarity": "ElmoEmbedder.similarity",
+    "surprisal": "measure_surprisal",
+    "usages": "write_occurrences",
+    "word_vectors": "write_word_vectors",
+}
+"""Name to use instead of the name of a command or a method."""
+
 # ElmoVectorizer is not listed: `import *` and `dir` must work without scikit-learn.
 __all__ = sorted(_MODULES.keys() - {"ElmoVectorizer"})
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
+        advice = f". Use {_OF_COMMANDS[name]}." if name in _OF_COMMANDS else ""
         # With `name` and `obj`, Python asks whether a similar name was meant.
         raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}",
+            f"module {__name__!r} has no attribute {name!r}{advice}",
             name=name,
             obj=sys.modules[__name__],
         )

@@ -174,8 +174,8 @@ class Elmo(nn.Module):
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> ElmoOutput:
         """Embed a batch.
 
-        It waits for a GPU twice: for the lengths of the sentences, with all checks, and
-        for the length of the longest token; once more with `word_inputs`.
+        A GPU is synchronized twice: for the lengths of the sentences, with all checks,
+        and for the length of the longest token; once more with `word_inputs`.
 
         Args:
             inputs: int64, shape (B, ..., T, 50): `batch_to_ids`; for models of other

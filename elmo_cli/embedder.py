@@ -94,7 +94,7 @@ Array = NDArray[np.float32]
 
 
 class ElmoEmbedder:
-    """Embedder of texts, words, sentences and files, with AllenNLP's methods too.
+    """Embedder for texts, words, sentences and files, with AllenNLP's methods.
 
         embedder = ElmoEmbedder("original")  # without a name: the bundled model
         embedder.encode("We sat on the bank.")  # one vector per text: (1024,)
@@ -156,7 +156,7 @@ class ElmoEmbedder:
 
         Args:
             model: Name of a model listed by `elmo models`, a folder, a zip file or
-                `ModelFiles`. None is the default model. With `weight_file`, the
+                `ModelFiles`. None means the default model. With `weight_file`, the
                 path or URL of options.json.
             weight_file: Path or URL of weights.hdf5, after the one of options.json.
             cuda_device: Number of a GPU; -1 is the CPU.
@@ -165,15 +165,15 @@ class ElmoEmbedder:
             state: Initial LSTM state of each sentence. "zero": the zero state. "warm":
                 the state after a fixed text. "carry": the last state of the sentence in
                 the same slot of the previous batch, as in AllenNLP and bilm-tf. None:
-                "zero", or "warm" for a model that says that it was trained with carried
-                state.
+                "zero", or "warm" for a model whose options say that it was trained with
+                carried state.
             precision: Precision of the computation; "int8" needs a processor with
                 AVX-512 VNNI, "tf32" an NVIDIA GPU.
-            batch_tokens: Maximum number of tokens per batch. None is 8,192 on the CPU
-                and 32,768 on a GPU.
+            batch_tokens: Maximum number of tokens per batch. None means 8,192 on the
+                CPU and 32,768 on a GPU.
             options_file: Path or URL of options.json, with `weight_file`.
-            vocabulary_file: Words of a word-level model. None is vocab.txt next to the
-                weights.
+            vocabulary_file: Words of a word-level model. None means vocab.txt next to
+                the weights.
 
         Raises:
             ElmoError: The model, or the device, is missing or invalid.
@@ -214,9 +214,9 @@ class ElmoEmbedder:
         """Load a model by its name, or from a folder, a zip file or Hugging Face's hub.
 
         Args:
-            name: Name of a model of `elmo models`, a folder or a zip file, else
+            name: Name of a model listed by `elmo models`, a folder or a zip file, else
                 `OWNER/NAME` on the hub.
-            revision: Branch, tag or commit of a model of the hub. None is `main`.
+            revision: Branch, tag or commit of a model of the hub. None means `main`.
             options: Keyword arguments of the constructor.
 
         Returns:
@@ -301,12 +301,14 @@ class ElmoEmbedder:
 
     @property
     def content_sha256(self) -> str:
-        """SHA-256 of all that the model's numbers depend on, read on first use."""
+        """SHA-256 of everything that the model's numbers depend on."""
         return self.engine.content_sha256
 
     @cached_property
     def elmo_bilm(self) -> BiLm:
-        """Readable biLM. Changes of its weights take effect with the next method call.
+        """The biLM as a torch module, whose weights you may change.
+
+        A change takes effect with the next method call.
 
         Operations in place, `load_state_dict`, an optimizer's step and new
         `weight.data` are noticed. Call `reload_weights` after a change that torch does
@@ -321,7 +323,7 @@ class ElmoEmbedder:
         return bilm
 
     def reload_weights(self) -> None:
-        """Notice changes of weights that torch does not count; see `elmo_bilm`."""
+        """Notice changes to weights that torch does not count; see `elmo_bilm`."""
         self._copied = WeightsVersion()
 
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
@@ -380,16 +382,16 @@ class ElmoEmbedder:
         pooling: Pooling | None = None,
         normalize: bool = False,
     ) -> Iterator[Array]:
-        """Embed a stream of sentences, in its order.
+        """Embed a stream of sentences, in order.
 
         Args:
             sentences: Lists of tokens; read one window at a time.
-            batch_size: Sentences per batch; it matters with carried state only.
+            batch_size: Sentences per batch; only matters with carried state.
             layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
                 "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
             mix: In place of `layers`, the scalar parameters of a trained mix of all
                 layers, before the softmax.
-            gamma: Scale of the mix. None is 1.
+            gamma: Scale of the mix. None means 1.
             pooling: One vector per sentence: the "mean" or "max" over its tokens, its
                 "first" or "last" token; zeros for a sentence without tokens. None keeps
                 one vector per token.
@@ -554,17 +556,17 @@ class ElmoEmbedder:
                 is "average", or all layers with a `mix`.
             mix: In place of `layers`, the scalar parameters of a trained mix of all
                 layers, before the softmax.
-            gamma: Scale of the mix. None is 1.
+            gamma: Scale of the mix. None means 1.
             pooling: One vector per text: the "mean" or "max" over its tokens, its
                 "first" or "last" token; zeros for a text without tokens. None keeps one
                 vector per token.
             tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the
                 first 200 texts: tokenized ones are split at white space, and others
                 are tokenized like the model's training text, else by "moses".
-            language: Code of the language of the texts. None is the language of the
+            language: Code of the language of the texts. None means the language of the
                 model.
             normalize: Scale every vector to length 1.
-            batch_size: Sentences per batch; it matters with carried state only.
+            batch_size: Sentences per batch; only matters with carried state.
             show_progress_bar: Show a bar on standard error.
             device: Device in place of the embedder's; the model is loaded there for
                 this call.
@@ -645,12 +647,12 @@ class ElmoEmbedder:
             word: Token of the sentence, as it is written.
             layers: "average", "top", "all", "sum", numbers such as 2, -1 or [0, 2],
                 "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
-            occurrence: Number of the word's occurrence, from 1; required if it occurs
+            occurrence: Which occurrence of the word, from 1; required if it occurs
                 several times.
             tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a
                 sentence that is tokenized at white space, and tokenizes others like the
                 model's training text, else by "moses".
-            language: Code of the language of the sentence. None is the model's.
+            language: Code of the language of the sentence. None means the model's.
 
         Returns:
             float32, shape (W,), or (L, W) for several layers.
@@ -678,7 +680,7 @@ class ElmoEmbedder:
         tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> Similarity:
-        """Compare a word in two sentences, as `elmo cosine` does.
+        """Compare a word in two sentences, like `elmo cosine`.
 
             river = "We sat on the bank of the river."
             money = "She opened an account at the bank."
@@ -693,7 +695,7 @@ class ElmoEmbedder:
             tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits tokenized
                 sentences at white space. If one is raw, both are tokenized like the
                 model's training text, else by "moses".
-            language: Code of the language of the sentences. None is the model's.
+            language: Code of the language of the sentences. None means the model's.
 
         Returns:
             The cosine of each layer and of their average.
@@ -718,8 +720,8 @@ class ElmoEmbedder:
 
         Args:
             pairs: Two occurrences each, from `find_occurrence`.
-            layers: Layers whose mean is compared, next to each layer: `all`, `top`, or
-                numbers such as `1,2` or [1, 2].
+            layers: Layers whose mean is compared, in addition to each layer: `all`,
+                `top`, or numbers such as `1,2` or [1, 2].
 
         Returns:
             The cosine of each layer and of the mean of `layers` for each pair.
@@ -797,13 +799,13 @@ class ElmoEmbedder:
     ) -> "Summary":
         """Embed a text, a table or FASTA into HDF5 or another format.
 
-        A run that was interrupted resumes from its last checkpoint when it is called
-        again. A finished output of the same input and options is left unchanged.
+        Call this again to resume an interrupted run from its last checkpoint. A
+        finished output of the same input and options is left unchanged.
 
         Args:
             input_file: Path, also of a compressed file, or an open text file. `-`:
                 standard input.
-            output_file_path: The file appears when it is complete; `-` is standard
+            output_file_path: The file appears once it is complete; `-` is standard
                 output.
             output_format: The layers. This, `batch_size`, `mix`, `gamma`, `pooling` and
                 `normalize` are as in `embed_sentences`.
@@ -813,16 +815,16 @@ class ElmoEmbedder:
 
         Args: Input
             input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or
-                `parquet`. None: chosen by the content and the suffix.
+                `parquet`. None chooses it by the content and the suffix.
             tokenizer: `whitespace`, `moses`, `spacy`, `residues`, or `auto`, which
-                looks at the first 200 lines, as `elmo embed` does. None is the
+                looks at the first 200 lines, as `elmo embed` does. None means the
                 tokenizer of the model's training, else `moses` for a table and
                 `whitespace` for other inputs, as in AllenNLP.
-            language: Code of the language of the text. None is the language of the
+            language: Code of the language of the text. None means the language of the
                 model.
-            split_sentences: Compute each sentence by itself. The sentences of a text
+            split_sentences: Process each sentence on its own. The sentences of a text
                 file are records of their own, and a row of a table remains one record.
-            paragraphs: Join the lines of a text until a blank line.
+            paragraphs: Join the lines of each paragraph, which ends at a blank line.
             shard: `3/16` embeds every 16th sentence from the third.
             skip_errors: Give sentences that cannot be read, or do not fit into memory,
                 an empty dataset, and name them in the attribute `skipped`.
@@ -831,15 +833,15 @@ class ElmoEmbedder:
             delimiter: Character between the cells of CSV or TSV. None follows the
                 header.
             quotes: `none` if quotes in CSV or TSV are text, `csv` if they enclose
-                cells. None is `csv`, but a cell of TSV ends in its line.
+                cells. None means `csv`, but a cell of TSV ends in its line.
             no_header: Name the columns of CSV or TSV by their numbers, `"1"`, `"2"` and
                 so on, because the first row is data.
             text_column: Column of a table, or field of its rows, with the text or a
-                list of tokens. None is `text` or `tokens`.
+                list of tokens. None means `text` or `tokens`.
             word_column: Column with one word per row, in place of `text_column`.
                 Consecutive rows with the same id are one text.
             id_column: Column or field with the ids, or several, such as
-                `["item", "condition"]`. None is `id`, if there is one.
+                `["item", "condition"]`. None means `id`, if there is one.
             keep_columns: Columns that rows of the output repeat; `"all"` is all
                 others.
 

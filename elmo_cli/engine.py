@@ -107,8 +107,8 @@ class Engine:
     def _encoder_on_cpu(self) -> SentenceEncoder:
         """Second copy of the model, for sentences too long for the memory of a GPU."""
         logger.warning(
-            "Out of memory on %s for one sentence. Such sentences are computed on the "
-            "CPU.",
+            "Out of memory on %s for one sentence. Sentences this long are computed on "
+            "the CPU instead.",
             self.device,
             extra=SAYS_ITS_KIND,
         )

@@ -26,7 +26,7 @@ ALWAYS: Final = ("test_imports.py",)
 """Tests of the code as a whole, which take some seconds."""
 TESTED_IN: Final = {
     "compiled": ("compiled", "inference"),
-    "files": ("outputs", "errors"),
+    "files": ("files", "outputs", "errors"),
     "options": ("options", "cli", "errors"),
     "records": ("records", "text"),
     "engine.py": ("inference", "runs"),

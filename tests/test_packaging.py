@@ -85,6 +85,17 @@ def test_addresses_are_set_in_one_place(documentation: str) -> None:
     }
 
 
+def test_change_in_a_folder_runs_the_tests_that_are_called_like_it() -> None:
+    script = runpy.run_path(str(ROOT / "packaging" / "check_change.py"))
+    tests_of_package = script["tests_of_package"]
+    names = {path.name for path in (ROOT / "elmo_cli").iterdir() if path.is_dir()}
+    twins = {path.name for path in (ROOT / "tests").iterdir() if path.name in names}
+    twins.discard("__pycache__")
+    assert "files" in twins
+    missed = [name for name in sorted(twins) if name not in tests_of_package(name)]
+    assert missed == []
+
+
 def test_release_is_refused_until_it_is_ready() -> None:
     find = runpy.run_path(str(ROOT / "packaging" / "check_files.py"))["tag_problems"]
     problems = find("v0.0.1")

@@ -41,7 +41,7 @@ class Averaging:
     min_count: int = 1
     """Minimum number of occurrences of a word."""
     at_most: int | None = None
-    """Average only the first `at_most` occurrences of a word. None is all of them."""
+    """Average only the first `at_most` occurrences of a word. None means all."""
 
     def __post_init__(self) -> None:
         if self.at_most is not None and self.at_most < self.min_count:
@@ -72,7 +72,7 @@ def write_average_vectors(
         corpus: Text, from `open_input`.
         output: Path, whose suffix chooses the format.
         words_file: Path of the words, one per line, that get a vector, in this order.
-            None is all words, the most frequent first.
+            None means all words, the most frequent first.
         averaging: Occurrences and layers.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens of each sentence that is read.
@@ -137,18 +137,19 @@ def average_word_vectors(
 ) -> AverageVectors:
     """Average the vectors of words over their occurrences, in one pass.
 
-    Sentences whose words all have enough occurrences are not computed. The memory
-    contains one window of sentences and one float64 vector per word.
+    Sentences whose words all have enough occurrences are not computed. Memory
+    holds one window of sentences and one float64 vector per word.
 
     Args:
         embedder: Model.
         texts: One raw text, or several: strings, which are tokenized as the model's
             training text, else by Moses' rules, or lists of tokens.
-        words: Words that get a vector, if they are frequent enough. None is all words.
+        words: Words that get a vector, if they are frequent enough. None means all
+            words.
         layers: "all", "top", or numbers such as 2, -1 or [1, 2]. Several layers are
-            averaged. None is all layers but the token layer.
+            averaged. None means all layers except the token layer.
         min_count: Minimum number of occurrences of a word.
-        at_most: Average only the first `at_most` occurrences of a word. None is all.
+        at_most: Average only the first `at_most` occurrences of a word. None means all.
 
     Returns:
         The words, their counts and their mean vectors.

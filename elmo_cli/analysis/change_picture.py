@@ -41,7 +41,7 @@ def plot_changes(
     random divisions of the occurrences. Changes that were measured without permutations
     have no band. Points are filled if p (or the adjusted p, if there is one) is below
     0.05. In SVG and HTML the tooltip of each point has the figures of its word. Equal
-    lists give equal files.
+    changes give equal files.
 
     Args:
         changes: Result of `measure_change`, in its order. Words without a change, or

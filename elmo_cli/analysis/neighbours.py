@@ -87,7 +87,7 @@ def find_neighbours(
     device: Device = "cpu",
     is_excluded: Callable[[int, Neighbour], bool] | None = None,
 ) -> Neighbours:
-    """Return the tokens whose vectors have the largest cosines with query vectors.
+    """Return the tokens whose vectors are most similar to query vectors, by cosine.
 
     All tokens are compared. Each file is read once, some MB at a time.
 
@@ -96,11 +96,11 @@ def find_neighbours(
             `open_occurrences` or `open_activations`.
         vectors: Vectors of the queries, shape (Q, W).
         top: Maximum number of neighbours per query.
-        layers: Numbers of the layers whose mean is compared, such as "1,2", 2, -1 or
-            [0, 2]. None is all layers of the files but the token layer.
+        layers: Layers to average, such as "1,2", 2, -1 or
+            [0, 2]. None means all layers in the files except the token layer.
         device: Device of the comparison, as in `ElmoEmbedder`.
         is_excluded: Return whether a token cannot be a neighbour of a query, given by
-            its number. By default, none is excluded.
+            its number. By default, none are excluded.
 
     Raises:
         InputError: `vectors` has another shape, `top` is below 1, or a file lacks

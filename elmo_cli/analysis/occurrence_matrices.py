@@ -41,13 +41,13 @@ def read_occurrences(
 
     Args:
         old, new: Files of `elmo occurrences`, or HDF5 of `elmo embed` with all tokens.
-        words: Word of each form, from `read_targets`. None is all target words of the
-            files.
-        layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
-            [0, 2]. None is all layers of the files but the token layer.
+        words: Word of each form, from `read_targets`. None means all target words of
+            the files.
+        layers: Layers to average, such as "1,2", 2, -1 or
+            [0, 2]. None means all layers in the files except the token layer.
         match: "form" or "lemma": the `match` that `elmo occurrences` made the files
-            with. None is any.
-        ignore_case: Compare the forms with the tokens without regard to case.
+            with. None means any.
+        ignore_case: Ignore case when comparing forms with tokens.
         on_progress: Called with the number of records that were read since the last
             call.
 

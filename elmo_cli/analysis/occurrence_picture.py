@@ -72,8 +72,8 @@ def plot_occurrences(
         method: "pca", whose axes have the largest variance, or "tsne".
         clusters: Number of clusters of k-means. With it, clusters have colours instead
             of files.
-        layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
-            [0, 2]. None is all layers of the files but the token layer.
+        layers: Layers to average, such as "1,2", 2, -1 or
+            [0, 2]. None means all layers in the files except the token layer.
         overwrite: Replace an existing file.
         on_step: Called with the name of each step when it begins.
 

@@ -39,13 +39,13 @@ def read_targets(
 ) -> dict[str, str]:
     """Read a file of target words.
 
-    A line has a word, or a word and its forms separated by commas: `lemma,form,form`. A
-    table has a column of words, and optionally a column `form` with one form of the
-    word per row.
+    Each line has a word, or a word and its forms, separated by commas:
+    `lemma,form,form`. A table has a column of words, and optionally a column `form`
+    with one form of the word per row.
 
     Args:
         path: Path of the file. CSV and TSV without a header `word` are read as lines.
-        input_format: Format of the file. None: chosen by its content and suffix.
+        input_format: Format of the file. None chooses it by the content and the suffix.
         column: Column of the words in a table; `word` by default.
 
     Returns:

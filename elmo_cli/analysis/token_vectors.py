@@ -42,7 +42,7 @@ def write_token_vectors(
             complete.
         softmax: Write the output vectors of the softmax. A word outside its vocabulary
             gets the vector of `<UNK>`.
-        model: Name, folder or files of a model. None is the default model.
+        model: Name, folder or files of a model. None means the default model.
         device: Device of the token encoder, as in `ElmoEmbedder`.
         overwrite: Replace an existing file.
         on_progress: Called with the number of words in each batch after it is computed.

@@ -40,12 +40,12 @@ def find_word_neighbours(
         queries: Occurrences from `find_occurrence`. Tokens of the same sentence are no
             neighbours. Any word of a sentence represents it where tokens are pooled.
         top: Maximum number of neighbours per query.
-        layers: Numbers of the layers whose mean is compared, such as "1,2", 2, -1 or
-            [0, 2]. None is all layers of the files but the token layer.
-        other_words: Exclude the same word, in lower or upper case or another form, too.
+        layers: Layers to average, such as "1,2", 2, -1 or
+            [0, 2]. None means all layers in the files except the token layer.
+        other_words: Also exclude the word itself, in any case or form.
 
     Raises:
-        InputError: Another model made a file, or as in `find_neighbours`.
+        InputError: A file was made with another model; or as in `find_neighbours`.
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     for index, query in enumerate(check_batch(queries, "queries")):

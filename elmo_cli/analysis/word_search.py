@@ -39,10 +39,10 @@ def find_occurrences(
         files: Files of `open_occurrences` or `open_activations`.
         words: Target word of each form. The forms are compared with the tokens; or the
             words with the target words of a file, if it did not find these by their
-            forms. None is all target words of the files.
-        layers: Numbers of the layers whose mean is taken, such as "1,2", 2, -1 or
-            [0, 2]. None is all layers of the files but the token layer.
-        ignore_case: Compare the forms with the tokens without regard to case.
+            forms. None means all target words of the files.
+        layers: Layers to average, such as "1,2", 2, -1 or
+            [0, 2]. None means all layers in the files except the token layer.
+        ignore_case: Ignore case when comparing forms with tokens.
     """
     finder = TargetFinder(words or {}, ignore_case=ignore_case)
     with opened_files(files) as opened:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors.exceptions import InputError, OutputNameError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.output_checks import check_output
@@ -59,14 +60,37 @@ def read_words_for(output: Path, path: str | Path) -> list[str]:
     words = read_words(path)
     if words == [""]:
         raise InputError(f"{path}: no words. Write one word per line.")
-    if _suffix(output) in (*HDF5_SUFFIXES, ".npz"):
+    phrases = [word for word in words if word.split() != [word]]
+    if not phrases:
         return words
-    for number, word in enumerate(words, start=1):
-        if word.split() != [word]:
-            raise InputError(
-                f"{path}, line {number}: {word[:60]!r} has white space, which "
-                f"{output.suffix} cannot store. Choose HDF5 or npz."
+    first = phrases[0]
+    line_number = words.index(first) + 1
+    shown_phrase = repr(first[:60])
+    remedy = "If the file is a text, give it as {--corpus}."
+    if _suffix(output) not in (*HDF5_SUFFIXES, ".npz"):
+        raise InputError(
+            Message(
+                "{path}, line {number}: {phrase} has white space, which {suffix} "
+                "cannot store. Choose HDF5 or npz",
+                remedy=remedy,
+                path=path,
+                number=line_number,
+                phrase=shown_phrase,
+                suffix=output.suffix,
             )
+        )
+    logger.warning(
+        "%s",
+        Message(
+            "{path}: {n_lines} with white space, such as line {number}: {phrase}. "
+            "Each line becomes one word",
+            remedy=remedy,
+            path=path,
+            n_lines=counted(len(phrases), "line"),
+            number=line_number,
+            phrase=shown_phrase,
+        ),
+    )
     return words
 
 

@@ -45,26 +45,26 @@ def write_word_vectors(
     overwrite: bool = False,
     on_progress: OnProgress | None = None,
 ) -> int:
-    """Write one vector per word, as `elmo word-vectors` does.
+    """Write one vector per word, like `elmo word-vectors`.
 
         write_word_vectors(embedder, "words.vec", corpus="corpus.txt", min_count=5)
         write_word_vectors(embedder, "spelling.hdf5", "vocab.txt")
 
-    With a corpus, the vector of a word is the mean over its occurrences there, which
-    reflects its meaning. Without one, it comes from the token encoder (layer 0), which
-    knows little more than the spelling.
+    With a corpus, the vector of a word is the mean over its occurrences there, so it
+    reflects the word's meaning. Without one, it comes from the token encoder (layer 0)
+    and reflects little more than spelling.
 
     Args:
         embedder: Model.
         output: Path in .vec, .txt, .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 or
-            .h5. The file appears when it is complete.
+            .h5. The file appears once it is complete.
         words_file: Path of the words, one per line, that get a vector, in this order.
-            None is all words of the corpus, the most frequent first.
+            None means all words of the corpus, the most frequent first.
         corpus: Path of a text, one sentence per line, or another format.
         layers: "all", "top", or numbers such as 2, -1 or [1, 2]. Several layers are
-            averaged. None is all layers but the token layer.
+            averaged. None means all layers except the token layer.
         min_count: Minimum number of occurrences of a word in the corpus.
-        at_most: Average only the first `at_most` occurrences of a word. None is all.
+        at_most: Average only the first `at_most` occurrences of a word. None means all.
         softmax: Without a corpus, write the output vectors of the softmax. A word
             outside its vocabulary gets the vector of `<UNK>`.
         input_format: This and the following options of the corpus, up to `paragraphs`,

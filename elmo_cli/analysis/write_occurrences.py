@@ -276,9 +276,9 @@ def write_occurrences(
     """Write the vectors of the occurrences of target words in a text.
 
     Args:
-        embedder: Model. Its state is not carried over.
+        embedder: Model; its state is not carried over.
         corpus: Path of the text, one sentence per line, or an open text file.
-        output: Parquet (.parquet) or HDF5. The file appears when it is complete.
+        output: Parquet (.parquet) or HDF5. The file appears once it is complete.
         words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
         layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
             "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
@@ -286,7 +286,7 @@ def write_occurrences(
             `ElmoEmbedder.embed_file`.
         match: "form" compares the words with the tokens, and "lemma" with the lemmas of
             CoNLL-U.
-        ignore_case: Compare them in lower case.
+        ignore_case: Ignore case when comparing them.
         overwrite: Replace an existing output.
 
     Returns:

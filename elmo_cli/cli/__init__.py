@@ -22,6 +22,7 @@ from click.shell_completion import CompletionItem
 
 from elmo_cli.cli import stderr
 from elmo_cli.cli.streams import prepare_streams
+from elmo_cli.cli.wrong_names import no_such_command_error
 from elmo_cli.errors.exceptions import ElmoError, StoppedError
 from elmo_cli.errors.wording import first_line
 from elmo_cli.version import __version__
@@ -105,6 +106,16 @@ class ElmoGroup(click.Group):
         if name not in COMMANDS:
             return None
         return find_command(name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments begin with, and its arguments."""
+        name = args[0]
+        is_unfinished = ctx.resilient_parsing or name.startswith("-")
+        if not is_unfinished and self.get_command(ctx, name) is None:
+            raise no_such_command_error(args, COMMANDS, ctx)
+        return super().resolve_command(ctx, args)
 
     def format_options(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -242,5 +253,5 @@ def main() -> None:
       $ elmo embed sentences.txt vectors.hdf5
       $ elmo help embed
 
-    The bundled English model works offline. Most commands accept --model for another.
+    The bundled English model works offline. To use another one, add --model.
     """

@@ -1,6 +1,8 @@
 """Command of `elmo`: options by headings, their conditions, and advice in errors."""
 
+import os
 import re
+import shlex
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -14,6 +16,7 @@ from elmo_cli.cli.stderr import (
     shown_message,
     verbosity_options,
 )
+from elmo_cli.cli.wrong_names import OUTPUT_NAMES, no_such_option_error
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.output import STANDARD_OUTPUT
@@ -45,9 +48,10 @@ class Command(click.Command):
         try:
             rest = super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if error.option_name not in ("-o", "--output"):
-                raise
-            problem = f"{error.option_name}: {self._advice_for_output()}"
+            name = error.option_name
+            if name not in OUTPUT_NAMES or self._has_option("--output"):
+                raise no_such_option_error(name, self, ctx) from None
+            problem = f"{name}: {self._advice_for_output()}"
             raise click.UsageError(problem, ctx) from None
         except click.MissingParameter as error:
             problem = " ".join(error.format_message().split()).rstrip(".")
@@ -62,6 +66,9 @@ class Command(click.Command):
         _check_output(ctx)
         return rest
 
+    def _has_option(self, name: str) -> bool:
+        return any(name in parameter.opts for parameter in self.params)
+
     def _advice_for_output(self) -> str:
         """Return what to do instead of giving -o, which only `elmo train` has."""
         for parameter in self.params:
@@ -75,17 +82,26 @@ class Command(click.Command):
     def _unexpected(self, rest: list[str], ctx: click.Context) -> str:
         """Return the message for arguments that the command does not take."""
         takes = " ".join(self.collect_usage_pieces(ctx)[1:])
-        if "INPUT" in takes:
-            remedy = (
-                " Pipe a text or several files: "
-                f"`cat FILE... | elmo {self.name} - ...`."
-            )
-        elif takes:
-            remedy = " Put quotes around several words."
-        else:
-            remedy = ""
-        problem = f"elmo {self.name} takes {takes or 'no arguments'}"
-        return f"unexpected {' '.join(rest)}: {problem}.{remedy}{self._example()}"
+        arguments = [each for each in self.params if isinstance(each, click.Argument)]
+        typed = [str(ctx.params[str(argument.name)]) for argument in arguments] + rest
+        has_output = takes.endswith("OUTPUT")
+        inputs = typed[:-1] if has_output else typed
+        start = f"elmo {self.name}"
+        if takes == "[TEXT]":
+            text = shlex.quote(" ".join(typed))
+            return f"{start} takes one text. Put it in quotes: {start} {text}"
+        problem = (
+            f"unexpected {' '.join(rest)}: {start} takes {takes or 'no arguments'}"
+        )
+        reads_text = self._has_option("--input-format")
+        if reads_text and all(map(os.path.isfile, inputs)):
+            output = f" {shlex.quote(typed[-1])}" if has_output else ""
+            piped = f"cat {shlex.join(inputs)} | {start} -{output}"
+            return f"{problem}. To read several files, pipe them: {piped}"
+        if reads_text and not has_output:
+            text = shlex.quote(" ".join(typed))
+            return f"{problem}. Put a text in quotes: {start} {text}"
+        return f"{problem}.{self._example()}"
 
     def _example(self) -> str:
         """Return the first example of the help, after a space."""

@@ -123,18 +123,22 @@ softmax_option = partial(field_option, ModelSettings, "softmax_file", type=PATH)
 speed_options = option_group("Speed", device_option(), precision_option)
 
 
-def file_options(*, shows_files: bool = False) -> Decorator:
-    """Add --model, and the options for its files, which most helps leave out."""
+def _model_option() -> Decorator:
+    """Add --model."""
+    return field_option(
+        ModelSettings,
+        "model",
+        names=("-m",),
+        shell_complete=complete_models,
+        excludes=["--options-file"],
+    )
+
+
+def _single_files(*, shows_files: bool) -> Decorator:
+    """Add the options for the files of a model, which most helps leave out."""
     settings: dict[str, Any] = {"type": PATH, "hidden": not shows_files}
     return option_group(
         "Model",
-        field_option(
-            ModelSettings,
-            "model",
-            names=("-m",),
-            shell_complete=complete_models,
-            excludes=["--options-file"],
-        ),
         field_option(
             ModelSettings, "options_file", requires=["--weight-file"], **settings
         ),
@@ -145,12 +149,18 @@ def file_options(*, shows_files: bool = False) -> Decorator:
     )
 
 
+def file_options() -> Decorator:
+    """Add --model, and the hidden options for its files."""
+    return option_group("Model", _model_option(), _single_files(shows_files=False))
+
+
 def model_options(*, shows_files: bool = False) -> Decorator:
-    """Add the options of `file_options`, and --state."""
+    """Add --model, --state, and the options for the files of the model."""
     return option_group(
         "Model",
-        file_options(shows_files=shows_files),
+        _model_option(),
         field_option(ModelSettings, "state"),
+        _single_files(shows_files=shows_files),
     )
 
 
@@ -232,8 +242,11 @@ def text_options(*, shows_cells: bool = False, **settings: Any) -> Decorator:
     """
     return option_group(
         "Text",
+        splitting_options(**settings),
+        field_option(TextSettings, "paragraphs", **settings),
         input_format_option(**settings),
         text_column_option(**settings),
+        id_column_option(**settings),
         field_option(
             TextSettings,
             "word_column",
@@ -242,9 +255,6 @@ def text_options(*, shows_cells: bool = False, **settings: Any) -> Decorator:
             **settings,
         ),
         cell_options(hidden=not shows_cells, **settings),
-        id_column_option(**settings),
-        field_option(TextSettings, "paragraphs", **settings),
-        splitting_options(**settings),
     )
 
 
@@ -267,34 +277,35 @@ mean_layers_option = partial(
     "layers",
     aliases=("--layer", "--mean-layers"),
     shell_complete=complete_values("all", "top", "0", "1", "2", "1,2"),
-    help="Layers whose mean is used, such as 2 or 1,2. "
+    help="Layers to average, such as 2 or 1,2. "
     "[default: all but layer 0, which only reflects spelling]",
 )
 dtype_option = field_option(OutputSettings, "dtype")
 
 
-def layer_options(default: str) -> Decorator:
-    """Add --layers, with its default for the help, --mix and --gamma."""
+def layers_option(default: str) -> Decorator:
+    """Add --layers, with its default for the help."""
+    return field_option(
+        Selection,
+        "layers",
+        default=None,
+        default_text=default,
+        aliases=("--layer",),
+        shell_complete=complete_values(*NAMED_LAYERS, "lstm1", "lstm2"),
+    )
+
+
+def mix_options() -> Decorator:
+    """Add --mix and --gamma."""
     return option_group(
         "Output",
-        field_option(
-            Selection,
-            "layers",
-            default=None,
-            default_text=default,
-            aliases=("--layer",),
-            shell_complete=complete_values(*NAMED_LAYERS, "lstm1", "lstm2"),
-        ),
         field_option(Selection, "mix", type=numbers_with_commas, excludes=["--layers"]),
         field_option(Selection, "gamma", type=float, requires=["--mix"], hidden=True),
     )
 
 
 selection_options = option_group(
-    "Output",
-    layer_options("all"),
-    field_option(Selection, "pooling"),
-    dtype_option,
+    "Output", layers_option("all"), field_option(Selection, "pooling")
 )
 
 
@@ -306,16 +317,16 @@ overwrite_option = partial(
 )
 
 
-def row_options(**settings: Any) -> Decorator:
-    """Add --format, and --json, which is --format jsonl."""
+def row_options(default: str = "tsv", **settings: Any) -> Decorator:
+    """Add --format, with its default for the help, and --json: --format jsonl."""
     formats = command_option(
         "--format",
         "-f",
         "row_format",
         type=FormatChoice(ROW_FORMATS),
         excludes=["--json"],
-        help="Table with a header, tsv (the default of tables) or csv, "
-        "or JSON lines (jsonl).",
+        help="Format of the rows: tsv or csv with a header, or jsonl (JSON lines). "
+        f"[default: {default}]",
         **settings,
     )
     as_json = flag("--json", "as_json", hidden=True, help="Same as --format jsonl.")
@@ -323,24 +334,26 @@ def row_options(**settings: Any) -> Decorator:
 
 
 def output_options(formats: Sequence[str], *others: Decorator) -> Decorator:
-    """Add the options of an output file, and --normalize."""
+    """Add the options of an output file, of its values, and --mix."""
     return option_group(
         "Output",
-        field_option(Selection, "normalize"),
         field_option(
             OutputSettings, "file_format", names=("-f",), type=FormatChoice(formats)
         ),
-        *others,
-        field_option(OutputSettings, "layout"),
-        keep_columns_option,
-        field_option(OutputSettings, "compression"),
         field_option(OutputSettings, "overwrite"),
+        dtype_option,
+        *others,
+        keep_columns_option,
+        field_option(OutputSettings, "layout"),
+        field_option(OutputSettings, "compression"),
+        field_option(Selection, "normalize"),
+        mix_options(),
     )
 
 
 def figure_options(what: str, **settings: Any) -> Decorator:
     """Add --plot and --overwrite."""
-    text = f"Draw {what} to OUTPUT: .svg, .png, .pdf or .html."
+    text = f"Draw {what} to OUTPUT (.svg, .png, .pdf or .html)."
     figure = path_option("--plot OUTPUT", help=text, **settings)
     return option_group("Options", figure, overwrite_option(requires=["--plot"]))
 
@@ -348,13 +361,14 @@ def figure_options(what: str, **settings: Any) -> Decorator:
 # Target words
 
 
-ignore_case_option = partial(flag, "--ignore-case", help="Ignore the case of words.")
+ignore_case_option = partial(flag, "--ignore-case", help="Ignore case.")
 
 
 def words_option(default: str = "", **settings: Any) -> Decorator:
     """Add --words, a file of target words."""
     text = (
-        "Target words, one per line, optionally with its forms: lemma,form,form; "
-        f"or a table with the columns word and form.{default}"
+        "File of target words, one per line, optionally with their forms "
+        "(lemma,form,form), or a table with the columns word and form."
+        f"{default}"
     )
     return path_option("--words FILE", help=text, **settings)

@@ -173,7 +173,7 @@ def _results(
         yield None
         if not at_work and time.monotonic() - heard > _SILENT_SECONDS:
             logger.warning(
-                "no worker runs: no node has %g CPUs and %g GPUs free. Waiting.",
+                "no worker is running: no node has %g CPUs and %g GPUs free. Waiting.",
                 resources.cpus_per_worker,
                 resources.gpus_per_worker,
             )
@@ -182,7 +182,7 @@ def _results(
 
 
 def _given_up(part: Part, n_deaths: int) -> PartResult:
-    reason = f"{part}: ended {counted(n_deaths, 'worker')}. It is given up."
+    reason = f"{part}: crashed {counted(n_deaths, 'worker')}. It is abandoned."
     return PartResult(number=part.number, worker="none", error=reason)
 
 

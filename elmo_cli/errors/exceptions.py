@@ -11,7 +11,7 @@ from elmo_cli.errors.messages import Message
 
 
 class ElmoError(Exception):
-    """Root of all errors that this package raises on purpose.
+    """Base class of all errors that this package raises on purpose.
 
     `str` of an error names arguments of Python. The command line spells the options of
     its `Message` as they are typed.
@@ -25,7 +25,7 @@ class ElmoError(Exception):
 
 
 class InputError(ElmoError, ValueError):
-    """Text, a sentence or a word that cannot be used."""
+    """A text, sentence or word that cannot be used."""
 
 
 class OtherInputError(InputError):

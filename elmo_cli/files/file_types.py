@@ -1,5 +1,7 @@
 """Types of files by their first bytes: compressed data, and data that is no text."""
 
+import os
+import shlex
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
@@ -12,10 +14,12 @@ class FileType(NamedTuple):
 
     name: str
     remedy: str | None = None
+    encoding: str | None = None
+    """Name of another encoding of texts, for iconv."""
 
 
-_UTF_32: Final = FileType("UTF-32", "Convert it with `iconv -f utf-32 -t utf-8`.")
-_UTF_16: Final = FileType("UTF-16", "Convert it with `iconv -f utf-16 -t utf-8`.")
+_UTF_32: Final = FileType("UTF-32", encoding="utf-32")
+_UTF_16: Final = FileType("UTF-16", encoding="utf-16")
 _ZIP: Final = b"PK\x03\x04"
 _OFFICE_DOCUMENT: Final = FileType("an Office document")
 _SPREADSHEET: Final = FileType("a spreadsheet")
@@ -89,8 +93,7 @@ def _unmarked_utf(content: bytes) -> FileType | None:
         ("utf-16le", 2, content[1::2]),
     ):
         if len(content) >= n_bytes and not any(zeros):
-            name = encoding[:6].upper()
-            return FileType(name, f"Convert it with `iconv -f {encoding} -t utf-8`.")
+            return FileType(encoding[:6].upper(), encoding=encoding)
     return None
 
 
@@ -99,11 +102,36 @@ def binary_error(name: str, content: bytes) -> InputError | None:
     file_type = binary_type(content)
     if file_type is None:
         return None
+    if file_type.encoding is None:
+        remedy = file_type.remedy
+        command = ""
+    else:
+        remedy = "Convert it with {command}."
+        command = conversion(name, file_type.encoding)
     return InputError(
         Message(
             "{name}: {type}, not UTF-8 text",
-            remedy=file_type.remedy,
+            remedy=remedy,
             name=name,
             type=file_type.name,
+            command=command,
         )
     )
+
+
+def conversion(name: str, encoding: str) -> str:
+    """Return the command that converts a text to UTF-8, in backticks."""
+    command = f"iconv -f {encoding} -t utf-8"
+    if not _is_uncompressed_file(name):
+        return f"`{command}`"
+    start, suffix = os.path.splitext(name)
+    converted = shlex.quote(f"{start}.utf8{suffix}")
+    return f"`{command} {shlex.quote(name)} > {converted}`"
+
+
+def _is_uncompressed_file(name: str) -> bool:
+    """Return whether iconv can read an input by its name, unlike standard input."""
+    if not os.path.isfile(name):
+        return False
+    with open(name, "rb") as file:
+        return compression_of(file.read(16)) is None

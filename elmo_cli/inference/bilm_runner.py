@@ -60,7 +60,7 @@ class BiLmRunner:
             ids: Ids with boundaries, int64, shape (B, T + 2, C).
             mask: Mask of `BiLm.add_boundaries`, bool, shape (B, T + 2).
             lengths: Number of tokens of each sentence, without the boundaries.
-            encode: Function that encodes tokens. None is the biLM's encoder of their
+            encode: Function that encodes tokens. None means the biLM's encoder of their
                 ids.
 
         Returns:

@@ -13,7 +13,7 @@ class ActivationsDataset(Dataset[Tensor]):
     """Records of a file of activations, each read on access.
 
     Map-style: it has a length and can be shuffled. It can be pickled, and each worker
-    opens the file for itself. Records differ in their number of tokens, so a batch of
+    opens the file itself. Records differ in their number of tokens, so a batch of
     more than one requires a `collate_fn`, such as `list`.
     """
 

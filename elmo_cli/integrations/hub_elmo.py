@@ -36,7 +36,7 @@ class HubElmo(nn.Module):
         """Load a model by its name.
 
         Args:
-            model: Name, folder or zip file of a model. None is `module`, or else the
+            model: Name, folder or zip file of a model. None means `module`, or else the
                 default model.
             trainable: Train the mix, as in versions 2 and 3: the weights of the layers
                 (before the softmax, initially 0) and the scale (initially 1).
@@ -100,7 +100,7 @@ class HubElmo(nn.Module):
                 `sequence_len`.
             lengths: Number of tokens of each sentence without padding (`sequence_len`),
                 for tokens only. None: each "" at the end of a sentence is padding.
-            signature: `default` or `tokens`. None: chosen by the inputs.
+            signature: `default` or `tokens`. None chooses it by the inputs.
             as_dict: Return all outputs. False returns `default` alone, as TF-Hub does
                 by default.
 

@@ -57,11 +57,11 @@ class ElmoVectorizer(
             model: Name of a model listed by `elmo models`, a folder or a zip file. None
                 is the default model.
             layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2], or
-                "word_emb". Several layers are concatenated. None is "average", or all
-                layers with a `mix`.
+                "word_emb". Several layers are concatenated. None means "average", or
+                all layers with a `mix`.
             mix: In place of `layers`, the scalar parameters of a trained mix of all
                 layers, before the softmax.
-            gamma: Scale of the mix. None is 1.
+            gamma: Scale of the mix. None means 1.
             pooling: "mean" or "max" over the tokens of a text, or its "first" or "last"
                 token.
             tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the

@@ -26,32 +26,45 @@ from elmo_cli.types import Sentence
 
 GAP: Final = "___"
 """Token that marks the word to predict."""
-_MARK: Final = re.compile(r"_{3,}")
+_MASK: Final = r"\[(?:MASK|BLANK)\]|<(?:mask|blank)>"
+"""Marks of other programs, in capitals or not."""
+_GAP_TOKEN: Final = re.compile(rf"_+|{_MASK}", re.IGNORECASE)
+"""Token that is a gap."""
+_GAP_IN_TEXT: Final = re.compile(
+    r"_{3,}"
+    # One or two `_` that touch a letter are part of a name, such as __init__.
+    r"""|(?<![^\s"'\u2018\u201c([])_{1,2}(?![^\s.,;:!?"'\u2019\u201d)\]\u2026])"""
+    rf"|{_MASK}",
+    re.IGNORECASE,
+)
 """Gap in a raw text."""
-_MASK: Final = re.compile(r"\[MASK\]|<mask>")
-"""Tokens that other models have for a gap."""
 
 
 def cut_around_gaps(text: str, tokenize: Callable[[str], Sentence]) -> Sentence:
-    """Tokenize a text; three or more `_` are one token, wherever they stand."""
-    first, *others = _MARK.split(text)
+    """Tokenize a raw text, in which each gap becomes the token `GAP`.
+
+    A gap is `_` or `__` alone, `___` or more wherever they stand, or a mask of another
+    program, such as [MASK].
+    """
+    first, *others = _GAP_IN_TEXT.split(text)
     tokens = list(tokenize(first))
     for part in others:
         tokens += [GAP, *tokenize(part)]
     return tokens
 
 
+def mark_gaps(tokens: Sentence) -> Sentence:
+    """Return tokens with `GAP` in place of each gap, such as [MASK]."""
+    return [GAP if _GAP_TOKEN.fullmatch(token) else token for token in tokens]
+
+
 def check_gaps(tokens: Sentence) -> Sentence:
-    """Return the tokens of a text.
+    """Return the tokens of a text, with `GAP` for the word to predict.
 
     Raises:
-        InputError: There are several gaps, or a mask of BERT.
+        InputError: There are several gaps.
     """
-    mask = _MASK.search("".join(tokens))
-    if mask is not None:
-        raise InputError(
-            f"{' '.join(tokens)}: write {GAP} for the word to predict, not {mask[0]}"
-        )
+    tokens = mark_gaps(tokens)
     n_gaps = tokens.count(GAP)
     if n_gaps > 1:
         raise InputError(

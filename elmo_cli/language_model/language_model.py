@@ -105,7 +105,7 @@ class LanguageModel:
 
         Args:
             model: Name of a model listed by `elmo models`, a folder, a zip file or
-                `ModelFiles`. None is the default model.
+                `ModelFiles`. None means the default model.
             device: `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (a CUDA GPU if there is
                 one).
             state: Initial LSTM state of each sentence: "zero", "warm" (after a fixed
@@ -113,8 +113,8 @@ class LanguageModel:
                 a model that says that it was trained with carried state.
             precision: Precision of the biLM. The softmax is float32, or bfloat16 too
                 with AMX.
-            batch_tokens: Maximum number of tokens per batch. None is 8,192 on the CPU
-                and 32,768 on a GPU.
+            batch_tokens: Maximum number of tokens per batch. None means 8,192 on the
+                CPU and 32,768 on a GPU.
             options_file, weight_file: Paths or URLs of options.json and weights.hdf5,
                 in place of `model`.
             vocabulary_file, softmax_file: Words and weights of the softmax. None is
@@ -191,7 +191,7 @@ class LanguageModel:
         return chosen
 
     def tokenize(self, text: str) -> Sentence:
-        """Split a text into tokens, as the methods do that take texts."""
+        """Split a text into tokens, like the methods that take texts."""
         return self.tokenizer_of([text]).tokenize(text)
 
     def _tokenize_stream(self, texts: Iterable[Text]) -> Iterator[Sentence]:
@@ -216,7 +216,7 @@ class LanguageModel:
         Args:
             texts: One raw text, or several: strings or lists of tokens, without
                 boundaries.
-            batch_size: Sentences per batch; it has an effect with carried state only.
+            batch_size: Sentences per batch; only matters with carried state.
 
         Returns:
             The score of the text: one for a string, else a list.
@@ -234,11 +234,11 @@ class LanguageModel:
         *,
         is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[SentenceScore]:
-        """Score a stream of texts, in its order, one window at a time.
+        """Score a stream of texts, in order, one window at a time.
 
         Args:
             texts: Strings or lists of tokens, read as they are needed.
-            batch_size: Sentences per batch; it has an effect with carried state only.
+            batch_size: Sentences per batch; only matters with carried state.
             is_ready: Return whether the next sentence can be read without waiting. If
                 it returns False, the sentences so far are computed first, unless the
                 state is carried over. By default, windows are always filled.

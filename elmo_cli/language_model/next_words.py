@@ -79,8 +79,9 @@ def predict_words(
 
     Args:
         model: Language model.
-        texts: One raw text, or several: strings or lists of tokens, with `___` for a
-            word to predict. An empty list is the start (or end) of a sentence.
+        texts: One raw text, or several: strings or lists of tokens, with `___`
+            (or `_`, `[MASK]`, `[BLANK]`) for a word to predict. An empty list is the
+            start (or end) of a sentence.
         top: Number of words, at most the size of the vocabulary.
         direction: "forward" predicts the word after each text, and "backward" the word
             before it. A gap uses both directions.

@@ -67,7 +67,7 @@ def measure_perplexity(
         model: Language model.
         texts: One raw text, or a list or stream of texts, each one sentence: strings or
             lists of tokens.
-        batch_size: Sentences per batch; it has an effect with carried state only.
+        batch_size: Sentences per batch; only matters with carried state.
 
     Returns:
         Perplexity of each direction, with and without unknown words, and the numbers of

@@ -16,7 +16,7 @@ from elmo_cli.errors.checks import (
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.language_model.candidates import exclude_words
-from elmo_cli.language_model.gaps import GAP
+from elmo_cli.language_model.gaps import GAP, cut_around_gaps, mark_gaps
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.bilm import select_state
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
@@ -49,13 +49,13 @@ def sample_sentences(
     seed: int = 0,
     max_words: int = 50,
 ) -> list[Sentence]:
-    """Continue a text, word by word, each drawn by its probability.
+    """Continue a text with words drawn at random by their probability.
 
-    `<UNK>` is never drawn, nor the boundary that the direction does not predict.
+    Neither `<UNK>` nor the boundary that the direction does not predict is drawn.
 
     Args:
         model: Language model.
-        text: Raw text or tokens to continue, perhaps none.
+        text: Raw text or tokens to continue; may be empty.
         n_samples: Number of sentences.
         direction: "forward" adds words after the text, and "backward" before it.
         temperature: Divisor of the logits. Below 1, probable words become more
@@ -78,10 +78,11 @@ def sample_sentences(
     check_choice("direction", direction, READING_DIRECTIONS)
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
-    text = (
-        model.tokenize(text) if isinstance(text, str) else check_sentence(text, "text")
-    )
-    if GAP in text:
+    if isinstance(text, str):
+        text = cut_around_gaps(text, model.tokenize)
+    else:
+        text = check_sentence(text, "text")
+    if GAP in mark_gaps(text):
         raise InputError(f"a text to continue cannot contain a gap ({GAP})")
     is_backward = direction == "backward"
     end = START_TOKEN if is_backward else END_TOKEN

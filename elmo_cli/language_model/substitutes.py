@@ -51,7 +51,7 @@ def find_substitutes(
 def find_substitutes(
     model: LanguageModel, texts: str | Iterable[Text], top: int = 10
 ) -> Substitutes | list[Substitutes]:
-    """Find the most probable words in the place of each token, as if a gap were there.
+    """Find the most probable words in place of each token, as if it were a gap.
 
     Args:
         model: Language model.

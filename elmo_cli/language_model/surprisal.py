@@ -94,9 +94,9 @@ def measure_surprisal(
         tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
             200 texts: tokenized ones are split at white space, and others are tokenized
             like the model's training text, else by "moses".
-        language: Code of the language of the texts. None is the model's language.
-        split_sentences: Compute each sentence of a text by itself.
-        batch_size: Sentences per batch; it has an effect with carried state only.
+        language: Code of the language of the texts. None means the model's language.
+        split_sentences: Process each sentence of a text on its own.
+        batch_size: Sentences per batch; only matters with carried state.
 
     Returns:
         The units of a text: a list for one string, else one list per text.
@@ -141,7 +141,7 @@ def iter_surprisal(
     Args:
         model: Language model.
         texts: Strings or lists of tokens, read as they are needed.
-        by: As all other arguments, see `measure_surprisal`.
+        by: This and all other arguments are those of `measure_surprisal`.
 
     Returns:
         An iterator over the units of each text, in the order of the texts.

@@ -117,7 +117,7 @@ class BiLm(nn.Module):
 
         Args:
             ids: Output of `batch_to_ids`, int64, shape (B, T, 50), padded with 0.
-            state: State in which each sentence starts. None is the zero state.
+            state: State in which each sentence starts. None means the zero state.
         """
         bounded, mask = self.add_boundaries(ids)
         lengths = (mask.sum(dim=1) - 2).tolist()
@@ -143,8 +143,8 @@ class BiLm(nn.Module):
             lengths: Number of tokens of each sentence, without the boundaries.
             encode: Function from the rows and columns of tokens in the batch, int64,
                 shape (N,) each, to their token vectors, float, shape (N, P).
-            state: State in which each sentence starts. None is the zero state.
-            run_lstm: Function that runs an LSTM. None is `Lstm.by_steps`.
+            state: State in which each sentence starts. None means the zero state.
+            run_lstm: Function that runs an LSTM. None means `Lstm.by_steps`.
         """
         packing = pack([length + 2 for length in lengths])
         rows = send(torch.from_numpy(packing.sentences), mask.device)
@@ -183,7 +183,7 @@ class BiLm(nn.Module):
             forward, backward: Token vectors for each stack, float, shape (N, P).
             sizes: Number of sentences that run at each step; see `Lstm.forward`.
             state: State in which each sentence starts.
-            run_lstm: Function that runs an LSTM. None is `Lstm.by_steps`.
+            run_lstm: Function that runs an LSTM. None means `Lstm.by_steps`.
 
         Returns:
             The layers of both stacks, shaped like the inputs, and the states at the

@@ -68,8 +68,8 @@ class Lstm(nn.Module):
         Args:
             inputs: float, shape (N, P), packed.
             sizes: Number of sequences that run at each step, in descending order.
-            state: State in which each sequence starts. None is the zero state.
-            run: Function that computes the result. None is `by_steps`.
+            state: State in which each sequence starts. None means the zero state.
+            run: Function that computes the result. None means `by_steps`.
 
         Returns:
             The hidden states, shape (N, P), and the state at the end of each sequence.

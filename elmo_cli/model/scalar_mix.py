@@ -53,7 +53,7 @@ class ScalarMix(nn.Module):
             tensors: L layers, float, shape (B, T, W) each. Other dimensions may replace
                 B and T.
             mask: int64 or bool, shape (B, T): positions that count in the mean and the
-                variance. None is all of them. The mask is unused without layer norm.
+                variance. None means all of them. The mask is unused without layer norm.
 
         Returns:
             float, shape (B, T, W).

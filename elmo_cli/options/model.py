@@ -36,7 +36,7 @@ class ModelSettings:
 
     model: Any = option(
         None,
-        "A model listed by `elmo models`, hf:OWNER/NAME, or a folder or zip file.",
+        "Model listed by `elmo models`, hf:OWNER/NAME, a folder or a zip file.",
         default_text="ELMO_MODEL, else the bundled model",
         value="NAME|FOLDER",
     )
@@ -72,8 +72,8 @@ class ModelSettings:
     )
     precision: Precision = option(
         "float32",
-        "Precision of the computation. int8 needs AVX-512 VNNI, and tf32 an NVIDIA "
-        "GPU.",
+        "Precision of the computation. int8 requires AVX-512 VNNI; tf32 requires an "
+        "NVIDIA GPU.",
         choices=PRECISIONS,
     )
     device: str | int = option(

@@ -41,7 +41,7 @@ class OutputSettings:
     file_format: str | None = option(
         None,
         "Format of OUTPUT.",
-        default_text="by its suffix, else hdf5",
+        default_text="from its suffix, else hdf5",
         choices=OUTPUT_FORMATS,
         name="--format",
     )

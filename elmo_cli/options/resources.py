@@ -18,10 +18,10 @@ class Resources:
     workers: int | None = option(
         None,
         "Maximum number of workers.",
-        default_text="as many as fit into the cluster",
+        default_text="as many as the cluster can run",
     )
     cpus_per_worker: float = option(1, "CPUs and threads per worker.", value="C")
     gpus_per_worker: float = option(
         0, "GPUs per worker; 0.5 runs two workers on each GPU.", value="G"
     )
-    attempts: int = option(5, "Give up a part after N worker deaths.")
+    attempts: int = option(5, "Abandon a part after N worker crashes.")

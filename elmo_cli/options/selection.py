@@ -32,8 +32,8 @@ class Selection:
     )
     mix: tuple[float, ...] | None = option(
         None,
-        "Write a weighted sum of all layers, with the softmax of these numbers, which "
-        "a task has learned.",
+        "Write a weighted sum of all layers. The weights are the softmax of these "
+        "numbers.",
         value="S0,S1,...",
     )
     """gamma * sum_k softmax(s)_k * layer_k, one number s per layer."""

@@ -42,13 +42,14 @@ class TextSettings:
         value="FORMAT",
         choices=INPUT_FORMATS,
     )
-    """None: chosen by the content and the suffix."""
+    """None chooses it by the content and the suffix."""
     tokenizer: str | None = option(
         AUTO,
-        "auto, whitespace, moses, spacy (spacy:de) or residues.",
+        "Tokenizer: auto, whitespace, moses, spacy or residues; see `elmo help "
+        "formats`.",
         value="NAME",
     )
-    """None is white space for lines, and for texts the model's, else moses."""
+    """None means white space for lines, and for texts the model's, else moses."""
     language: str | None = option(
         None,
         "Language of the text, such as fr.",
@@ -56,14 +57,14 @@ class TextSettings:
         value="CODE",
     )
     split_sentences: bool = option(
-        False, "Split each text into sentences, computed one by one."
+        False, "Split each text into sentences, processed one by one."
     )
     skip_errors: bool = option(
-        False, "Leave lines empty that cannot be read or computed."
+        False, "Continue after an error, and leave that line empty."
     )
     shard: str | None = option(
         None,
-        "Embed every N-th line from the I-th on, as in 3/16.",
+        "Embed every N-th line, starting with the I-th, as in 3/16.",
         value="I/N",
     )
     text_column: str | None = option(
@@ -84,7 +85,7 @@ class TextSettings:
     )
     keep_columns: tuple[str, ...] = option(
         (),
-        "Copy these columns of the input to the output.",
+        "Copy these input columns to the output.",
         default_text="none",
         value="NAME,...|all",
     )
@@ -100,15 +101,15 @@ class TextSettings:
     delimiter: str | None = option(
         None,
         "Delimiter of csv or tsv: one character, or tab.",
-        default_text="by the header",
+        default_text="detected in the header",
         value="CHARACTER",
     )
     quotes: str | None = option(
         None,
-        "Whether quotes in csv or tsv enclose cells (csv), or are text (none).",
+        "Quotes in csv or tsv enclose cells (csv) or are part of the text (none).",
         choices=QUOTES,
     )
-    """None is `csv`, but a cell of TSV ends in its line."""
+    """None means `csv`, but a cell of TSV ends in its line."""
     no_header: bool = option(
         False,
         "The csv or tsv has no header. Its columns are called 1, 2 and so on.",
@@ -187,7 +188,7 @@ class TextSettings:
             )
 
     def parse_shard(self) -> Shard | None:
-        """Parse the shard; None is the whole input."""
+        """Parse the shard; None means the whole input."""
         if self.shard is None:
             return None
         return parse_shard(self.shard)

@@ -55,7 +55,9 @@ class AllenNlpWriter(Hdf5Writer):
         self._has_index = not (self._settings.forget_sentences or by_text)
         self._index: dict[str, str] = {}
         """Name of the last dataset of each sentence."""
-        if not by_text:  # Blank lines have no dataset there.
+        # Named by their text, blank lines have no dataset, so that the count tells
+        # nothing.
+        if not by_text:
             check_count(_n_datasets(file), self._n_records)
 
     def skip_written(self, number: int, record: Record) -> None:
@@ -123,7 +125,7 @@ class AllenNlpWriter(Hdf5Writer):
     def _create(self, name: str, values: Array) -> None:
         """Add a dataset; raise a `ValueError` or `TypeError` for an invalid name."""
         if "\0" in name:
-            raise ValueError("HDF5 ends a name there")
+            raise ValueError("an HDF5 name cannot contain a null character")
         if self._filters and values.size:  # HDF5 has no empty chunks.
             self._hdf5.create_dataset(
                 name, data=values, chunks=_chunk_shape(values), **self._filters

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
-from elmo_cli.errors.wording import shown
+from elmo_cli.errors.wording import counted, shown
 from elmo_cli.options.shard import Shard, shard_of
 from elmo_cli.outputs.activations_file import ActivationsFile
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
@@ -181,7 +181,9 @@ class Activations:
         for file, numbers in zip(self._files, self._numbers, strict=True):
             if number in numbers:
                 return file, numbers.index(number)
-        raise IndexError(f"record {index}: {self.paths[0]} has {len(self):,}")
+        n_records = counted(len(self), "record")
+        bounds = f", 0 to {len(self) - 1:,}" if len(self) else ""
+        raise IndexError(f"record {index}: {self.paths[0]} has {n_records}{bounds}")
 
     def _find(self, name: str) -> int | None:
         """Return the number of a record by its id or sentence, if there is one."""
@@ -195,7 +197,7 @@ class Activations:
 
 
 def open_activations(*paths: str | Path) -> Activations:
-    """Open files of activations, to be read by the number, id or sentence of a record.
+    """Open files of activations, to read records by number, id or sentence.
 
     Args:
         paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their

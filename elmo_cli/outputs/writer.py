@@ -211,7 +211,7 @@ class ActivationsWriter:
             )
 
     def _leave_complete(self) -> None:
-        """Leave a complete file as it is, if this run would write its like."""
+        """Check that this run would write the same as a complete file, and leave it."""
         self.is_complete = True
         remove_log(self.path)
         saved = saved_at_end(self.path)

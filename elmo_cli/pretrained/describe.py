@@ -1,11 +1,13 @@
 """Descriptions of models, for `elmo models` and `elmo info`."""
 
+import re
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.files.text_files import read_text
 from elmo_cli.model.characters import N_CHARACTERS
 from elmo_cli.model.many_langs_config import ManyLangsOptions
@@ -26,7 +28,8 @@ from elmo_cli.pretrained.require_softmax import with_own_softmax
 from elmo_cli.pretrained.roles import FILE_NAMES
 from elmo_cli.pretrained.tensor_names import has_tensor
 
-_CARD_LINES = 12
+_NO_PARAGRAPH: Final = ("|", "- ", "* ", "---")
+"""Beginnings of tables, lists and the metadata of the hub."""
 
 
 def describe_models(
@@ -34,26 +37,42 @@ def describe_models(
 ) -> list[dict[str, Any]]:
     """Describe the published models, English ones first.
 
-    The language is a code (ISO 639), by default any. With `downloaded`, only the models
-    on this disk are described.
+    The language is a code (ISO 639) or a name, such as French, by default any. With
+    `downloaded`, only the models on this disk are described.
     """
     models = sorted(MODELS, key=lambda model: model.language_code != "en")
     if language is not None:
-        language = language.lower()
-        codes = {model.language_code for model in models if model.language_code}
-        if language not in codes:
-            raise SettingsError(
-                Message(
-                    "{--language} {language}: expected a code of {codes}",
-                    language=language,
-                    codes=", ".join(sorted(codes)),
-                )
-            )
-        models = [model for model in models if model.language_code == language]
+        code = _language_code(language)
+        models = [model for model in models if model.language_code == code]
     described = [_describe_published(model) for model in models]
     if downloaded:
         described = [model for model in described if model["state"] != "available"]
     return described
+
+
+def _language_code(language: str) -> str:
+    """Return the code of a language that is given by its code or its name.
+
+    Raise a `SettingsError` for a language without a model.
+    """
+    names = {}
+    codes = {}
+    for model in MODELS:
+        if model.language_code is not None:
+            names[model.language] = model.language_code
+            codes[model.language.casefold()] = model.language_code
+            codes[model.language_code] = model.language_code
+    code = codes.get(language.casefold())
+    if code is None:
+        raise SettingsError(
+            Message(
+                "{--language} {language}: no model.{question} The codes are {codes}.",
+                language=language,
+                question=did_you_mean(language, names),
+                codes=", ".join(sorted(names.values())),
+            )
+        )
+    return code
 
 
 def describe_model(name: str | None = None) -> dict[str, Any]:
@@ -162,9 +181,21 @@ def _describe_paths(files: ModelFiles) -> dict[str, dict[str, Any]]:
 
 
 def _read_card(files: ModelFiles) -> list[str]:
-    """Return the first lines of the card next to the options, or no lines."""
+    """Return the title and the first paragraph of the card next to the options.
+
+    A model without a card has no lines.
+    """
     path = files.options.with_name("card.md")
+    card = ""
     with suppress(OSError, UnicodeDecodeError):
         if path.is_file():
-            return read_text(path).splitlines()[:_CARD_LINES]
-    return []
+            card = read_text(path)
+    shown: list[str] = []
+    for block in re.split(r"\n\s*\n", card.strip()):
+        if block.startswith("#"):
+            if not shown:
+                shown.append(block)
+        elif not block.startswith(_NO_PARAGRAPH):
+            shown.append(block)
+            break
+    return "\n\n".join(shown).splitlines()

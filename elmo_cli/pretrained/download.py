@@ -55,7 +55,7 @@ def download_file(
     problem = f"cannot download {destination.name}: it has no URL"
     for number, url in enumerate(urls):
         if number > 0:
-            logger.info("%s", problem)
+            logger.warning("%s. Trying another address.", problem)
         host = urlsplit(url).netloc or url
         logger.info("Downloading %s from %s", destination.name, host)
         try:

@@ -129,7 +129,7 @@ def find_model(
         if published is not None:
             if os.path.isdir(name):
                 logger.warning(
-                    "%s is the published model. The folder is ./%s.",
+                    "%s means the published model. For the folder, use ./%s.",
                     name,
                     name,
                 )

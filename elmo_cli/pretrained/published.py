@@ -93,7 +93,7 @@ def _download_archive(model: PublishedModel, folder: Path) -> None:
     except ModelError as error:
         if "weights" not in model.urls:
             raise
-        logger.info("%s Trying its single files.", error)
+        logger.warning("%s Trying its single files.", error)
 
 
 def _advice(model: PublishedModel) -> str:

@@ -34,7 +34,8 @@ class InputFormat:
     has_tokens: ClassVar[bool] = False
     """True if the records are tokenized."""
     tokens_are_stored: ClassVar[bool] = False
-    """True if outputs store the tokens, which the text does not tell at white space."""
+    """True if outputs store the tokens, because splitting the text at white space does
+    not restore them."""
     has_lemmas: ClassVar[bool] = False
     """True if the tokens may have lemmas."""
     has_sequences: ClassVar[bool] = False

@@ -353,8 +353,8 @@ class FileRun:
             checkpoint_tokens=checkpoint_tokens(engine.options),
             checkpoint_records=self.embedder.batch_size if is_carried else 1,
         )
-        # Nobody waits for the lines of a file. Without `is_ready`, its windows and its
-        # last bits are those of every run.
+        # Only standard output needs early windows, so that waiting readers get each
+        # line at once. A file must not have them: its bits would depend on the timing.
         is_printed = str(self.plan.output_path) == STANDARD_OUTPUT
         embedded = self.embedder.embed(
             rest,

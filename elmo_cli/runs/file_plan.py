@@ -71,6 +71,8 @@ def plan_file(
         column_types = text.format.column_types(text.source)
         output_settings = replace(output_settings, column_types=column_types)
     if str(output_path) != STANDARD_OUTPUT:
+        # A kill may have left it, and the check refuses the complete output.
+        remove_log(Path(output_path))
         # HDF5 resumes, and a complete file of the same run is left unchanged.
         may_exist = output_settings.overwrite or output_settings.can_resume
         if os.path.isfile(output_path) and not may_exist:

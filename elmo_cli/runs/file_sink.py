@@ -45,6 +45,8 @@ class Summary:
     """Time since the input was opened."""
     resumed_from: int = 0
     """Number of records that an earlier run had read, or 0."""
+    n_written_earlier: int = 0
+    """Number of records in the output that an earlier run has written."""
     was_complete: bool = False
     """True if the output was complete already, and has been left unchanged."""
 
@@ -87,6 +89,7 @@ class FileSink:
         self.n_empty = point.n_empty
         self.n_done = point.progress.n_records
         self.summary.resumed_from = point.progress.n_records
+        self.summary.n_written_earlier = self.writer.n_records
         self._has_logged_size = True
 
     def write(self, embedded: EmbeddedRecord) -> None:

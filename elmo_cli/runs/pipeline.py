@@ -251,7 +251,8 @@ def write_records(
         sink.write(embedded)
         window_ended = embedded.window_ended
         checkpoint = embedded.checkpoint
-        # It would keep its batch in memory while the next window is computed.
+        # Otherwise `embedded` would keep its batch in memory while the next window is
+        # computed.
         del embedded
         if not window_ended:
             continue

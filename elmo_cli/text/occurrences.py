@@ -65,11 +65,11 @@ def find_occurrence(
     Args:
         sentence: Raw sentence, or a list of tokens.
         word: Token of the sentence, as it is written.
-        occurrence: Number of its occurrence, from 1; required if the word occurs
+        occurrence: Which occurrence of the word, from 1; required if the word occurs
             several times.
         tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
             that is tokenized at white space, and others by "moses".
-        language: Language code of a raw sentence. None is English.
+        language: Language code of a raw sentence. None means English.
 
     Raises:
         InputError: The word does not occur, or occurs several times and has no number.

@@ -4,6 +4,7 @@ import io
 import logging
 import os
 import select
+import shlex
 import sys
 import time
 from collections import deque
@@ -20,9 +21,6 @@ _POLL_SECONDS: Final = 0.1
 _PATIENCE_SECONDS: Final = 0.02
 """Time that `Pipe.has_line` waits, so that a fast writer fills batches."""
 _PIPE_BYTES: Final = 1 << 16
-PIPE_ADVICE: Final = (
-    "Give the name of a file, or pipe a text: `echo TEXT | elmo ... -`."
-)
 
 
 class Pipe(io.FileIO):
@@ -107,6 +105,12 @@ class Pipe(io.FileIO):
         self._is_at_end = True
         if self._rest:
             self._lines.append(self._rest)
+
+
+def pipe_advice(text: str) -> str:
+    """Return what to do with a text that was given in place of a file."""
+    piped = f"`echo {shlex.quote(text)} | elmo ... -`"
+    return f"Give the name of a file, or pipe a text: {piped}."
 
 
 def open_standard_input(should_stop: Callable[[], bool]) -> BinaryIO:

@@ -10,6 +10,7 @@ import io
 import logging
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -28,7 +29,7 @@ from elmo_cli.text.line_reader import (
     keep_line_ends,
     lines_of_open_file,
 )
-from elmo_cli.text.pipe import PIPE_ADVICE, Pipe, open_standard_input
+from elmo_cli.text.pipe import Pipe, open_standard_input, pipe_advice
 
 logger = logging.getLogger(__name__)
 
@@ -176,10 +177,11 @@ class Source:
             is_missing = isinstance(error, FileNotFoundError)
             if is_missing and not _LIKE_A_FILE.fullmatch(path):
                 remedy = self._advice
-                shell_remedy = self._advice or PIPE_ADVICE
+                shell_remedy = self._advice or pipe_advice(path)
             if isinstance(error, IsADirectoryError):
+                files = f"{shlex.quote(os.path.normpath(path))}/*"
                 shell_remedy = (
-                    "To read the files in it, use `cat FOLDER/* | elmo ... -`."
+                    f"To read the files in it, use `cat {files} | elmo ... -`."
                 )
             raise unreadable_file_error(
                 path,

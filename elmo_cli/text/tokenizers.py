@@ -101,7 +101,7 @@ def make_tokenizer(
 
     Args:
         name: Kind of tokenizer, perhaps with a language.
-        language: Language of a name that has none. None is English.
+        language: Language of a name that has none. None means English.
         split_sentences: Also split texts into sentences, by the rules of the language.
     """
     parts = parse_tokenizer_name(name)

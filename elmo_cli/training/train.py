@@ -117,7 +117,7 @@ def train_model(
             stack.enter_context(own_folder(folder))
         if not is_finished(description):
             return _train_and_measure(description, processes, run_options, should_stop)
-        logger.info("%s: training is finished, and nothing is left to train", folder)
+        logger.info("%s: training is finished already", folder)
         return measure(description, processes.device) if processes.is_first else None
 
 

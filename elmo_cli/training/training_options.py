@@ -28,7 +28,7 @@ class TextOptions:
     settings: TextSettings = DEFAULT_SETTINGS
     tokenizer: Tokenizer = WHITESPACE
     validation_file: str | Path | None = option(
-        None, "Text whose perplexity is measured.", value="FILE"
+        None, "Text to measure the perplexity on.", value="FILE"
     )
     validation_share: float = option(
         0.0,
@@ -52,12 +52,12 @@ class StartOptions:
     )
     preset: str | None = option(
         None,
-        "Architecture of the bundled model or of one of AllenNLP's.",
+        "Architecture: that of the bundled model (mini) or of one of AllenNLP's.",
         choices=tuple(PRESETS),
     )
     init_from: str | Path | None = option(
         None,
-        "Fine-tune this model. {--options-file} is required for a weights file.",
+        "Model to fine-tune. A weights file also needs {--options-file}.",
         value="NAME|FOLDER",
     )
     """A name, a folder, a zip file or a file of weights."""
@@ -69,7 +69,7 @@ class StartOptions:
     )
     vocabulary_size: int | None = option(
         None,
-        "Number of counted words to predict.",
+        "Number of words to predict, the most frequent in the text.",
         default_text="25000",
         value="N",
     )
@@ -86,7 +86,7 @@ class RunOptions:
     )
     tensorboard: bool = option(False, "Also log to FOLDER/tensorboard.")
     keep_checkpoint: bool = option(
-        False, "Keep the last checkpoint, so that you can train longer."
+        False, "Keep the last checkpoint, in case you want to train longer."
     )
 
 
@@ -106,41 +106,45 @@ class TrainingOptions:
     epochs: int = option(10, "Passes over the text.", value="N")
     state: str = option(
         "zero",
-        "Initial LSTM state: zero for each sentence, or carried over from block to "
-        "block of text, as published.",
+        "Initial LSTM state: zero for each sentence, or carry it from one block of "
+        "text to the next, as the original models did.",
         choices=("zero", "carry"),
     )
     batch_tokens: int = option(
-        2048, "Tokens in a batch, with {--state zero}.", value="N"
+        2048, "Tokens per batch, with {--state zero}.", value="N"
     )
     max_length: int = option(
         100,
-        "Maximum length of a sentence, with {--state zero}; longer ones are cut.",
+        "Maximum tokens per sentence, with {--state zero}; the rest is cut off.",
         value="N",
     )
-    batch_size: int = option(128, "Streams of text, with {--state carry}.", value="N")
+    batch_size: int = option(
+        128, "Parallel streams of text, with {--state carry}.", value="N"
+    )
     unroll: int = option(
-        20, "Tokens of a stream in a block, with {--state carry}.", value="N"
+        20, "Tokens per stream and block, with {--state carry}.", value="N"
     )
     dropout: float = option(
-        0.1, "Dropout of the LSTMs' inputs and of their output.", value="X"
+        0.1, "Dropout on the inputs and the output of the LSTMs.", value="X"
     )
     negative_samples: int = option(
-        8192, "Words of the sampled softmax; 0 for the full softmax.", value="N"
+        8192, "Words in the sampled softmax; 0 for the full softmax.", value="N"
     )
     optimizer: str = option(
-        "adamw", "AdamW, or Adagrad as published.", choices=("adamw", "adagrad")
+        "adamw",
+        "Optimizer: AdamW, or Adagrad as in the original models.",
+        choices=("adamw", "adagrad"),
     )
     learning_rate: float = option(2e-3, "Maximum learning rate.", value="X")
     weight_decay: float = option(0.0, "Weight decay of AdamW.", value="X")
     warmup_steps: int = option(
         200,
-        "Steps over which the learning rate rises, a tenth of the run at most.",
+        "Steps over which the learning rate rises; at most a tenth of the run.",
         value="N",
     )
     decay_share: float = option(
         1 / 3,
-        "Share of the run, at its end, over which the learning rate falls to 0.",
+        "Last share of the run, over which the learning rate falls to 0.",
         value="X",
     )
     max_grad_norm: float = option(1.0, "Maximum norm of the gradients.", value="X")

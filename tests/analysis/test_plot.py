@@ -278,7 +278,7 @@ def test_equal_vectors_cannot_be_drawn() -> None:
     result = elmo("plot", "bank", "same.hdf5", "x.svg")
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
-        "Warning: layer 0 in these vectors separates words by spelling",
+        "Warning: these vectors include layer 0, which groups words by spelling",
         "Error: 'bank': all occurrences have the same vector, as in layer 0",
     ]
 

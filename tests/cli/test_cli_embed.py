@@ -133,8 +133,9 @@ def test_an_old_command_line_still_works() -> None:
     )
     assert result.exit_code == 0
     assert result.stderr.splitlines()[:2] == [
-        "Warning: --vocab-path has no effect. It is accepted for old scripts.",
-        "Warning: --include-package has no effect. It is accepted for old scripts.",
+        "Warning: --vocab-path has no effect. It is only accepted for old scripts.",
+        "Warning: --include-package has no effect. "
+        "It is only accepted for old scripts.",
     ]
     shapes = [values.shape for values in datasets("out.hdf5").values()]
     assert shapes == [(3, 32), (0, 32), (1, 32), (6, 32)]

@@ -490,7 +490,7 @@ def test_layer_0_logs_a_warning() -> None:
     def errors(name: str, *options: str) -> str:
         return elmo("neighbours", "bank", NEW, name, *options).stderr
 
-    warning = "Warning: these vectors contain layer 0, which finds similar spelling\n"
+    warning = "Warning: these vectors include layer 0, which finds similar spelling\n"
     assert warning in errors("average.hdf5")
     assert warning in errors("v.hdf5", "--layers", "0")
     assert warning not in errors("packed.hdf5")

@@ -140,7 +140,7 @@ def test_kills_of_the_driver_and_of_a_worker_lose_nothing(
 def test_a_part_that_kills_every_worker_is_abandoned(address: str) -> None:
     text = f"part 2 ({Path('text.txt').resolve()}, 40 records from 82)"
     said = run_python("-c", DEADLY, address, TINY).stdout
-    assert said == f"{{2: '{text}: ended 2 workers. It is given up.'}}\n"
+    assert said == f"{{2: '{text}: crashed 2 workers. It is abandoned.'}}\n"
     assert len(parts_there()) == 13
     status, errors = end_of(start_elmo(*RUN, "--address", address))
     assert status == 0
@@ -186,7 +186,7 @@ def test_ctrl_c_ends_a_running_and_a_waiting_run(address: str) -> None:
     waiting = start_hasty("distribute", "text.txt", "other", *SMALL_PARTS, *all_cpus)
     assert waiting.stderr is not None
     lines = iter(waiting.stderr.readline, b"")
-    warning = b"no worker runs: no node has 4 CPUs and 0 GPUs free"
+    warning = b"no worker is running: no node has 4 CPUs and 0 GPUs free"
     assert any(warning in line for line in lines)
     for process in (waiting, run):
         process.send_signal(signal.SIGINT)

@@ -114,12 +114,16 @@ def test_wrong_calls_are_errors_before_the_first_result(model_folder: Path) -> N
             (model, ["the"], "words"),
             "by 'words': expected token, word, region or sentence",
         ),
-        ((model, 3), "texts: expected a string or a list, found 3"),
     ]
     for wrong, message in cases:
         for function in (measure_surprisal, iter_surprisal):
             with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
                 function(*wrong)
+    number: Any = 3
+    with pytest.raises(InputError, match="texts: expected a string or a list, found 3"):
+        measure_surprisal(model, number)
+    with pytest.raises(InputError, match="texts: expected a list, found 3"):
+        iter_surprisal(model, number)
 
 
 def measure_rows(

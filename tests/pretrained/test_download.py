@@ -103,8 +103,8 @@ def test_the_error_names_the_last_host_and_the_log_the_others(
     with pytest.raises(ModelError, match=message):
         download_file([first, second], destination, read_options)
     assert (
-        f"cannot download weights.hdf5 from {host}: HTTP Error 403: Forbidden"
-        in caplog.messages
+        f"cannot download weights.hdf5 from {host}: HTTP Error 403: Forbidden. Trying "
+        "another address." in caplog.messages
     )
 
 

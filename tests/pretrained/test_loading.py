@@ -120,7 +120,9 @@ def test_a_folder_with_the_name_of_a_model_logs_a_warning(
     assert caplog.messages == []
     Path("mini").mkdir()
     find_model("mini")
-    assert caplog.messages == ["mini is the published model. The folder is ./mini."]
+    assert caplog.messages == [
+        "mini means the published model. For the folder, use ./mini."
+    ]
 
 
 def test_a_published_model_is_downloaded_once(

@@ -237,7 +237,7 @@ def test_skipped_lines_get_an_empty_dataset_and_an_attribute(
     embed(text, "out", layout=layout, skip_errors=True)
     remedy = (
         "If it is Windows-1252 or Latin-1, convert it with `iconv -f windows-1252 -t "
-        "utf-8`."
+        f"utf-8 {text} > {text.with_suffix('.utf8.txt')}`."
     )
     faults = {
         "1": f"{text}, line 2, column 4: not valid UTF-8 (byte 0xe9). {remedy}",

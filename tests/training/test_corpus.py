@@ -51,11 +51,13 @@ def some_windows(
     return list(islice(text.windows(start, max_tokens), n))
 
 
-lines = st.lists(st.sampled_from(["", "a b", "c", "d é f", " ", "東 g"]), max_size=6)
+line_lists = st.lists(
+    st.sampled_from(["", "a b", "c", "d é f", " ", "東 g"]), max_size=6
+)
 
 
 @given(
-    texts=st.lists(lines, min_size=1, max_size=3),
+    texts=st.lists(line_lists, min_size=1, max_size=3),
     compressed=st.booleans(),
     seed=st.integers(0, 3),
     max_tokens=st.integers(1, 8),
@@ -151,7 +153,7 @@ def test_errors_name_their_line_after_a_resume(tmp_path: Path) -> None:
     path = tmp_path / "0.txt"
     path.write_bytes(b"a\nb\nc\n\xff\n")
     text = TrainingText((path,))
-    after_first_line = TextProgress(0, 0, 2, 1)
+    after_first_line = TextProgress(offset=2, n_records=1)
     windows = text.windows(after_first_line, 1)
     assert next(windows)[0] == [["b"]]
     with pytest.raises(InputError, match=r"0\.txt, line 4, column 1: not valid UTF-8"):
@@ -172,8 +174,8 @@ def text(tmp_path: Path) -> TrainingText:
 
 def test_batch_has_tokens_read_and_predicted() -> None:
     rows = [
-        [Piece(["a", "b", "x"], 0, 4)],
-        [Piece(["a", "b"], 1, 3), Piece(["c"], 0, 1)],
+        [Piece(["a", "b", "x"], start=0, stop=4)],
+        [Piece(["a", "b"], start=1, stop=3), Piece(["c"], start=0, stop=1)],
     ]
     batch = make_batch(rows, VOCABULARY)
 

@@ -317,9 +317,7 @@ def test_finished_training_removes_its_checkpoint(
     assert not Path("model/checkpoint.pt").exists()
     before = content("model")
     assert train("model", **settings) == expected
-    assert (
-        "model: training is finished, and nothing is left to train" in caplog.messages
-    )
+    assert "model: training is finished already" in caplog.messages
     for other, message in (
         (
             {"steps": 4},

@@ -34,13 +34,13 @@ _LEVEL = 0.05
     MEASURES,
     default="apd",
     help=(
-        "apd: mean cosine distance of all pairs; prt: inverse cosine of the means; "
-        "jsd: Jensen-Shannon divergence over clusters."
+        "Measure of change: apd (mean cosine distance of all pairs), prt (inverse "
+        "cosine of the means) or jsd (Jensen-Shannon divergence over clusters)."
     ),
 )
 @shared_options.count(
     "--permutations",
-    help="Test each change with N random divisions of its occurrences. [default: none]",
+    help="Add p, from N random divisions of the occurrences. [default: none]",
 )
 @shared_options.choice(
     "--correction",
@@ -59,11 +59,11 @@ _LEVEL = 0.05
 @shared_options.choice(
     "--match",
     MATCHES,
-    help="Require files of `elmo occurrences` with this --match. [default: any]",
+    help="Only accept files written with this --match. [default: any]",
 )
 @shared_options.ignore_case_option(requires=["--words"])
 @shared_options.mean_layers_option()
-@shared_options.figure_options("the list")
+@shared_options.figure_options("the changes")
 @shared_options.row_options()
 def change(
     old: str,
@@ -90,13 +90,14 @@ def change(
     $ elmo change old.parquet new.parquet --measure prt --plot change.svg
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
 
-    OLD and NEW are `elmo occurrences` files for two corpora, or patterns of such names.
-    With --words, they can also be HDF5 files with all tokens. The output is a table
-    with one row per word: the word, its change, and how often it occurs in OLD and in
-    NEW. --permutations adds p: the occurrences are divided at random into two groups of
-    the same sizes, and p is the share of divisions with at least this much change.
-    Because some of many words have a small p by chance, --correction adds an adjusted
-    p. Words with fewer than 3 occurrences in OLD or NEW are skipped.
+    OLD and NEW are files from `elmo occurrences` for two corpora, or patterns of such
+    names. With --words, they can also be HDF5 files with all tokens. The output is a
+    table with one row per word: the word, its change, and how often it occurs in OLD
+    and in NEW. Words with fewer than 3 occurrences in either are skipped.
+
+    --permutations adds p: the occurrences are divided at random into two groups of the
+    original sizes, and p is the share of divisions with at least this much change. Out
+    of many words, some have a small p by chance, so --correction adds an adjusted p.
     """
     from elmo_cli.analysis.change import measure_change
     from elmo_cli.analysis.occurrence_matrices import read_occurrences

@@ -10,15 +10,15 @@ from elmo_cli.cli.command import command
 @click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that lets SHELL (bash, zsh or fish) complete `elmo` with TAB.
+    """Print a script with which TAB completes `elmo` in SHELL: bash, zsh or fish.
 
     \b
     $ elmo completion bash > ~/.local/share/bash-completion/completions/elmo
     $ elmo completion zsh > ~/.zfunc/_elmo
     $ elmo completion fish > ~/.config/fish/completions/elmo.fish
 
-    Commands, options, files, columns, models, formats, layers and devices are
-    completed. For zsh, write the script to a file _elmo in any folder of $fpath.
+    TAB then completes commands, options, files, columns, models, formats, layers and
+    devices. For zsh, the script must be a file _elmo in a folder of $fpath.
     """
     shell_class = get_completion_class(shell)
     assert shell_class is not None

@@ -21,14 +21,14 @@ from elmo_cli.options.output import DTYPES
 )
 @shared_options.overwrite_option()
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
-    """Convert the weights of a biLM or a softmax from INPUT to OUTPUT.
+    """Convert the weights in INPUT, of a biLM or a softmax, to OUTPUT.
 
     \b
     $ elmo convert weights.hdf5 weights.safetensors
     $ elmo convert weights.hdf5 small.hdf5 --dtype float16
 
-    The suffixes choose HDF5 or safetensors. float16 halves the size, but the weights
-    are still loaded as float32. OUTPUT appears when it is complete.
+    The suffixes choose HDF5 or safetensors. float16 halves the size of the file; the
+    weights are still loaded as float32. OUTPUT appears once it is complete.
     """
     from elmo_cli.pretrained.convert import convert_weights
 

@@ -37,18 +37,19 @@ if TYPE_CHECKING:
     "--word2 WORD", help="Word in SENTENCE2, if it differs from WORD."
 )
 @shared_options.count(
-    "--occurrence1", help="Number of the occurrence in SENTENCE1, from 1."
+    "--occurrence1", help="Use the N-th occurrence of WORD in SENTENCE1."
 )
 @shared_options.count(
-    "--occurrence2", help="Number of the occurrence in SENTENCE2, from 1."
+    "--occurrence2", help="Use the N-th occurrence of the word in SENTENCE2."
 )
 @shared_options.path_option(
     "--pairs TABLE",
     excludes=["--word2", "--occurrence1", "--occurrence2"],
     help=(
         "Table of pairs with the columns word (or word1 and word2), sentence1 and "
-        "sentence2. To choose a word that occurs again, add occurrence1 and "
-        "occurrence2, or its characters, from 0: start1, end1, start2 and end2."
+        "sentence2. If a word occurs more than once, add the columns occurrence1 and "
+        "occurrence2 (from 1), or its character offsets start1, end1, start2 and end2 "
+        "(from 0)."
     ),
 )
 @shared_options.input_format_option(requires=["--pairs"])
@@ -61,11 +62,11 @@ if TYPE_CHECKING:
 @shared_options.tokenizer_options()
 @shared_options.mean_layers_option(
     help=(
-        "Layers whose mean is compared, such as 2 or 1,2. "
+        "Layers to average before comparing, such as 2 or 1,2. "
         "[default: each layer, and the mean of all]"
     ),
 )
-@shared_options.row_options()
+@shared_options.row_options("plain text, or tsv with --pairs")
 @shared_options.model_options()
 @shared_options.speed_options
 def cosine(
@@ -85,11 +86,13 @@ def cosine(
     $ elmo cosine --pairs wic.csv --layers 2 --format csv > cosines.csv
     $ elmo cosine bank - --layers 2 < pairs.tsv
 
-    Prints the cosine similarity for each layer and for the average of all layers. Layer
-    0 does not depend on the sentence. To compare many words, use --pairs with a table
-    such as WiC, whose columns the output repeats. In a pipe, give - instead of the
-    sentences, and two sentences separated by a tab per line of standard input. Each
-    line of the output is then the cosines, separated by tabs.
+    The output is the cosine similarity in each layer, and for the mean of all layers.
+    Layer 0 does not depend on the sentence.
+
+    To compare many pairs, use --pairs with a table such as WiC; the output repeats its
+    columns. In a pipe, type - instead of the sentences. Each input line then has two
+    sentences, separated by a tab, and each output line has the cosines, separated by
+    tabs.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     if pairs is not None:

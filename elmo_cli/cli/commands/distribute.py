@@ -39,7 +39,7 @@ _WITHOUT_RAY = [("--engine", "none")]
         "--engine",
         ["ray", "none"],
         default="ray",
-        help="Run the workers with Ray, or compute in this process (none).",
+        help="Run the workers with Ray (ray) or compute in this process (none).",
     ),
     field_option(Resources, "address", requires=_WITH_RAY),
     field_option(
@@ -54,7 +54,7 @@ _WITHOUT_RAY = [("--engine", "none")]
         TextSettings,
         "shard",
         requires=_WITHOUT_RAY,
-        help="With --engine none, embed every N-th part from the I-th on.",
+        help="With --engine none, embed every N-th part, starting with the I-th.",
     ),
     flag("--status", help="Only print the missing and failed parts of FOLDER."),
     flag("--json", "as_json", requires=["--status"], help="Print the status as JSON."),
@@ -63,8 +63,9 @@ _WITHOUT_RAY = [("--engine", "none")]
     "Input",
     shared_options.input_format_option(
         type=click.Choice(DISTRIBUTED_FORMATS),
-        help=f"{', '.join(DISTRIBUTED_FORMATS[:-1])} or {DISTRIBUTED_FORMATS[-1]}.",
-        default_text="by suffix",
+        help="Format of the input: "
+        f"{', '.join(DISTRIBUTED_FORMATS[:-1])} or {DISTRIBUTED_FORMATS[-1]}.",
+        default_text="from the suffix",
     ),
     shared_options.text_column_option(),
     shared_options.splitting_options(),
@@ -73,13 +74,15 @@ _WITHOUT_RAY = [("--engine", "none")]
     field_option(
         TextSettings,
         "skip_errors",
-        help="Leave records empty that cannot be read or computed.",
+        help="Continue after an error, and leave that record empty.",
     ),
 )
 @shared_options.model_options()
 @shared_options.selection_options
 @option_group(
     "Output",
+    shared_options.dtype_option,
+    shared_options.mix_options(),
     command_option(
         "--part-size",
         type=POSITIVE,
@@ -105,7 +108,7 @@ def distribute(
     part_size: float | None,
     **values: Any,
 ) -> None:
-    """Embed every INPUT with many workers, and write Parquet files to FOLDER.
+    """Embed every INPUT with many workers and write Parquet files to FOLDER.
 
     \b
     $ elmo distribute corpus.txt vectors --layers average --dtype float16
@@ -115,11 +118,12 @@ def distribute(
 
     INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
     pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all
-    inputs. FOLDER is a path that all workers can access, or a URI. To resume after an
-    interruption, give the same command again; other options need another FOLDER. When
-    FOLDER is complete, it contains the file _SUCCESS. If parts are missing at the end,
-    the exit status is 1. `open_activations` reads FOLDER as one file. Without a
-    terminal, progress is printed every 30 seconds.
+    inputs. FOLDER is a path that all workers can access, or a URI.
+
+    To resume after an interruption, repeat the command. Other options need another
+    FOLDER. When everything is done, FOLDER contains the file _SUCCESS, and
+    `open_activations` reads FOLDER as if it were one file. If parts are missing at the
+    end, the exit status is 1. Without a terminal, progress is printed every 30 seconds.
     """
     *inputs, folder = arguments
     if status:

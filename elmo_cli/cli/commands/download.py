@@ -18,25 +18,25 @@ from elmo_cli.cli.value_completion import complete_models
     multiple=True,
     excludes=["--with-softmax"],
     help=(
-        "Take the files from here instead of downloading them: a folder, a zip file or "
-        "files. Can be repeated."
+        "Copy the files from here instead of downloading them: a folder, a zip file or "
+        "single files. Can be repeated."
     ),
 )
 def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
-    """Download the model NAME, and print its folder.
+    """Download the model NAME and print its folder.
 
     \b
     $ elmo download original
     $ elmo download hf:lysandre/elmo
     $ elmo download original --from ~/Downloads/elmo
 
-    NAME is listed by `elmo models`, or is hf:OWNER/NAME for a model of the Hugging Face
-    hub. Existing files are not downloaded again. To store models in another folder, set
-    the environment variable ELMO_CACHE, or HF_HOME for the hub. If ELMO_MIRROR is set,
-    that mirror is tried first.
+    NAME is a name listed by `elmo models`, or hf:OWNER/NAME for a model on the Hugging
+    Face hub. Existing files are not downloaded again. To store models in another
+    folder, set the environment variable ELMO_CACHE, or HF_HOME for the hub. If
+    ELMO_MIRROR is set, that mirror is tried first.
 
-    If you have downloaded a model elsewhere, --from copies it into the cache folder. It
-    must be complete and have the SHA-256 of NAME, if that is known.
+    If you already have the files, --from copies them into the cache folder. They must
+    be complete and have the published SHA-256 of NAME, if there is one.
     """
     if sources:
         from elmo_cli.pretrained.import_files import import_model

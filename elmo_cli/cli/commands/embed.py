@@ -92,20 +92,20 @@ def embed(
 
     \b
     $ elmo embed sentences.txt vectors.hdf5
-    $ elmo embed book.txt vectors.hdf5 --tokenizer moses --split-sentences
+    $ elmo embed book.txt vectors.hdf5 --paragraphs --split-sentences
     $ elmo embed items.csv tokens.parquet --rows tokens --keep-columns all
     $ elmo embed text.txt sentences.parquet --layers average --pooling mean
     $ elmo embed proteins.fasta vectors.h5 --model seqvec --layers sum
     $ zcat text.gz | elmo embed - - --pooling mean --format jsonl > vectors.jsonl
 
     INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard
-    input. By default, the marks in INPUT show whether it is tokenized. If it is raw,
-    Moses' rules tokenize it.
+    input. By default, raw text is recognized and tokenized (moses); tokenized text is
+    split at spaces.
 
-    OUTPUT is HDF5 with an array per line: float32 of shape (layers, tokens, width),
-    named "0", "1", ... or by the ids of the records. Its suffix or --format chooses
-    another format. It appears when it is complete. To resume an interrupted run to
-    HDF5, run the command again.
+    By default, OUTPUT is HDF5 with one float32 array per line, shaped (layers, tokens,
+    width) and named "0", "1", ... or by the ids in INPUT. Its suffix or --format
+    chooses another format. OUTPUT appears once it is complete. If a run to HDF5 is
+    interrupted, repeat the command to resume it.
     """
     model_settings = options_from(ModelSettings, values)
     text_settings = options_from(TextSettings, values)
@@ -158,7 +158,9 @@ def embed(
 
 def _warn_about_options_without_effect() -> None:
     for name in options_on_command_line("--vocab-path", "--include-package"):
-        stderr.say(f"Warning: {name} has no effect. It is accepted for old scripts.")
+        stderr.say(
+            f"Warning: {name} has no effect. It is only accepted for old scripts."
+        )
 
 
 def _old_name_of_layers(
@@ -190,9 +192,12 @@ def _warn_about_batch_size(engine: "Engine") -> None:
 
 def _say_what_was_written(plan: FilePlan, summary: "Summary") -> None:
     unit = "sentence" if plan.text.format.is_plain else plan.unit
-    n_sentences = counted(summary.n_records, unit)
+    n_sentences = counted(summary.n_records + summary.n_written_earlier, unit)
     n_tokens = counted(summary.n_tokens, "token")
     speed = summary.n_tokens / max(summary.seconds, 1e-9)
+    if summary.n_written_earlier:
+        n_sentences += f", {summary.n_written_earlier:,} of them in an earlier run"
+        n_tokens += " in this run"
     stderr.say(
         f"Wrote {stderr.shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
         f"{speed:,.0f} tokens/s"

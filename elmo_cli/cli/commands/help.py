@@ -6,6 +6,7 @@ from typing import Final
 import click
 
 from elmo_cli.cli.command import command
+from elmo_cli.cli.wrong_names import meant_command
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.options.output import OUTPUT_FORMATS
 from elmo_cli.options.text import INPUT_FORMATS
@@ -67,7 +68,8 @@ def help(ctx: click.Context, topic: str | None) -> None:
     if found is None:
         topics = [*parent.command.commands, *_PAGES]
         raise click.UsageError(
-            f"{topic}: no such topic.{did_you_mean(topic, topics)} "
+            f"{topic}: no such topic."
+            f"{meant_command(topic) or did_you_mean(topic, topics)} "
             f"Choose one of {', '.join(topics)}.",
             parent,
         )

@@ -24,8 +24,8 @@ def info(model: str | None, as_json: bool) -> None:
     $ elmo info ./my-model
 
     MODEL is a name listed by `elmo models`, a folder or a zip file. Nothing is
-    downloaded, except for a model of the Hugging Face hub. Without MODEL, the command
-    shows your installation, as needed for a bug report, and the default model.
+    downloaded, except for a model on the Hugging Face hub. Without MODEL, the command
+    describes your installation, for a bug report, and the default model.
     """
     from elmo_cli.pretrained.describe import describe_model
 

@@ -12,11 +12,12 @@ from elmo_cli.files.json_form import json_text
 
 
 @command()
-@shared_options.flag("--all", "show_all", help="Also list each ELMoForManyLangs model.")
+@shared_options.flag("--all", "show_all", help="List every model of ELMoForManyLangs.")
 @shared_options.command_option(
-    "--language CODE", help="List only the models for a language, such as fr."
+    "--language CODE",
+    help="List only the models for a language, such as fr or French.",
 )
-@shared_options.flag("--downloaded", help="List only the models on this disk.")
+@shared_options.flag("--downloaded", help="List only the models on this computer.")
 @shared_options.command_option(
     "--remove NAME",
     shell_complete=complete_models,

@@ -36,25 +36,27 @@ if TYPE_CHECKING:
     nargs=-1,
     required=True,
 )
-@shared_options.count("--top", default=10, help="Number of neighbours.")
+@shared_options.count("--top", default=10, help="Number of neighbours to print.")
 @shared_options.flag(
-    "--other-words", excludes=["--sentence"], help="Exclude occurrences of WORD itself."
+    "--other-words",
+    excludes=["--sentence"],
+    help="Exclude occurrences of WORD itself.",
 )
 @shared_options.count(
     "--occurrence",
     excludes=["--sentence"],
-    help="Number of the occurrence in SENTENCE, from 1.",
+    help="Use the N-th occurrence of WORD in SENTENCE.",
 )
 @shared_options.command_option(
     "--sentence TEXT",
-    help="Find the sentences nearest to TEXT, in files written with --pooling.",
+    help="Find the sentences most similar to TEXT, in files written with --pooling.",
 )
 @shared_options.path_option(
     "--queries TABLE",
     excludes=["--sentence", "--occurrence"],
     help=(
-        "Table of queries with the columns word, text and optionally occurrence (from "
-        "1). For files written with --pooling, only text."
+        "Table of queries with the columns word, text and, optionally, occurrence "
+        "(from 1). For files written with --pooling, it only needs the column text."
     ),
 )
 @shared_options.input_format_option(requires=["--queries"])
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
 @shared_options.cell_options(requires=["--queries"], hidden=True)
 @shared_options.mean_layers_option()
 @shared_options.tokenizer_options()
-@shared_options.row_options()
+@shared_options.row_options("plain text, or tsv with --queries")
 @shared_options.file_options()
 @option_group("Speed", shared_options.device_option())
 def neighbours(
@@ -76,7 +78,7 @@ def neighbours(
     row_format: str | None,
     **values: Any,
 ) -> None:
-    """Find the occurrences in FILE nearest to WORD in SENTENCE.
+    """Find the occurrences in FILE that are most similar to WORD in SENTENCE.
 
     \b
     $ elmo embed corpus.txt v.hdf5 --layout packed --layers 1,2 --dtype float16
@@ -86,9 +88,10 @@ def neighbours(
 
     FILE is an HDF5 file from `elmo embed`, any file from `elmo occurrences`, a folder
     from `elmo distribute`, or a pattern such as '*.hdf5'. Several files are searched
-    together. SENTENCE is tokenized like FILE and embedded with the same model. For a
-    table of another program, give --model and --layers. The command prints the cosine
-    of each occurrence, its line number or id, and its sentence with the word marked.
+    together. SENTENCE is tokenized and embedded as FILE was. For vectors that another
+    program wrote, add --model and --layers.
+
+    Each result is a cosine, a line number or id, and the sentence with the word marked.
     SENTENCE itself is left out. To judge a cosine, compare it with the average for two
     random tokens, which is printed on standard error.
 
@@ -107,7 +110,7 @@ def neighbours(
         files.check_pooling(pooled=pooled)
         if files.has_token_layer(layers):
             stderr.say(
-                "Warning: these vectors contain layer 0, which finds similar spelling"
+                "Warning: these vectors include layer 0, which finds similar spelling"
             )
         model_settings = _model_of(files, options_from(ModelSettings, values))
         text_settings = options_from(TextSettings, values)

@@ -40,8 +40,7 @@ from elmo_cli.options.text import TextSettings
 @shared_options.model_options()
 @option_group(
     "Output",
-    shared_options.layer_options("top"),
-    shared_options.dtype_option,
+    shared_options.layers_option("top"),
     shared_options.output_options(OCCURRENCE_FORMATS),
 )
 @option_group("Speed", shared_options.speed_options, shared_options.batch_tokens_option)
@@ -57,17 +56,19 @@ def occurrences(
 
     \b
     $ elmo occurrences corpus.txt bank.parquet --words targets.txt
-    $ elmo occurrences book.txt bank.hdf5 --words targets.txt --tokenizer moses
+    $ elmo occurrences book.txt bank.hdf5 --words targets.txt --split-sentences
     $ zcat corpus.gz | elmo occurrences - bank.parquet --words targets.txt
 
-    Only sentences with a target word are computed. If a table has the characters of a
-    word in the column indexes_target_token, as in 14:18, or in start and end, the row
-    has this occurrence only. The suffix of OUTPUT chooses its format. Parquet
-    (.parquet) has one row per occurrence: its word, form, line (from 1), id, position
-    (from 0), sentence and vector. HDF5 (.hdf5) has one record per line, as from `elmo
-    embed`, and resumes after an interruption. `elmo change`, `elmo plot` and `elmo
-    neighbours` read both. The number of occurrences of each word is printed on standard
-    error. If no word occurs, the exit status is 1.
+    The suffix of OUTPUT chooses its format. Parquet (.parquet) has one row per
+    occurrence: its word, form, line (from 1), id, position (from 0), sentence and
+    vector. HDF5 (.hdf5) has one array per line, like `elmo embed`, and an interrupted
+    run can be resumed. `elmo change`, `elmo plot` and `elmo neighbours` read both.
+
+    Only sentences with a target word are embedded. A table can also say which
+    occurrence a row is about, by the characters of the word: in a column
+    indexes_target_token, such as 14:18, or in start and end. The number of occurrences
+    of each word is printed on standard error. If there are none at all, the exit status
+    is 1.
     """
     from elmo_cli.analysis.targets import read_targets
     from elmo_cli.analysis.write_occurrences import (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.argument("text", metavar="INPUT", type=PATH)
 @option_group(
     "Output",
-    flag("--per-sentence", help="Print one row per sentence."),
+    flag("--per-sentence", help="Print a table with one row per sentence."),
     shared_options.row_options(requires=["--per-sentence", ("--format", "jsonl")]),
     shared_options.keep_columns_option,
 )
@@ -48,12 +48,14 @@ def perplexity(
     $ elmo perplexity "The keys to the cabinet are on the table."
     $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
 
-    INPUT is a text file, a table, - for standard input, or the text itself, if it has a
-    space. By default, the marks in INPUT show whether it is raw, and tokenized by
-    moses, or tokenized. The forward direction predicts every token and the end of the
-    sentence, and the backward direction every token and the start of the sentence. The
-    average is the mean of both log probabilities. Tokens outside the vocabulary count
-    as the word <UNK>. Blank lines are not predicted.
+    INPUT is a text file, a table, - for standard input, or the text itself, if it
+    contains a space. By default, raw text is recognized and tokenized (moses);
+    tokenized text is split at spaces.
+
+    The forward direction predicts each token and the end of the sentence, and the
+    backward direction each token and the start of the sentence. The average is over the
+    log probabilities of both. Tokens outside the vocabulary count as the word <UNK>.
+    Blank lines are skipped.
 
     With --per-sentence, each row begins with the id of the record, or its line number
     from 1. Log probabilities are natural logarithms. For one row per token, use `elmo

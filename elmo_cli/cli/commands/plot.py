@@ -18,12 +18,12 @@ from elmo_cli.options.analysis import PROJECTIONS, Projection
     required=True,
 )
 @shared_options.choice(
-    "--method", PROJECTIONS, default="pca", help="Projection of the vectors."
+    "--method", PROJECTIONS, default="pca", help="Projection to two dimensions."
 )
 @shared_options.count(
     "--clusters",
     least=2,
-    help="Colour N clusters found by k-means. [default: one colour per FILE]",
+    help="Find N clusters by k-means and colour them. [default: one colour per FILE]",
 )
 @shared_options.mean_layers_option()
 @shared_options.overwrite_option()
@@ -41,13 +41,14 @@ def plot(
     $ elmo plot bank corpus.hdf5 bank.html --method tsne --clusters 2
     $ elmo plot bank old.parquet new.parquet change.png
 
-    FILE is any file from `elmo occurrences`, an HDF5 file from `elmo embed`, a folder
-    from `elmo distribute`, or a pattern such as '*.hdf5'. In files from `elmo
-    occurrences`, WORD includes all its forms. OUTPUT is .svg, .png, .pdf or .html.
+    FILE is any file from `elmo occurrences`, where WORD includes all its forms, an HDF5
+    file from `elmo embed`, a folder from `elmo distribute`, or a pattern such as
+    '*.hdf5'. OUTPUT is .svg, .png, .pdf or .html.
+
     Similar occurrences are close together, so the senses of a word such as "bank" form
-    separate groups. Some points have a label, and in SVG and HTML each point shows its
-    sentence under the mouse pointer. At most 2,000 occurrences are drawn. The command
-    needs pip install "elmo-cli[plot]".
+    separate groups. Some points are labelled. In SVG and HTML, move the mouse over a
+    point to see its sentence. At most 2,000 occurrences are drawn. This command needs
+    pip install "elmo-cli[plot]".
     """
     if len(arguments) < 3:
         raise click.UsageError(
@@ -64,7 +65,8 @@ def plot(
         with open_occurrences(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):
                 stderr.say(
-                    "Warning: layer 0 in these vectors separates words by spelling"
+                    "Warning: these vectors include layer 0, which groups words by "
+                    "spelling"
                 )
             picture = plot_occurrences(
                 opened,

@@ -76,22 +76,23 @@ class _PredictChoices:
 @shared_options.path_option(
     "--file FILE",
     help=(
-        "Read texts from a file, one per line, or another format; - is standard input."
+        "Read the texts from a file, one per line or in another format; - is standard "
+        "input."
     ),
 )
 @shared_options.count(
-    "--top", default=10, excludes=["--sample"], help="Number of words."
+    "--top", default=10, excludes=["--sample"], help="Number of words to print."
 )
 @shared_options.flag("--backward", help="Predict the words before TEXT.")
 @shared_options.flag(
     "--with-unknown",
     excludes=["--sample", "--each"],
-    help="Also show <UNK>, which represents all words outside the vocabulary.",
+    help="Also show <UNK>, which stands for all words outside the vocabulary.",
 )
 @shared_options.flag(
     "--each",
     excludes=["--backward", "--sample"],
-    help="Predict substitutes for each token.",
+    help="Predict substitutes for each token of TEXT.",
 )
 @shared_options.count(
     "--sample", "n_samples", help="Sample N random continuations of TEXT."
@@ -101,19 +102,21 @@ class _PredictChoices:
     type=POSITIVE,
     default=1,
     requires=["--sample"],
-    help="Temperature: values below 1 make probable words more probable.",
+    help="Temperature; below 1, probable words become even more probable.",
 )
 @shared_options.count(
     "--max-words",
     default=50,
     requires=["--sample"],
-    help="Maximum number of new words.",
+    help="Maximum number of words to add.",
 )
 @shared_options.count(
     "--seed", least=0, default=0, requires=["--sample"], help="Seed of --sample."
 )
 @option_group(
-    "Output", shared_options.row_options(), shared_options.keep_columns_option
+    "Output",
+    shared_options.row_options("plain text, or tsv for many texts"),
+    shared_options.keep_columns_option,
 )
 @shared_options.text_options()
 @shared_options.language_model_options()
@@ -126,18 +129,19 @@ def predict(
 
     \b
     $ elmo predict "The cat sat on the"
-    $ elmo predict "We sat on the ___ of the river ."
+    $ elmo predict "We sat on the ___ of the river."
     $ elmo predict "The king" --sample 3 --temperature 0.7 --seed 1
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
 
-    Prints the most probable words of the vocabulary with their probabilities; </S> is
-    the end of the sentence. A gap, and each token with --each, is predicted in both
-    directions. To predict words for many texts, use --file FILE, or - instead of TEXT.
-    The output is then a table with one row per word: the id of the text, or its line
-    number from 1; the rank of the word, the word and its probability. With --each, it
-    also contains the position of the token, from 0, the token, and whether it is in the
-    vocabulary.
+    The output is the most probable words in the vocabulary, with their probabilities;
+    </S> is the end of the sentence. A gap is predicted from both sides, and so is each
+    token with --each.
+
+    For many texts, use --file FILE, or - instead of TEXT. The output is then a table
+    with one row per predicted word: the id of the text, or its line number from 1, then
+    the rank of the word, the word and its probability. --each adds the position of the
+    token, from 0, the token, and whether it is in the vocabulary.
     """
     choices = options_from(_PredictChoices, values)
     model_settings = options_from(ModelSettings, values)
@@ -229,11 +233,11 @@ def _open_texts(text: TextInput, *, each: bool) -> Iterator[_Texts]:
 
 def _checked(record: Record, *, each: bool) -> Record:
     """Return a record; raise an `InputError` if it has gaps that are not allowed."""
-    from elmo_cli.language_model.gaps import GAP, check_gaps
+    from elmo_cli.language_model.gaps import GAP, check_gaps, mark_gaps
 
     if not each:
         return record._replace(tokens=check_gaps(record.tokens))
-    if GAP in record.tokens:
+    if GAP in mark_gaps(record.tokens):
         raise InputError(f"--each cannot be used with a gap ({GAP})")
     return record
 
@@ -337,10 +341,10 @@ def _print_answers(
     if shares_unknown and not choices.with_unknown:
         share = f"{sum(shares_unknown) / len(shares_unknown):.1%}"
         if len(shares_unknown) > 1:
-            share += " on average"
+            share = f"On average, {share}"
         stderr.say(
-            "<UNK>, which represents all words outside the vocabulary, has "
-            f"{share}. Use --with-unknown to show it."
+            f"{share} of the probability is on <UNK>, which stands for all words "
+            "outside the vocabulary. Use --with-unknown to show it."
         )
 
 

@@ -56,7 +56,7 @@ class _SurprisalChoices:
         "--direction",
         DIRECTIONS,
         default="forward",
-        help="Predict each token from the tokens before it, after it, or both in turn.",
+        help="Predict each token from the tokens before it, after it, or each in turn.",
     ),
     flag(
         "--entropy",
@@ -85,16 +85,16 @@ class _SurprisalChoices:
         excludes=["--pair-columns", "--text-column", "--word-column"],
         shell_complete=complete_columns,
         help=(
-            "Print one row per region. In COLUMN, `|` separates the regions of each "
-            "text. With --by word, print one row per word, with its region."
+            "Column of texts whose regions are separated by `|`: print one row per "
+            "region, or with --by word, one row per word with its region."
         ),
     ),
     path_option(
         "--frequencies FILE",
         excludes=["--pair-columns"],
         help=(
-            "Word counts for the log frequencies: one word and its count per line. "
-            "[default: estimated from the ranks in the vocabulary]"
+            "Word counts for the log frequencies, one word and its count per line. "
+            "[default: estimated from ranks in the vocabulary]"
         ),
     ),
     command_option(
@@ -103,7 +103,7 @@ class _SurprisalChoices:
         aliases=("--pairs",),
         type=names_with_commas,
         shell_complete=complete_columns,
-        help="Compare the two sentences in the columns GOOD and BAD of each row.",
+        help="Compare the two sentences of each row, in the columns GOOD and BAD.",
     ),
     command_option(
         "--group-by COLUMN",
@@ -117,7 +117,7 @@ class _SurprisalChoices:
     shared_options.row_options(),
     shared_options.keep_columns_option,
     shared_options.figure_options(
-        "the surprisals of the first 50 sentences as bars", excludes=["--pair-columns"]
+        "the first 50 sentences as bars", excludes=["--pair-columns"]
     ),
 )
 @score_options(shows_cells=True, shows_softmax=True)
@@ -135,14 +135,21 @@ def surprisal(
     $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
 
     INPUT is a text file, a table such as CSV, - for standard input, or the text itself,
-    if it has a space. By default, the marks in INPUT show whether it is raw or
-    tokenized. The output is a table: the id of the record, or its line number from 1;
-    the position of the token, from 0; the token; its surprisal and its log frequency in
-    bits; its length in characters; and 1 if it is in the vocabulary, else 0. An unknown
-    token gets the surprisal of <UNK>, which stands for all unknown words, so you should
-    normally exclude it.
+    if it contains a space. By default, raw text is recognized and tokenized (moses);
+    tokenized text is split at spaces.
 
-    With --by word, region or sentence, each row has the sums of its tokens. --entropy
+    The output is a table with one row per token. Its columns are:
+
+    \b
+    id or line     id of the record, or its line number, from 1
+    position       position of the token in its sentence, from 0
+    token          the token
+    surprisal      in bits; unknown words get that of <UNK>, so exclude them
+    log_frequency  in bits; log_frequency_by_rank without --frequencies
+    length         number of characters
+    known          1 if the word is in the vocabulary, else 0
+
+    With --by word, region or sentence, each row has the sums over its tokens. --entropy
     adds the expected surprisal at each position, in bits. With --pair-columns, each row
     is a pair of sentences with their surprisals, and 1 if the good one is more
     probable.

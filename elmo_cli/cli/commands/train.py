@@ -63,7 +63,7 @@ def _training(name: str, **settings: Any) -> Decorator:
         "folder",
         required=True,
         type=click.Path(file_okay=False, path_type=Path),
-        help="Folder for the model. A run that was stopped there is resumed.",
+        help="Folder for the model. A run that stopped there is resumed.",
     ),
     field_option(StartOptions, "preset", excludes=["--options-file", "--init-from"]),
     field_option(StartOptions, "options_file", type=_PATH),
@@ -140,11 +140,13 @@ def train(
     $ elmo train my.txt --init-from mini --epochs 2 --learning-rate 5e-4 --output tuned
 
     INPUT is a file, or a pattern in quotes, in any format that `elmo embed` reads. By
-    default, the marks in the first file show whether it is raw, or tokenized. To use
-    the model, give FOLDER to --model. It contains options.json, weights.hdf5,
-    vocab.txt, softmax.hdf5, and card.md, which describes the training. To resume after
-    Ctrl-C or a crash, give the same command again. The validation perplexity is printed
-    as JSON.
+    default, raw text is recognized and tokenized (moses); tokenized text is split at
+    spaces.
+
+    To use the model, give FOLDER to --model. It contains options.json, weights.hdf5,
+    vocab.txt, softmax.hdf5, and card.md, which describes the training. The validation
+    perplexity is printed as JSON. To resume after Ctrl-C or a crash, repeat the
+    command.
     """
     text_settings = options_from(TextSettings, values)
     start_options = options_from(StartOptions, values)

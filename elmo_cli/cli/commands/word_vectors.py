@@ -25,8 +25,8 @@ from elmo_cli.text.sources import Source
     "--softmax",
     excludes=["--corpus"],
     help=(
-        "Write the output vectors of the softmax. Unknown words get the vector of "
-        "<UNK>."
+        "Write the output vectors of the softmax instead. Unknown words get the vector "
+        "of <UNK>."
     ),
 )
 @shared_options.overwrite_option()
@@ -35,8 +35,8 @@ from elmo_cli.text.sources import Source
     shared_options.path_option(
         "--corpus FILE",
         help=(
-            "Average each word over its occurrences in a text with one sentence per "
-            "line."
+            "Text in which each word is averaged over its occurrences, one sentence "
+            "per line."
         ),
     ),
     shared_options.mean_layers_option(metavar="all|top|N,...", requires=["--corpus"]),
@@ -44,7 +44,7 @@ from elmo_cli.text.sources import Source
         "--min-count",
         default=5,
         requires=["--corpus"],
-        help="Skip words with a lower count.",
+        help="Skip words that occur fewer than N times.",
     ),
     shared_options.count(
         "--at-most",
@@ -68,7 +68,7 @@ def word_vectors(
     at_most: int | None,
     **values: Any,
 ) -> None:
-    """Write one vector per word to OUTPUT, for the words in VOCABULARY, one per line.
+    """Write a vector for each word in VOCABULARY (one per line) to OUTPUT.
 
     \b
     $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
@@ -77,15 +77,18 @@ def word_vectors(
     $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
 
     With --corpus, the vector of a word is the mean over its occurrences in a text, so
-    that it reflects its meaning there. If you leave out VOCABULARY, OUTPUT contains all
-    words that are frequent enough, the most frequent first. Without --corpus, the
-    vectors come from the token encoder (layer 0 of `elmo embed`) and reflect little
-    more than the spelling.
+    it reflects what the word means there. Without VOCABULARY, OUTPUT has all words that
+    occur often enough, the most frequent first. Without --corpus, the vectors come from
+    the token encoder (layer 0 of `elmo embed`) and reflect little more than spelling.
 
-    The suffix of OUTPUT chooses its format: word2vec text (.txt, .vec, .w2v, also with
-    .gz), word2vec binary (.bin), .npz with the arrays "words" and "vectors", .tsv for
-    the Embedding Projector, with the words in OUTPUT.metadata.tsv, or HDF5 (.hdf5, .h5)
-    with a dataset "embedding", as in bilm-tf. OUTPUT appears when it is complete.
+    The suffix of OUTPUT chooses its format. OUTPUT appears once it is complete.
+
+    \b
+    .txt .vec .w2v  word2vec text; .gz may follow
+    .bin            word2vec binary
+    .npz            arrays "words" and "vectors"
+    .tsv            Embedding Projector, with the words in OUTPUT.metadata.tsv
+    .hdf5 .h5       dataset "embedding", as in bilm-tf
     """
     from elmo_cli.analysis.word_vector_files import check_vectors_file
 

@@ -108,7 +108,7 @@ def _not_a_log_error(path: Path) -> OutputError:
 def remove_log(final: Path) -> None:
     """Remove the log of a complete file, left by a kill after the file was renamed."""
     paths = unfinished_paths(final)
-    if not paths.log.is_file() or os.path.lexists(paths.partial):
+    if not os.path.isfile(paths.log) or os.path.lexists(paths.partial):
         return
     with suppress(OSError, OutputError):
         read_checkpoint_log(paths.log)

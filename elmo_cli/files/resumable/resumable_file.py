@@ -37,7 +37,7 @@ def begin(
     The unfinished file is locked against other processes and read as a whole, until
     `should_stop` returns True. A damaged one is an `OutputError`, or with `overwrite`
     begun again. A file that was complete, but not renamed yet, is renamed. Without
-    `overwrite`, the answer is None then.
+    `overwrite`, None is returned in that case.
 
     Raises:
         BlockingIOError: Another process has the file open.
