@@ -1,6 +1,5 @@
 """Plan of a run over a file, made before a model is loaded."""
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -71,16 +70,13 @@ def plan_file(
         column_types = text.format.column_types(text.source)
         output_settings = replace(output_settings, column_types=column_types)
     if str(output_path) != STANDARD_OUTPUT:
+        # Imported here, because it loads NumPy, which a help does not need.
+        from elmo_cli.files.resumable.checkpoint_log import remove_log
+
         # A kill may have left it, and the check refuses the complete output.
         remove_log(Path(output_path))
         # HDF5 resumes, and a complete file of the same run is left unchanged.
         may_exist = output_settings.overwrite or output_settings.can_resume
-        if os.path.isfile(output_path) and not may_exist:
-            # Imported here, because it loads NumPy, which a help does not need.
-            from elmo_cli.files.resumable.checkpoint_log import remove_log
-
-            # The error below leaves nothing behind of an earlier run.
-            remove_log(Path(os.path.realpath(output_path)))
         check_output(output_path, text.source.path, may_exist=may_exist)
     return FilePlan(
         text=text,
