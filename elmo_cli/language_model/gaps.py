@@ -43,7 +43,7 @@ _GAP_IN_TEXT: Final = re.compile(
 def cut_around_gaps(text: str, tokenize: Callable[[str], Sentence]) -> Sentence:
     """Tokenize a raw text, in which each gap becomes the token `GAP`.
 
-    A gap is `_` or `__` alone, `___` or more wherever they stand, or a mask of another
+    A gap is _ or __ alone, `___` or more wherever they stand, or a mask of another
     program, such as [MASK].
     """
     first, *others = _GAP_IN_TEXT.split(text)
