@@ -93,7 +93,7 @@ def _download_archive(model: PublishedModel, folder: Path) -> None:
     except ModelError as error:
         if "weights" not in model.urls:
             raise
-        logger.warning("%s Trying its single files.", error)
+        logger.warning("the archive failed, so its single files are tried: %s", error)
 
 
 def _advice(model: PublishedModel) -> str:

@@ -350,7 +350,7 @@ def test_change_requires_the_match_of_both_files() -> None:
     assert error in result.stderr
     with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
-    with pytest.raises(ElmoError, match=r"^match 'lemmas': expected form or lemma\.$"):
+    with pytest.raises(ElmoError, match=r"^match 'lemmas': expected form or lemma$"):
         write_targets("t.conllu", "u.hdf5", match="lemmas")
 
 
@@ -428,7 +428,7 @@ def test_the_command_reads_standard_input() -> None:
 @pytest.mark.parametrize("output", ["u.npz", "u.npy", "u.jsonl", "u.csv"])
 def test_other_formats_are_refused(output: str) -> None:
     expected = (
-        f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)."
+        f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)"
     )
     with pytest.raises(SettingsError) as error:
         write_occurrences(ElmoEmbedder(model=TINY), "text.txt", output, WORDS)

@@ -129,7 +129,7 @@ def test_a_clone_and_a_pickle_have_the_parameters_and_no_model() -> None:
             {"layers": "top", "mix": [0.2, 0.3, 0.5]},
             "^layers has no effect with mix",
         ),
-        ({"pooling": "sum"}, "pooling 'sum': unknown. Use mean, max, first, last"),
+        ({"pooling": "sum"}, "pooling 'sum': expected mean, max, first or last"),
         ({"pooling": None}, "pooling None: expected mean, max, first or last"),
         (
             {"tokenizer": "words"},
@@ -156,9 +156,9 @@ def test_fit_says_what_is_wrong_with_a_parameter(parameters: Any, message: str) 
         ),
         (
             ["fine", None],
-            "texts[1]: expected a string or a list of tokens, found None.",
+            "texts[1]: expected a string or a list of tokens, found None",
         ),
-        ([["a", 1]], "texts[0][1]: expected a string, found 1."),
+        ([["a", 1]], "texts[0][1]: expected a string, found 1"),
     ],
 )
 def test_texts_of_another_form_are_an_error(texts: Any, message: str) -> None:

@@ -78,7 +78,8 @@ def test_numbers_slices_and_sentences(layout: str, tmp_path: Path) -> None:
         with pytest.raises(KeyError, match="'d'"):
             activations["d"]
         for number in (4, -5):
-            with pytest.raises(IndexError, match=rf"^record {number}: .*out has 4$"):
+            problem = rf"^record {number}: .*out has 4 records, 0 to 3$"
+            with pytest.raises(IndexError, match=problem):
                 activations[number]
         with pytest.raises(TypeError):
             activations["a":"c"]

@@ -156,7 +156,7 @@ def test_damaged_log_does_not_stop_a_resume(caplog: pytest.LogCaptureFixture) ->
     log.write_bytes(lines + b'{"step": 1\n[]\n\xff\xfe\n{"step": "2"}\n{"st')
     train("model", steps=11)
     assert log.read_bytes().startswith(lines)
-    assert "model/log.jsonl: removed 4 damaged lines." in caplog.messages
+    assert "model/log.jsonl: removed 4 damaged lines" in caplog.messages
     assert [entry["step"] for entry in log_entries("model")] == [10, 10, 11]
 
 
