@@ -71,7 +71,7 @@ from elmo_cli.records.open_input import open_input
 from elmo_cli.runs.file_plan import plan_file
 from elmo_cli.similarity import Similarity, compare_vectors, mean_of_tokens
 from elmo_cli.text.choose_tokenizer import (
-    choose_tokenizer,
+    choose_tokenizer_of_strings,
     log_tokenizer_warning,
     raw_or_all,
     strings_in,
@@ -751,15 +751,12 @@ class ElmoEmbedder:
         language: str | None = None,
     ) -> Tokenizer:
         """Return the tokenizer of the strings among texts, as `encode` chooses it."""
-        chosen = choose_tokenizer(
+        return choose_tokenizer_of_strings(
+            texts,
             TextSettings(tokenizer=tokenizer, language=language),
-            "strings",
-            strings_in(texts),
             trained=self.files.tokenizer,
             model_language=self.files.language,
         )
-        log_tokenizer_warning(chosen)
-        return chosen
 
     def embed_file(
         self,

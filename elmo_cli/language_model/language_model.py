@@ -39,10 +39,8 @@ from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.require_softmax import require_softmax
 from elmo_cli.text.choose_tokenizer import (
-    choose_tokenizer,
-    log_tokenizer_warning,
+    choose_tokenizer_of_strings,
     peek_strings,
-    strings_in,
 )
 from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 from elmo_cli.types import Sentence, Text
@@ -180,15 +178,12 @@ class LanguageModel:
         self, texts: Iterable[object], settings: TextSettings = DEFAULT_SETTINGS
     ) -> Tokenizer:
         """Return the tokenizer of the strings among texts."""
-        chosen = choose_tokenizer(
+        return choose_tokenizer_of_strings(
+            texts,
             settings,
-            "strings",
-            strings_in(texts),
             trained=self.files.tokenizer,
             model_language=self.files.language,
         )
-        log_tokenizer_warning(chosen)
-        return chosen
 
     def tokenize(self, text: str) -> Sentence:
         """Split a text into tokens, like the methods that take texts."""

@@ -94,6 +94,28 @@ def choose_tokenizer(
     return replace(tokenizer, choice=choice, warning=warning)
 
 
+def choose_tokenizer_of_strings(
+    texts: Iterable[object],
+    settings: TextSettings,
+    *,
+    trained: str | None,
+    model_language: str | None,
+) -> Tokenizer:
+    """Return the tokenizer of the strings among texts, after logging its warning.
+
+    The other arguments are those of `choose_tokenizer`.
+    """
+    tokenizer = choose_tokenizer(
+        settings,
+        "strings",
+        strings_in(texts),
+        trained=trained,
+        model_language=model_language,
+    )
+    log_tokenizer_warning(tokenizer)
+    return tokenizer
+
+
 def tokenize(
     text: str, tokenizer: str = AUTO, language: str | None = None
 ) -> list[str]:
