@@ -42,7 +42,6 @@ UNCOUNTED = {
     "README.md": "vectors.hdf5",
     "docs/output.md": "(packed.hdf5|mixed.hdf5|vectors.parquet)",
     "docs/allennlp.md": "",
-    "docs/commands.md": "",
     "docs/models.md": "",
     "docs/troubleshooting.md": "",
 }
