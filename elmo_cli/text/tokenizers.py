@@ -63,6 +63,9 @@ class Tokenizer:
     """Language whose rules split a text into sentences. None does not split."""
     normalization: str | None = None
     """`moses` if `MARKS` are normalized first."""
+    clean: Callable[[str], str] | None = field(default=None, compare=False)
+    """Function that removes marks, such as those of regions, before a text is split
+    into sentences. `tokenize` removes them too."""
     choice: str = field(default="", compare=False)
     """What decided, if the user did not: `moses, because the text is raw`."""
     warning: Message | None = field(default=None, compare=False)
@@ -83,6 +86,8 @@ class Tokenizer:
         """Split a text into sentences; without `splits_by`, it is the only one."""
         if self.splits_by is None:
             return [text]
+        if self.clean is not None:
+            text = self.clean(text)
         return split_into_sentences(text, self.splits_by)
 
     def tokenize_sentences(self, text: str) -> list[list[str]]:
