@@ -218,7 +218,7 @@ def test_regions_of_a_list_are_an_error(model_folder: Path) -> None:
     table = write_table("lists.jsonl", rows)
     for by in ([], ["--by", "word"]):
         result = elmo(
-            *["surprisal", table, "--model", model_folder, "--regions", "text", *by]
+            "surprisal", table, f"--model={model_folder}", "--regions=text", *by
         )
         assert result.exit_code == 1
         found = result.stderr.splitlines()[-1]
