@@ -13,6 +13,7 @@ from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.record import Record
+from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -72,10 +73,8 @@ class InputFormat:
         """Return whether a stripped line may be the first one of a record."""
         return line != ""
 
-    def parse(
-        self, lines: Iterable[str], text: "TextInput", first: int = 1
-    ) -> Iterator[Record]:
-        """Yield the records of lines, the first of which has the number `first`.
+    def parse(self, lines: Iterable[Line], text: "TextInput") -> Iterator[Record]:
+        """Yield the records of lines.
 
         A record that is invalid has an `error`, and is yielded too.
         """
