@@ -140,7 +140,7 @@ def _write_part(
     on_tokens: Callable[[int], object],
 ) -> PartResult:
     """Embed the records of a part, and write them to its open file."""
-    selection = settings.selection.for_model(engine.options.n_layers)
+    selection = settings.selection.for_model(engine.architecture.n_layers)
     embedder = RecordEmbedder(
         engine=engine,
         selection=selection,

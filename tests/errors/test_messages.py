@@ -18,8 +18,8 @@ from elmo_cli.errors.messages import Message, joined, spelled_as_options
 from elmo_cli.options.fields import option_fields
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
-from elmo_cli.options.resources import Resources
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.resources import ResourceSettings
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 
 QUOTES = Message(
@@ -48,7 +48,8 @@ def test_an_option_is_an_argument_in_python(
 
 
 @pytest.mark.parametrize(
-    "options", [ModelSettings, Resources, TextSettings, Selection, OutputSettings]
+    "options",
+    [ModelSettings, ResourceSettings, TextSettings, SelectionSettings, OutputSettings],
 )
 def test_each_flag_is_true_in_python(options: Any) -> None:
     for field in fields(options):

@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose
 
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.model import token_encoder
-from elmo_cli.model.architecture import LstmOptions
+from elmo_cli.model.architecture import LstmArchitecture
 from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, map_state
 from elmo_cli.model.lstm import Lstm, LstmState
-from elmo_cli.model.options_json import parse_options
+from elmo_cli.model.options_json import parse_architecture
 from elmo_cli.model.packing import pack
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import CharacterEncoder, HighwayLayer
@@ -117,7 +117,7 @@ def test_any_model_agrees_with_the_reference(
 
 def test_dropout_changes_layers_in_training_alone() -> None:
     torch.manual_seed(0)
-    bilm = BiLm(parse_options(small_architecture()), dropout=0.5)
+    bilm = BiLm(parse_architecture(small_architecture()), dropout=0.5)
     ids = bilm.sentence_ids([["a", "b", "c"]])
     assert not torch.equal(bilm(ids).layers, bilm(ids).layers)
     bilm.eval()
@@ -171,10 +171,10 @@ def small_encoder(
 ) -> CharacterEncoder:
     content = small_architecture()
     content["char_cnn"].update(filters=filters, activation=activation)
-    options = parse_options(content).char_cnn
-    assert options is not None
+    architecture = parse_architecture(content).char_cnn
+    assert architecture is not None
     torch.manual_seed(0)
-    return CharacterEncoder(options, 3).requires_grad_(False)
+    return CharacterEncoder(architecture, 3).requires_grad_(False)
 
 
 def test_token_vectors_are_allennlps(golden: Golden) -> None:
@@ -281,14 +281,14 @@ def test_sentences_are_packed_step_after_step(lengths: list[int]) -> None:
 
 
 def test_the_given_state_is_not_changed() -> None:
-    options = LstmOptions(
+    architecture = LstmArchitecture(
         dim=5,
         projection_dim=3,
         n_layers=1,
         cell_clip=0.4,
         proj_clip=0.4,
     )
-    lstm = Lstm(options).requires_grad_(False)
+    lstm = Lstm(architecture).requires_grad_(False)
     hidden = torch.randn(2, 3)
     cell = torch.randn(2, 5)
     hidden_before = hidden.clone()
