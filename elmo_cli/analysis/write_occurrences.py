@@ -233,14 +233,14 @@ class OccurrenceRows(TokenRows):
         return targets.target_positions(record)
 
     def columns(
-        self, number: int, record: Record, positions: Sequence[int]
+        self, index: int, record: Record, positions: Sequence[int]
     ) -> ColumnValues:
         """Return the columns of a record's rows, without kept columns and vectors."""
         forms = [record.tokens[position] for position in positions]
         columns: ColumnValues = {
             "word": targets.target_words(record, positions, self._words),
             "form": forms,
-            **self.origin(number, record, positions),
+            **self.origin(index, record, positions),
             "sentence": [record.text] * len(forms),
         }
         if self.keeps_tokens:

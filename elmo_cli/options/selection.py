@@ -124,14 +124,14 @@ def parse_layers(layers: Layers, available: Sequence[int]) -> list[int] | None:
 
     Negative numbers count from the last available layer, which is -1.
     """
-    numbers = {str(number): number for number in available}
-    for index, number in enumerate(available):
-        numbers[str(index - len(available))] = number
+    layer_of = {str(layer): layer for layer in available}
+    for index, layer in enumerate(available):
+        layer_of[str(index - len(available))] = layer
     chosen = []
     for part in layers_text(layers).split(","):
-        if part.strip() not in numbers:
+        if part.strip() not in layer_of:
             return None
-        chosen.append(numbers[part.strip()])
+        chosen.append(layer_of[part.strip()])
     return chosen
 
 

@@ -274,9 +274,9 @@ class FileRun:
         """
         writer = self.writer
         unit = self.plan.unit
-        for number, read in enumerate(reader.read(point.progress.n_records)):
-            writer.skip_written(number, read.record)
-            n_skipped = number + 1
+        for index, read in enumerate(reader.read(point.progress.n_records)):
+            writer.skip_written(index, read.record)
+            n_skipped = index + 1
             if n_skipped % _STOP_CHECK_RECORDS == 0 and self.should_stop():
                 raise StoppedError(
                     f"Stopped after {unit} {n_skipped:,}, which is embedded already"

@@ -175,14 +175,14 @@ def keep_line_ends(file: IO[str]) -> None:
 def lines_of_open_file(file: IO[str], splits_at_cr: bool) -> Iterator[str]:
     """Yield the lines of a file that is open as text, with their ends."""
     keep_line_ends(file)
-    for number, line in enumerate(file):
+    for index, line in enumerate(file):
         if not isinstance(line, str):
             raise InputError(
                 "the input: expected a file that is open as text, found a binary file"
             )
         line = line.lstrip(BYTE_ORDER_MARK)
         # A first line without LF shows that lines end in CR.
-        ends_at_cr = splits_at_cr or (number == 0 and not line.endswith("\n"))
+        ends_at_cr = splits_at_cr or (index == 0 and not line.endswith("\n"))
         if ends_at_cr and "\r" in line:
             yield from filter(None, _LINE_WITH_END.split(line))
         else:

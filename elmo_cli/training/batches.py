@@ -132,7 +132,7 @@ def split_into_blocks(
     progress = start
     while True:
         rows: list[Row] = []
-        for number, (sentence, n_done) in enumerate(streams):
+        for index, (sentence, n_done) in enumerate(streams):
             row: Row = []
             n_free = settings.unroll
             while n_free > 0:
@@ -143,7 +143,7 @@ def split_into_blocks(
                 row.append(Piece(sentence, n_done, stop))
                 n_free -= stop - n_done
                 n_done = stop
-            streams[number] = (sentence, n_done)
+            streams[index] = (sentence, n_done)
             rows.append(row)
         yield rows, progress._replace(streams=tuple(streams))
 

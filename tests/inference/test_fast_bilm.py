@@ -123,8 +123,8 @@ def test_many_products_equal_the_readable_bilm(
     # The first step alone is more than one product, and tokens repeat between tables.
     lengths = [1 + i % 12 for i in range(MAX_ROWS)] + [1] * 100
     sentences = []
-    for number, length in enumerate(lengths):
-        sentences.append([(number * position) % 50 for position in range(length)])
+    for index, length in enumerate(lengths):
+        sentences.append([(index * position) % 50 for position in range(length)])
     state = random_state(bilm, len(lengths), seed=2)
     assert_fast_equals_readable(bilm, sentences, state)
 

@@ -31,8 +31,8 @@ def random_lstm(
 ) -> Lstm:
     size = architecture.projection_dim if projects else architecture.dim
     lstm = Lstm(replace(architecture, projection_dim=size), projects=projects)
-    for number, weight in enumerate(lstm.parameters()):
-        values = random_tensor(*weight.shape, seed=number)
+    for index, weight in enumerate(lstm.parameters()):
+        values = random_tensor(*weight.shape, seed=index)
         # gates open, clips are reached
         weight.data = 1.5 * values / weight.shape[-1] ** 0.5
     return lstm
@@ -51,8 +51,8 @@ def results(
 
     tensors = [outputs, ended.hidden, ended.cell]
     weighted = []
-    for number, values in enumerate(tensors):
-        factors = random_tensor(*values.shape, seed=20 + number)
+    for index, values in enumerate(tensors):
+        factors = random_tensor(*values.shape, seed=20 + index)
         weighted.append((values * factors).flatten())
     total = torch.cat(weighted).sum()
     leaves = [inputs, hidden, cell, *lstm.parameters()]

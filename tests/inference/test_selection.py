@@ -69,14 +69,14 @@ def test_every_sentence_is_pooled_by_itself(
     pooled = pool_tokens(torch.from_numpy(values), lengths, pooling)
     assert pooled.shape == (*shape, len(lengths), 3)
     start = 0
-    for number, length in enumerate(lengths):
+    for index, length in enumerate(lengths):
         sentence = values[..., start : start + length, :]
         start += length
         expected = POOL_ONE[pooling](sentence)
-        assert_allclose(pooled[..., number, :], expected, atol=1e-6)
+        assert_allclose(pooled[..., index, :], expected, atol=1e-6)
         # No sum depends on the sentences before or after, not even in its last bit.
         alone = pool_tokens(torch.from_numpy(sentence), [length], pooling)
-        assert torch.equal(pooled[..., number, :], alone[..., 0, :])
+        assert torch.equal(pooled[..., index, :], alone[..., 0, :])
 
 
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])

@@ -70,11 +70,11 @@ def test_sentences_from_the_zero_state_give_allennlps_layers(golden: Golden) -> 
 
 def test_carried_state_gives_allennlps_layers(golden: Golden) -> None:
     batches = [[golden.sentences[i] for i in batch] for batch in GOLDEN_BATCHES]
-    for number, layers in enumerate(carried_layers(golden.bilm, batches)):
-        for slot, i in enumerate(GOLDEN_BATCHES[number]):
+    for index, layers in enumerate(carried_layers(golden.bilm, batches)):
+        for slot, i in enumerate(GOLDEN_BATCHES[index]):
             end = len(golden.sentences[i]) + 1
             activations = layers[:, slot, 1:end]
-            expected = golden.expected[f"stateful/{number}/{i}"][()]
+            expected = golden.expected[f"stateful/{index}/{i}"][()]
             assert_allclose(activations, expected, atol=golden.tolerance(i))
 
 
@@ -86,12 +86,12 @@ def test_the_reference_agrees_with_allennlp(golden: Golden) -> None:
         assert_allclose(layers, expected, atol=TOLERANCE)
     state = None
     slot = 1
-    for number, batch in enumerate(GOLDEN_BATCHES[:2]):
+    for index, batch in enumerate(GOLDEN_BATCHES[:2]):
         i = batch[slot]
         layers, state = reference.bilm(
             golden.sentences[i], golden.options, arrays, state=state
         )
-        expected = golden.expected[f"stateful/{number}/{i}"][()]
+        expected = golden.expected[f"stateful/{index}/{i}"][()]
         assert_allclose(layers[:, 1:-1], expected, atol=TOLERANCE)
 
 

@@ -65,10 +65,10 @@ def test_readable_and_fast_models_equal_the_package(model: Path) -> None:
 def test_carried_state_equals_the_package(model: Path) -> None:
     carrying = ElmoEmbedder(model=model, state="carry")
     with h5py.File(model / "expected.hdf5") as file:
-        for number, batch in enumerate(json.loads(file.attrs["batches"])):
+        for index, batch in enumerate(json.loads(file.attrs["batches"])):
             activations = carrying.embed_batch([SENTENCES[i] for i in batch])
             for slot, values in enumerate(activations):
-                expected = file[f"stateful/{number}/{slot}"][()]
+                expected = file[f"stateful/{index}/{slot}"][()]
                 assert_allclose(values, expected, atol=TOLERANCE)
 
 

@@ -36,8 +36,8 @@ def write_files(
 ) -> tuple[Path, ...]:
     suffix = ".txt.gz" if compressed else ".txt"
     paths = []
-    for number, text in enumerate(texts):
-        path = folder / f"{number}{suffix}"
+    for index, text in enumerate(texts):
+        path = folder / f"{index}{suffix}"
         content = text.encode()
         path.write_bytes(gzip.compress(content) if compressed else content)
         paths.append(path)

@@ -171,8 +171,8 @@ def test_sampled_softmax_matches_autograd(
     capability: str, n: int, n_samples: int, seed: int, short: bool
 ) -> None:
     softmax = losses.OutputLayer(60, 7)
-    for number, weight in enumerate(softmax.parameters()):
-        weight.data = random_tensor(*weight.shape, seed=seed + number)
+    for index, weight in enumerate(softmax.parameters()):
+        weight.data = random_tensor(*weight.shape, seed=seed + index)
     context = random_tensor(n, 7, seed=seed + 2).requires_grad_()
     generator = torch.Generator().manual_seed(seed)
     targets = torch.randint(60, (n,), generator=generator)

@@ -116,9 +116,9 @@ def test_trained_model_equals_allennlp() -> None:
     embedder = ElmoEmbedder(model=folder, state="zero")
     sentences = (folder / "sentences.txt").read_text().splitlines()
     with h5py.File(folder / "allennlp-all.hdf5") as allennlp:
-        for number, sentence in enumerate(sentences):
+        for index, sentence in enumerate(sentences):
             activations = embedder.embed_sentence(sentence.split())
-            np.testing.assert_allclose(activations, allennlp[str(number)][:], atol=1e-5)
+            np.testing.assert_allclose(activations, allennlp[str(index)][:], atol=1e-5)
     allennlps = json.loads((folder / "options.json").read_text())
     # Every key that AllenNLP wants is written, though none of these need be given.
     content = small_architecture()

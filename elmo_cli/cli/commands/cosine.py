@@ -253,6 +253,6 @@ def _print_cosines(
             click.echo(similarity.first.marked)
             click.echo(similarity.second.marked)
             click.echo()
-            for number, value in enumerate(similarity.layers):
-                click.echo(f"layer {number}  {value:8.4f}")
+            for index, value in enumerate(similarity.layers):
+                click.echo(f"layer {index}  {value:8.4f}")
             click.echo(f"average  {similarity.average:8.4f}")
