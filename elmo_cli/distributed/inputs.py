@@ -74,7 +74,7 @@ class Part(NamedTuple):
 
     number: int
     first: int
-    """Number of its first record in all inputs, from 0."""
+    """Index of its first record in all inputs."""
     path: str
     start: int
     """Byte of the file at which it starts, or row of Parquet, from 0."""

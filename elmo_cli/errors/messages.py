@@ -131,7 +131,7 @@ def option_named(name: str) -> Message:
 
 def joined(parts: Iterable[object], separator: str = ", ") -> Message:
     """Return messages, errors or other values as one message."""
-    values = {f"part{number}": part for number, part in enumerate(parts)}
+    values = {f"part{index}": part for index, part in enumerate(parts)}
     template = separator.join(f"{{{name}}}" for name in values)
     return Message(template, remedy=None, shell_remedy=None, **values)
 

@@ -36,7 +36,7 @@ REFUSED_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
 
 @dataclass(frozen=True)
 class OutputSettings:
-    """Options of an output: its format, layout, compression and data type."""
+    """Settings of an output: its format, layout, compression and data type."""
 
     file_format: str | None = option(
         None,
@@ -97,7 +97,7 @@ class OutputSettings:
         return self.layout == "packed"
 
     def for_path(self, path: str | Path, *, pooled: bool) -> "OutputSettings":
-        """Return the options with the format of a path, after all checks."""
+        """Return the settings with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in REFUSED_SUFFIXES:
             raise SettingsError(

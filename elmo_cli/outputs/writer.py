@@ -115,13 +115,13 @@ class ActivationsWriter:
         self.n_records = 0
         self.resume_point = None
 
-    def skip_written(self, number: int, record: Record) -> None:
-        """Skip a record that an earlier run has written, by its number from 0."""
+    def skip_written(self, index: int, record: Record) -> None:
+        """Skip a record that an earlier run has written, by its index from 0."""
         if self.is_complete:
             return
-        number_in_input = self._shard.number_in_input(number)
+        index_in_input = self._shard.index_in_input(index)
         with self._as_output_errors():
-            self._format_writer().skip_written(number_in_input, record)
+            self._format_writer().skip_written(index_in_input, record)
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
         """Add the activations of the next record: float, (L, T, W) or (T, W).
@@ -129,9 +129,9 @@ class ActivationsWriter:
         Pooled ones have no axis T.
         """
         values = as_dtype(values, self.settings.dtype)
-        number = self._shard.number_in_input(self.n_records)
+        index = self._shard.index_in_input(self.n_records)
         with self._as_output_errors():
-            self._format_writer().write(number, record, values)
+            self._format_writer().write(index, record, values)
         self.n_records += 1
 
     def describe(self, example: Record, values: NDArray[Any]) -> None:

@@ -10,7 +10,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.shard import Shard
 from elmo_cli.outputs.output_formats import load_packages
 from elmo_cli.records.input_format import TextInput
@@ -23,7 +23,7 @@ class FilePlan:
     text: TextInput
     output_path: str | Path
     shard: Shard | None
-    selection: Selection
+    selection: SelectionSettings
     """Selection that is not checked for a model yet."""
     output_settings: OutputSettings
     """Settings with the name of a format."""
@@ -37,7 +37,7 @@ class FilePlan:
 def plan_file(
     text: TextInput,
     output_path: str | Path,
-    selection: Selection,
+    selection: SelectionSettings,
     output_settings: OutputSettings,
     *,
     state: InitialState | None = None,

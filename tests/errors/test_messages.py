@@ -25,18 +25,18 @@ from elmo_cli.errors.messages import (
 from elmo_cli.options.fields import info_of, option_fields
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
-from elmo_cli.options.resources import Resources
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.resources import ResourceSettings
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.training.training_options import TrainingOptions
+from elmo_cli.training.training_settings import TrainingSettings
 
 OPTIONS: tuple[Any, ...] = (
     ModelSettings,
     OutputSettings,
-    Resources,
-    Selection,
+    ResourceSettings,
+    SelectionSettings,
     TextSettings,
-    TrainingOptions,
+    TrainingSettings,
 )
 QUOTES = Message(
     "{name}: the cell {cell} is in quotes",
