@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from elmo_cli.analysis.average_vectors import Averaging, write_average_vectors
+from elmo_cli.analysis.average_vectors import AveragingSettings, write_average_vectors
 from elmo_cli.analysis.token_vectors import write_token_vectors
 from elmo_cli.callbacks import OnProgress
 from elmo_cli.embedder import ElmoEmbedder
@@ -11,7 +11,7 @@ from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.selection import Layers
 from elmo_cli.options.text import (
-    DEFAULT_SETTINGS,
+    DEFAULT_TEXT_SETTINGS,
     InputFormatName,
     Quotes,
     text_settings,
@@ -83,7 +83,7 @@ def write_word_vectors(
         ModelError: `softmax` is set, and the model has none.
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
-    averaging = Averaging(layers=layers, min_count=min_count, at_most=at_most)
+    averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
     settings = text_settings(
         input_format=input_format,
         tokenizer=tokenizer,
@@ -118,7 +118,7 @@ def write_word_vectors(
         )
     if words_file is None:
         raise SettingsError("words_file: expected the path of words, or a corpus")
-    if averaging != Averaging() or settings != DEFAULT_SETTINGS:
+    if averaging != AveragingSettings() or settings != DEFAULT_TEXT_SETTINGS:
         raise SettingsError(
             "corpus: missing, and layers, min_count, at_most and the options of a text "
             "have no effect without it"

@@ -31,7 +31,7 @@ from elmo_cli.options.output import (
     OutputSettings,
 )
 from elmo_cli.options.output_format import format_of_suffix
-from elmo_cli.options.selection import Layers, Selection, layers_text
+from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
 from elmo_cli.options.text import InputFormatName, Quotes, text_settings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.outputs.attributes import Attributes
@@ -64,7 +64,7 @@ class WrittenOccurrences(NamedTuple):
 def plan_occurrences(
     text: TextInput,
     output: str | Path,
-    selection: Selection,
+    selection: SelectionSettings,
     written: OutputSettings,
     *,
     state: InitialState | None = None,
@@ -233,14 +233,14 @@ class OccurrenceRows(TokenRows):
         return targets.target_positions(record)
 
     def columns(
-        self, number: int, record: Record, positions: Sequence[int]
+        self, index: int, record: Record, positions: Sequence[int]
     ) -> ColumnValues:
         """Return the columns of a record's rows, without kept columns and vectors."""
         forms = [record.tokens[position] for position in positions]
         columns: ColumnValues = {
             "word": targets.target_words(record, positions, self._words),
             "form": forms,
-            **self.origin(number, record, positions),
+            **self.origin(index, record, positions),
             "sentence": [record.text] * len(forms),
         }
         if self.keeps_tokens:
@@ -327,7 +327,7 @@ def write_occurrences(
     plan = plan_occurrences(
         text,
         output,
-        Selection(layers_text(layers)),
+        SelectionSettings(layers_text(layers)),
         OutputSettings(overwrite=overwrite),
         state=embedder.state,
         match=match,

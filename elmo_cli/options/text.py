@@ -34,7 +34,7 @@ TEXT_COLUMNS: Final = (TOKENS_COLUMN, "text")
 
 @dataclass(frozen=True)
 class TextSettings:
-    """Options of an input: its format, columns, tokenizer and shard."""
+    """Settings of an input: its format, columns, tokenizer and shard."""
 
     input_format: str | None = option(
         None,
@@ -130,7 +130,7 @@ class TextSettings:
 
     @property
     def id_columns(self) -> tuple[str, ...]:
-        """Columns that name a record together, as far as the options name them."""
+        """Columns that name a record together, as far as the settings name them."""
         if not self.id_column:
             return ()
         if isinstance(self.id_column, str):
@@ -157,12 +157,12 @@ class TextSettings:
 
     @property
     def chooses_tokenizer(self) -> bool:
-        """True if the options name a tokenizer or its language."""
+        """True if the settings name a tokenizer or its language."""
         return self.names_tokenizer or self.language is not None
 
     @property
     def names_tokenizer(self) -> bool:
-        """True if the options name a tokenizer."""
+        """True if the settings name a tokenizer."""
         return self.tokenizer not in (None, AUTO)
 
     @property
@@ -194,7 +194,7 @@ class TextSettings:
         return parse_shard(self.shard)
 
 
-DEFAULT_SETTINGS: Final = TextSettings()
+DEFAULT_TEXT_SETTINGS: Final = TextSettings()
 
 
 def text_settings(
@@ -203,7 +203,7 @@ def text_settings(
     keep_columns: Sequence[str] = (),
     **options: Any,
 ) -> TextSettings:
-    """Return the options of a text from the keyword arguments of a function.
+    """Return the settings of a text from the keyword arguments of a function.
 
     `keep_columns` are names, or `"all"`. Raise an `InputError` for another string or a
     set.

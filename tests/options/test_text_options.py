@@ -14,7 +14,7 @@ from elmo_cli.options.fields import option_fields
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OUTPUT_FORMATS, FileFormat, OutputSettings
 from elmo_cli.options.output_format import format_of_suffix
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import (
     DISTRIBUTED_FORMATS,
     INPUT_FORMATS,
@@ -73,9 +73,13 @@ def test_functions_read_a_text_with_the_keywords_of_embed_file(
         pytest.param(ElmoEmbedder.embed_file, TextSettings, set(), id="text"),
         pytest.param(ElmoEmbedder.embed_file, OutputSettings, set(), id="output"),
         # It has AllenNLP's name for the layers, output_format.
-        pytest.param(ElmoEmbedder.embed_file, Selection, {"layers"}, id="selection"),
-        pytest.param(ElmoEmbedder.embed_sentences, Selection, set(), id="sentences"),
-        pytest.param(EmbedBatch, Selection, set(), id="batch"),
+        pytest.param(
+            ElmoEmbedder.embed_file, SelectionSettings, {"layers"}, id="selection"
+        ),
+        pytest.param(
+            ElmoEmbedder.embed_sentences, SelectionSettings, set(), id="sentences"
+        ),
+        pytest.param(EmbedBatch, SelectionSettings, set(), id="batch"),
         pytest.param(
             EmbedBatch, ModelSettings, {"softmax_file"}, id="model of a batch"
         ),
