@@ -17,6 +17,7 @@ from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.parameter_types import (
     PATH,
     FormatChoice,
+    NameChoice,
     WholeNumber,
     names_with_commas,
     numbers_with_commas,
@@ -57,7 +58,7 @@ path_option = partial(command_option, type=PATH)
 
 def choice(name: str, values: Sequence[str], *names: str, **settings: Any) -> Decorator:
     """Add an option with a fixed set of values; it may have further names."""
-    return command_option(name, *names, type=click.Choice(values), **settings)
+    return command_option(name, *names, type=NameChoice(values), **settings)
 
 
 def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
@@ -93,7 +94,7 @@ def field_option(
     if field.default not in (None, ()):
         settings.setdefault("default", field.default)
     if info.choices:
-        settings.setdefault("type", click.Choice(info.choices))
+        settings.setdefault("type", NameChoice(info.choices))
     if info.value:
         settings.setdefault("metavar", info.value)
     return command_option(*names, **settings)
