@@ -97,14 +97,14 @@ def choose_columns(
     for name in ids:
         if name not in names:
             if columns.requires_id:
-                raise _missing_column_error(name, names, listing, "--id-column", table)
+                raise missing_column_error(name, names, "--id-column", table)
             ids = ()
     kept = columns.kept
     if kept == ALL_COLUMNS:
         kept = tuple(columns.others(names, text))
     for name in (text, *ids, *kept):
         if name not in names:
-            raise _missing_column_error(name, names, listing, "--keep-columns", table)
+            raise missing_column_error(name, names, "--keep-columns", table)
         if names.count(name) > 1:
             remedy = "Rename all but one of them."
             raise InputError(f"{table}: several columns {name!r}. {listing} {remedy}")
@@ -130,9 +130,10 @@ def missing_text(problem: str, columns: Columns, names: Sequence[str]) -> Messag
     )
 
 
-def _missing_column_error(
-    name: str, names: Sequence[str], listing: str, option: str, table: str
+def missing_column_error(
+    name: str, names: Sequence[str], option: str, table: str
 ) -> InputError:
+    """Return the error of a table without the column that an option names."""
     question = did_you_mean(name, names)
     choose = f"Choose one with {{{option}}}."
     with_comma = [each for each in names if each.startswith(f"{name},")]
@@ -140,10 +141,10 @@ def _missing_column_error(
         choose = f"A name with a comma needs quotes: {{{option}}} '{{quoted}}'."
     return InputError(
         Message(
-            f"{{table}}: no column {{name}}. {{listing}}{{question}} {choose}",
+            "{table}: no column {name}. The columns are {columns}.{question} " + choose,
             table=table,
             name=repr(name),
-            listing=listing,
+            columns=_listed(names),
             question=question,
             quoted=column_names_text(with_comma[:1]),
         )
