@@ -142,7 +142,7 @@ MISSING_FILES = [
         "missing: no such file",
     ),
     error_of(
-        lambda m: write_token_vectors("missing", "out.txt"),
+        lambda m: write_token_vectors(m.embedder, "missing", "out.txt"),
         FileNotFoundError,
         "missing: no such file",
     ),

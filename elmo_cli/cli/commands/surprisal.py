@@ -168,16 +168,19 @@ def surprisal(
     if not input_format.has_columns and (choices.pairs or choices.regions):
         name = "--pair-columns" if choices.pairs else "--regions"
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
-    text_settings = replace(text_settings, splits_words=unit == "word")
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
     resolved = loading.resolve(model_settings)
     if choices.pairs:
         _print_pairs(source, text_settings, choices, resolved)
         return
-    are_texts = unit == "word" or source.path is None
+    by_word = unit == "word"
     opened = loading.open_text(
-        source, text_settings, resolved, lines_are_texts=are_texts
+        source,
+        text_settings,
+        resolved,
+        lines_are_texts=by_word or source.path is None,
+        splits_words=by_word,
     )
     _print_units(opened, unit, choices, resolved)
 
