@@ -220,14 +220,14 @@ def _print_units(
             tokenizer=ignore_marks(text.tokenizer),
             column_option="--regions",
         )
-    frequencies = None
+    log_frequencies = None
     if choices.frequencies is not None:
-        frequencies = _read_frequencies(choices.frequencies)
+        log_frequencies = _read_frequencies(choices.frequencies)
     table = SurprisalTable(
         unit=unit,
         direction=choices.direction,
         with_entropy=choices.entropy,
-        frequencies=frequencies,
+        log_frequencies=log_frequencies,
         with_regions=choices.regions is not None and unit != "region",
         with_sentence_numbers=text.splits_records,
     )
@@ -273,14 +273,10 @@ def _read_frequencies(path: str) -> dict[str, float]:
         f"Frequencies: counts from column {read.count_column} of {path}, words from "
         f"column {read.word_column}"
     )
-    n_added = len(read.added_words)
-    if n_added:
-        has = "has" if n_added == 1 else "have"
-        stderr.say(
-            f"Warning: {counted(n_added, 'word')}, such as {read.added_words[0]!r}, "
-            f"{has} several rows with different counts in {path}. They were added."
-        )
-    return read.frequencies
+    warning = read.warning(path)
+    if warning is not None:
+        stderr.say(f"Warning: {warning}")
+    return read.log_frequencies
 
 
 def _say_sharing(tally: "_Tally", unit: "UnitKind") -> None:
