@@ -19,6 +19,7 @@ from elmo_cli.encode_arguments import (
     check_one_device,
     check_unused_arguments,
     pooling_of,
+    take_normalize,
     take_texts,
 )
 from elmo_cli.engine import Engine, load_engine
@@ -462,7 +463,6 @@ class ElmoEmbedder:
         output_value: Literal["sentence_embedding"] = "sentence_embedding",
         convert_to_numpy: Literal[True] = True,
         convert_to_tensor: Literal[False] = False,
-        normalize_embeddings: bool = False,
         **others: Any,
     ) -> Array: ...
 
@@ -542,7 +542,6 @@ class ElmoEmbedder:
         output_value: str | None = "sentence_embedding",
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
-        normalize_embeddings: bool = False,
         **others: Any,
     ) -> Array | Tensor | list[Array] | list[Tensor]:
         """Embed texts, by default into one vector each, as in sentence-transformers.
@@ -578,8 +577,8 @@ class ElmoEmbedder:
                 token vectors per text.
             convert_to_numpy: If False, return a list of tensors.
             convert_to_tensor: Return tensors on the device instead of arrays.
-            normalize_embeddings: Same as `normalize`.
-            others: `inputs` and `sentences` are other names of `texts`. The arguments
+            others: `inputs` and `sentences` are other names of `texts`, and
+                `normalize_embeddings` is another name of `normalize`. The arguments
                 `prompt_name`, `prompt`, `precision`, `truncate_dim`, `pool` and
                 `chunk_size` have no meaning here and may only have their defaults.
 
@@ -592,6 +591,7 @@ class ElmoEmbedder:
                 the pooling or the tokenizer is unknown.
         """
         texts = take_texts(texts, others)
+        normalize = take_normalize(normalize, others)
         check_unused_arguments(others)
         if not convert_to_numpy or output_value != "sentence_embedding":
             returns_tensors = True
@@ -612,7 +612,7 @@ class ElmoEmbedder:
             mix=mix,
             gamma=gamma,
             pooling=pooling,
-            normalize=normalize or normalize_embeddings,
+            normalize=normalize,
         )
         if show_progress_bar:
             from tqdm import tqdm
