@@ -34,7 +34,7 @@ from elmo_cli.errors.exceptions import ModelError, SettingsError
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.weights_version import WeightsVersion
-from elmo_cli.model.architecture import ModelOptions
+from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
@@ -54,12 +54,12 @@ from elmo_cli.options.output import (
 from elmo_cli.options.selection import (
     Layers,
     Pooling,
-    Selection,
+    SelectionSettings,
     layers_text,
     parse_mean_layers,
 )
 from elmo_cli.options.text import (
-    DEFAULT_SETTINGS,
+    DEFAULT_TEXT_SETTINGS,
     InputFormatName,
     Quotes,
     TextSettings,
@@ -273,9 +273,9 @@ class ElmoEmbedder:
         return self._engine.files
 
     @property
-    def options(self) -> ModelOptions:
+    def architecture(self) -> Architecture:
         """Architecture of the model."""
-        return self.engine.options
+        return self.engine.architecture
 
     @property
     def state(self) -> InitialState:
@@ -340,9 +340,9 @@ class ElmoEmbedder:
         max_length = max((layers.shape[1] for layers in embedded), default=0)
         shape = (
             len(embedded),
-            self.options.n_layers,
+            self.architecture.n_layers,
             max_length,
-            self.options.width,
+            self.architecture.width,
         )
         activations = np.zeros(shape, np.float32)
         mask = np.zeros((len(embedded), max_length), np.int64)
@@ -434,16 +434,16 @@ class ElmoEmbedder:
         gamma: float | None = None,
         pooling: Pooling | None = None,
         normalize: bool = False,
-    ) -> Selection:
+    ) -> SelectionSettings:
         """Return a selection of layers that is checked for the model."""
-        selection = Selection(
+        selection = SelectionSettings(
             layers=layers_text(layers),
             mix=None if mix is None else tuple(check_batch(mix, "mix")),
             gamma=gamma,
             pooling=pooling,
             normalize=normalize,
         )
-        return selection.for_model(engine.options.n_layers)
+        return selection.for_model(engine.architecture.n_layers)
 
     @overload
     def encode(
@@ -735,7 +735,7 @@ class ElmoEmbedder:
             InputError: A pair is not two results of `find_occurrence`, or the model
                 lacks a layer.
         """
-        averaged = parse_mean_layers(layers, self.options.n_layers)
+        averaged = parse_mean_layers(layers, self.architecture.n_layers)
         pairs = list(check_batch(pairs, "pairs"))
         for index, pair in enumerate(pairs):
             check_pair(pair, f"pairs[{index}]")
@@ -775,7 +775,7 @@ class ElmoEmbedder:
         The arguments are those of `open_input`.
         """
         if text is None:
-            text = DEFAULT_SETTINGS
+            text = DEFAULT_TEXT_SETTINGS
         check_type("text", text, TextSettings, "TextSettings")
         opened = open_input(
             source,

@@ -99,7 +99,7 @@ class Frozen(nn.Module):
         embedder = ElmoEmbedder()
         sentences = [review.tokens for part in reviews for review in part]
         vectors = embedder.embed_sentences(sentences, layers="average")
-        self.width = embedder.options.width
+        self.width = embedder.architecture.width
         self.vectors = {
             tuple(sentence): torch.from_numpy(values)
             for sentence, values in zip(sentences, vectors, strict=True)

@@ -85,10 +85,10 @@ def carrying(golden: Golden, device: str) -> list[ElmoEmbedder]:
 
 def test_carried_state_gives_allennlps_activations(golden: Golden, device: str) -> None:
     for embedder in carrying(golden, device):
-        for number, batch in enumerate(GOLDEN_BATCHES):
+        for index, batch in enumerate(GOLDEN_BATCHES):
             actual = embedder.embed_batch([golden.sentences[i] for i in batch])
             for i, activations in zip(batch, actual, strict=True):
-                expected = golden.expected[f"stateful/{number}/{i}"][()]
+                expected = golden.expected[f"stateful/{index}/{i}"][()]
                 assert_allclose(
                     activations, expected, atol=golden.tolerance(i), rtol=TOLERANCE
                 )
@@ -98,12 +98,12 @@ def test_carried_state_of_empty_sentences_is_allennlps(
     golden: Golden, device: str
 ) -> None:
     for embedder in carrying(golden, device):
-        for number, batch in enumerate(json.loads(golden.with_empty.attrs["batches"])):
+        for index, batch in enumerate(json.loads(golden.with_empty.attrs["batches"])):
             for slot, activations in enumerate(embedder.embed_batch(batch)):
                 if not batch[slot]:
                     assert activations.shape[1] == 0
                 else:
-                    expected = golden.with_empty[f"stateful/{number}/{slot}"][()]
+                    expected = golden.with_empty[f"stateful/{index}/{slot}"][()]
                     assert_close(activations, expected)
 
 
@@ -502,9 +502,9 @@ def test_the_vector_of_a_word_is_that_of_its_token(tiny: ElmoEmbedder) -> None:
 def test_similarity_is_the_cosine_of_each_layer(tiny: ElmoEmbedder) -> None:
     found = tiny.similarity("bank", TEXTS[0], TEXTS[2])
     assert found.first.marked == "The [bank] , I 'd say ."
-    for number, cosine in enumerate(found.layers):
-        one = tiny.word_vector(TEXTS[0], "bank", layers=number)
-        other = tiny.word_vector(TEXTS[2], "bank", layers=number)
+    for index, cosine in enumerate(found.layers):
+        one = tiny.word_vector(TEXTS[0], "bank", layers=index)
+        other = tiny.word_vector(TEXTS[2], "bank", layers=index)
         lengths = np.linalg.norm(one) * np.linalg.norm(other)
         assert cosine == pytest.approx(float(one @ other / lengths), abs=1e-5)
     other_word = tiny.similarity("say", TEXTS[0], TEXTS[2], word2="A")

@@ -23,7 +23,7 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
-from elmo_cli.options.selection import Layers, Selection, layers_text
+from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.warnings.expected import expected_input
@@ -33,7 +33,7 @@ from elmo_cli.types import Sentence, Text
 
 
 @dataclass(frozen=True)
-class Averaging:
+class AveragingSettings:
     """Occurrences and layers whose vectors are averaged."""
 
     layers: Layers | None = None
@@ -62,7 +62,7 @@ def write_average_vectors(
     output: str | Path,
     words: str | Path | Sequence[str] | None = None,
     *,
-    averaging: Averaging,
+    averaging: AveragingSettings,
     overwrite: bool = False,
     on_progress: OnProgress | None = None,
 ) -> int:
@@ -111,7 +111,7 @@ def write_average_vectors(
 def _read_sentences(
     embedder: ElmoEmbedder, text: TextInput, on_progress: OnProgress
 ) -> Iterator[Sentence]:
-    expected = expected_input(embedder.files.name, embedder.options.token_limit)
+    expected = expected_input(embedder.files.name, embedder.architecture.token_limit)
     with open_records(text, expected, reads_ids=False) as read:
         for record in read.records:
             on_progress(len(record.tokens))
@@ -163,11 +163,11 @@ def average_word_vectors(
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     # Raise an error for numbers that contradict each other.
-    Averaging(layers=layers, min_count=min_count, at_most=at_most)
-    n_layers = embedder.options.n_layers
+    AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
+    n_layers = embedder.architecture.n_layers
     if layers is None:
         layers = list(range(1, n_layers))
-    selection = Selection(layers_text(layers)).for_model(n_layers)
+    selection = SelectionSettings(layers_text(layers)).for_model(n_layers)
     wanted = None
     if words is not None:
         wanted = set(check_sentence(words, "words", "a list of words"))
@@ -211,7 +211,7 @@ def _count_occurrences(
 def _sum_vectors(
     embedder: ElmoEmbedder,
     sentences: Iterable[tuple[Sentence, list[int]]],
-    selection: Selection,
+    selection: SelectionSettings,
 ) -> dict[str, NDArray[np.float64]]:
     """Sum the vectors of each word, shape (W,), at some positions of sentences."""
     sums: dict[str, NDArray[np.float64]] = {}

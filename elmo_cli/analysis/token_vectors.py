@@ -115,7 +115,7 @@ def _softmax_vectors(words: list[str], files: ModelFiles) -> Array:
     assert files.vocabulary is not None
     assert files.softmax is not None
     vocabulary = read_vocabulary(files.vocabulary)
-    dim = files.parsed_options.lstm.projection_dim
+    dim = files.architecture.lstm.projection_dim
     check_softmax(files.softmax, len(vocabulary), dim)
     return read_word_vectors(files.softmax, vocabulary.indices(words))
 

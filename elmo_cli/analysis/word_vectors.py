@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from elmo_cli.analysis.average_vectors import Averaging, write_average_vectors
+from elmo_cli.analysis.average_vectors import AveragingSettings, write_average_vectors
 from elmo_cli.callbacks import OnProgress
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import check_type
@@ -60,7 +60,7 @@ def write_word_vectors(
         OutputError: `output` has another suffix, already exists or cannot be written.
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
-    averaging = Averaging(layers=layers, min_count=min_count, at_most=at_most)
+    averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
     return write_average_vectors(
         embedder,
         embedder.open_text(corpus, text),

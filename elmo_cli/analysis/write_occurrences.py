@@ -30,7 +30,7 @@ from elmo_cli.options.output import (
     OutputSettings,
 )
 from elmo_cli.options.output_format import format_of_suffix
-from elmo_cli.options.selection import Layers, Selection, layers_text
+from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_rows import ColumnValues
@@ -60,7 +60,7 @@ class WrittenOccurrences(NamedTuple):
 def plan_occurrences(
     text: TextInput,
     output: str | Path,
-    selection: Selection,
+    selection: SelectionSettings,
     written: OutputSettings,
     *,
     state: InitialState | None = None,
@@ -284,7 +284,7 @@ def write_occurrences(
     plan = plan_occurrences(
         opened,
         output,
-        Selection(layers_text(layers)),
+        SelectionSettings(layers_text(layers)),
         OutputSettings(overwrite=overwrite),
         state=embedder.state,
         match=match,

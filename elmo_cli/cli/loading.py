@@ -41,7 +41,7 @@ def load_model(
     `check_layers` gets the number of its layers before it is loaded, which takes time.
     """
     files = find_files(model)
-    check_layers(files.parsed_options.n_layers)
+    check_layers(files.architecture.n_layers)
     say_model(files, model.settings, writes_file=writes_file)
 
     from elmo_cli.engine import load_engine

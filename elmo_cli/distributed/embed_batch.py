@@ -18,7 +18,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.inference.device import Device
 from elmo_cli.options.model import InitialState, ModelSettings, Precision
 from elmo_cli.options.output import Dtype
-from elmo_cli.options.selection import Layers, Pooling, Selection, layers_text
+from elmo_cli.options.selection import Layers, Pooling, SelectionSettings, layers_text
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.outputs.arrow_arrays import nested_array
@@ -112,7 +112,7 @@ class EmbedBatch:
             text=TextSettings(
                 text_column=text_column, tokenizer=tokenizer, language=language
             ),
-            selection=Selection(
+            selection=SelectionSettings(
                 layers=layers_text(layers),
                 mix=None if mix is None else tuple(check_batch(mix, "mix")),
                 gamma=gamma,

@@ -27,7 +27,7 @@ from elmo_cli.errors.exceptions import DeviceError, ElmoError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import install_command, load_extra
 from elmo_cli.errors.wording import counted, first_line
-from elmo_cli.options.resources import Resources
+from elmo_cli.options.resources import ResourceSettings
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ _SILENT_SECONDS: Final = 25.0
 class _Worker:
     """Actor of Ray, whose process holds a model."""
 
-    def __init__(self, embed: EmbedPart, resources: Resources) -> None:
+    def __init__(self, embed: EmbedPart, resources: ResourceSettings) -> None:
         self._embed = embed
         self._n_threads = max(1, int(resources.cpus_per_worker))
         # Ray hides other GPUs.
@@ -63,7 +63,7 @@ class _Assignment(NamedTuple):
 
 
 def embed_on_ray(
-    parts: Sequence[Part], embed: EmbedPart, resources: Resources
+    parts: Sequence[Part], embed: EmbedPart, resources: ResourceSettings
 ) -> Iterator[PartResult | None]:
     """Embed parts by workers of Ray, and yield the result of each part.
 
@@ -110,7 +110,7 @@ def embed_on_ray(
 
 
 def _results(
-    ray: Any, workers: list[Any], parts: Sequence[Part], resources: Resources
+    ray: Any, workers: list[Any], parts: Sequence[Part], resources: ResourceSettings
 ) -> Iterator[PartResult | None]:
     """Give each worker that is free the next part, and yield the results."""
     # The first part is the last of the list, from which parts are taken.
@@ -245,7 +245,7 @@ def _connection_reason(error: Exception) -> str:
     return first_line(error).removesuffix(".")
 
 
-def _max_workers(cluster: dict[str, float], resources: Resources) -> int:
+def _max_workers(cluster: dict[str, float], resources: ResourceSettings) -> int:
     """Return the maximum number of workers of a cluster that has no other users."""
     n_by_cpus = _number_that_fits(
         "CPU",

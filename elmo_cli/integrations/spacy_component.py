@@ -14,7 +14,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.runs.pipeline import per_item
 from elmo_cli.similarity import cosine_similarity
 from elmo_cli.types import Sentence
@@ -38,7 +38,7 @@ class ElmoComponent:
         """
         self._layers = layers
         self._settings = settings
-        Selection(layers).for_model(self.embedder.options.n_layers)
+        SelectionSettings(layers).for_model(self.embedder.architecture.n_layers)
 
     @cached_property
     def embedder(self) -> ElmoEmbedder:

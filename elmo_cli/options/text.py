@@ -34,7 +34,7 @@ TEXT_COLUMNS: Final = (TOKENS_COLUMN, "text")
 
 @dataclass(frozen=True, kw_only=True)
 class TextSettings:
-    """Options for how a file is read: its format, columns, tokenizer and shard.
+    """Settings for how a file is read: its format, columns, tokenizer and shard.
 
         corpus = TextSettings(text_column="review", tokenizer="moses")
         write_word_vectors(embedder, "reviews.csv", "reviews.vec", text=corpus)
@@ -171,7 +171,7 @@ class TextSettings:
 
     @property
     def id_columns(self) -> tuple[str, ...]:
-        """Columns that name a record together, as far as the options name them."""
+        """Columns that name a record together, as far as the settings name them."""
         if not self.id_column:
             return ()
         if isinstance(self.id_column, str):
@@ -199,12 +199,12 @@ class TextSettings:
 
     @property
     def chooses_tokenizer(self) -> bool:
-        """True if the options name a tokenizer or its language."""
+        """True if the settings name a tokenizer or its language."""
         return self.names_tokenizer or self.language is not None
 
     @property
     def names_tokenizer(self) -> bool:
-        """True if the options name a tokenizer."""
+        """True if the settings name a tokenizer."""
         return self.tokenizer not in (None, AUTO)
 
     @property
@@ -236,4 +236,4 @@ class TextSettings:
         return parse_shard(self.shard)
 
 
-DEFAULT_SETTINGS: Final = TextSettings()
+DEFAULT_TEXT_SETTINGS: Final = TextSettings()

@@ -6,7 +6,7 @@ from typing import IO
 
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.columns_in_text import check_is_text
 from elmo_cli.records.first_texts import read_first_texts
@@ -19,7 +19,7 @@ from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 
 def open_input(
     source: Source | IO[str] | str | Path,
-    settings: TextSettings = DEFAULT_SETTINGS,
+    settings: TextSettings = DEFAULT_TEXT_SETTINGS,
     tokenizer: Tokenizer | None = None,
     *,
     trained: str | None = None,

@@ -71,9 +71,9 @@ def read_all(
     n_tokens = n_bytes / (1 if path.suffix == ".fasta" else 6)
     parts, types = split_inputs([str(path)], columns, n_tokens)
     records: list[Record] = []
-    for number, part in enumerate(parts):
+    for index, part in enumerate(parts):
         new = list(read_part(part, columns, has_ids="id" in types))
-        assert part.number == number
+        assert part.number == index
         assert part.first == len(records)
         assert part.n_records == len(new)
         records += new
@@ -164,7 +164,7 @@ def test_a_record_without_an_id_is_invalid_in_every_part(name: str, unit: str) -
     write_table(name, [{"text": "a", "id": each} for each in ids])
     for n_bytes in (1, 20, 10_000):
         _, records = read_all(Path(name), TextSettings(skip_errors=True), n_bytes)
-        valid = [number for number, record in enumerate(records) if not record.error]
+        valid = [index for index, record in enumerate(records) if not record.error]
         assert valid == [2, 6]
         assert len(records) == 8
     problem = f"{name}, {unit} 8: field 'id': expected an id, found none"

@@ -27,7 +27,7 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.files import shared_folder
 from elmo_cli.files.shared_folder import Folder, find_file_system
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.parts import PLAN
 from tests.support.commands import elmo
@@ -204,7 +204,7 @@ def test_a_complete_folder_is_read_with_nothing_but_its_parts() -> None:
     "settings",
     [
         ZERO,
-        replace(ZERO, selection=Selection(pooling="max"), dtype="float16"),
+        replace(ZERO, selection=SelectionSettings(pooling="max"), dtype="float16"),
         replace(ZERO, text=TextSettings(split_sentences=True)),
     ],
 )

@@ -87,7 +87,7 @@ def test_a_folder_is_read_by_number_by_sentence_and_by_pyarrow() -> None:
     assert elmo(*RUN).exit_code == 0
     with open_activations("out") as activations:
         assert activations.sentence(4) == "The cat 2 sat"
-        assert activations.number_of("The cat 2 sat") == 4
+        assert activations.index_of("The cat 2 sat") == 4
         assert "no such" not in activations
         assert "" not in activations
         record, _ = list(activations.records())[4]
@@ -436,9 +436,9 @@ def test_a_run_killed_before_any_call_resumes() -> None:
     with kills(Path("whole")) as states:
         assert run_into("whole") == 0
     assert len(states) > 5
-    for number, state in enumerate(states):
-        restore(state, Path(str(number)))
-        assert_ends_like_whole(str(number))
+    for index, state in enumerate(states):
+        restore(state, Path(str(index)))
+        assert_ends_like_whole(str(index))
 
 
 def test_a_run_resumes_after_any_call_that_failed() -> None:

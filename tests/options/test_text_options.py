@@ -12,7 +12,7 @@ from elmo_cli.options.fields import option_fields
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OUTPUT_FORMATS, FileFormat, OutputSettings
 from elmo_cli.options.output_format import format_of_suffix
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import (
     DISTRIBUTED_FORMATS,
     INPUT_FORMATS,
@@ -42,9 +42,13 @@ def defaults_of(options: Any) -> dict[str, Any]:
         pytest.param(ElmoEmbedder.embed_file, TextSettings, set(), id="text"),
         pytest.param(ElmoEmbedder.embed_file, OutputSettings, set(), id="output"),
         # By default, the layers have AllenNLP's name, output_format.
-        pytest.param(ElmoEmbedder.embed_file, Selection, {"layers"}, id="selection"),
-        pytest.param(ElmoEmbedder.embed_sentences, Selection, set(), id="sentences"),
-        pytest.param(EmbedBatch, Selection, set(), id="batch"),
+        pytest.param(
+            ElmoEmbedder.embed_file, SelectionSettings, {"layers"}, id="selection"
+        ),
+        pytest.param(
+            ElmoEmbedder.embed_sentences, SelectionSettings, set(), id="sentences"
+        ),
+        pytest.param(EmbedBatch, SelectionSettings, set(), id="batch"),
         pytest.param(
             EmbedBatch,
             ModelSettings,

@@ -557,7 +557,7 @@ def test_datasets_are_named_by_sentence_ids(layout: str) -> None:
     with open_activations("out.hdf5") as activations:
         assert activations.has_keys
         for key, tokens in SENTENCES.items():
-            number = activations.number_of(key)
+            number = activations.index_of(key)
             assert activations.tokens(number) == tokens
             assert_allclose(
                 activations[key], embedder.embed_sentence(tokens), atol=2e-6

@@ -84,8 +84,8 @@ def assert_equal_to_embed(
         open_activations("plain.hdf5") as plain,
     ):
         assert len(activations) == len(plain)
-        for number, values in enumerate(activations):
-            expected = plain[activations.key(number) or number]
+        for index, values in enumerate(activations):
+            expected = plain[activations.key(index) or index]
             assert (values.dtype, values.shape) == (expected.dtype, expected.shape)
             assert_allclose(values, expected, atol=tolerance)
-            assert_array_equal(values, activations[number])
+            assert_array_equal(values, activations[index])

@@ -13,7 +13,7 @@ from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import choice, command_option, flag, path_option
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     DIRECTIONS,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _SurprisalChoices:
+class _SurprisalSettings:
     direction: Direction = "forward"
     entropy: bool = False
     by: "UnitKind | None" = None
@@ -154,9 +154,9 @@ def surprisal(
     is a pair of sentences with their surprisals, and 1 if the good one is more
     probable.
     """
-    choices = options_from(_SurprisalChoices, values)
-    model_settings = options_from(ModelSettings, values)
-    text_settings = options_from(TextSettings, values)
+    choices = settings_from(_SurprisalSettings, values)
+    model_settings = settings_from(ModelSettings, values)
+    text_settings = settings_from(TextSettings, values)
     source = source_of(text)
     source.check()  # Loading the model can take a while.
     if choices.plot is not None:
@@ -185,7 +185,7 @@ def surprisal(
     _print_units(opened, unit, choices, resolved)
 
 
-def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind":
+def _unit(choices: _SurprisalSettings, text_settings: TextSettings) -> "UnitKind":
     """Return the unit of a row; raise a `UsageError` if the input cannot have it."""
     if text_settings.word_column is not None:
         if choices.by not in (None, "word"):
@@ -207,7 +207,7 @@ def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind"
 def _print_units(
     text: TextInput,
     unit: "UnitKind",
-    choices: _SurprisalChoices,
+    choices: _SurprisalSettings,
     resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES, plot_surprisals
@@ -349,7 +349,7 @@ class _Tally:
 def _print_pairs(
     source: Source,
     text_settings: TextSettings,
-    choices: _SurprisalChoices,
+    choices: _SurprisalSettings,
     resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns

@@ -11,9 +11,9 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
@@ -101,7 +101,7 @@ def word_vectors(
         Source(words_file, "Give the name of a file with one word per line.").check()
     # Loading the model can take a while.
     check_vectors_file(Path(output), words_file, corpus, overwrite=overwrite)
-    model_settings = options_from(ModelSettings, values)
+    model_settings = settings_from(ModelSettings, values)
     if corpus is None:
         from elmo_cli.analysis.token_vectors import write_vectors_of_model
 
@@ -121,13 +121,16 @@ def word_vectors(
     else:
         source = Source(corpus)
         source.check()
-        text_settings = options_from(TextSettings, values)
+        text_settings = settings_from(TextSettings, values)
         resolved = loading.resolve(model_settings)
         text = loading.open_text(source, text_settings, resolved)
 
-        from elmo_cli.analysis.average_vectors import Averaging, write_average_vectors
+        from elmo_cli.analysis.average_vectors import (
+            AveragingSettings,
+            write_average_vectors,
+        )
 
-        check_layers = ignore if layers is None else Selection(layers).for_model
+        check_layers = ignore if layers is None else SelectionSettings(layers).for_model
         embedder = loading.load_embedder(
             resolved, check_layers=check_layers, writes_file=True
         )
@@ -137,7 +140,7 @@ def word_vectors(
                 text,
                 output,
                 words_file,
-                averaging=Averaging(layers, min_count, at_most),
+                averaging=AveragingSettings(layers, min_count, at_most),
                 overwrite=overwrite,
                 on_progress=bar.update,
             )
