@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from elmo_cli.distributed.inputs import Part
+from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.workers import EmbedPart
 from elmo_cli.errors.exceptions import DeviceError, ElmoError
