@@ -90,7 +90,7 @@ class Parquet(InputFormat):
             schema = table.schema_arrow
             if text.settings.word_column is not None:
                 names += [field.name for field in schema if not field.type.num_fields]
-            if text.settings.reads_places:
+            if text.reads_places:
                 names += [name for name in PLACE_COLUMNS if name in schema.names]
             names = list(dict.fromkeys(names))
             if rows is None:

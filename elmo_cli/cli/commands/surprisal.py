@@ -18,7 +18,7 @@ from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     DIRECTIONS,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _SurprisalChoices:
+class _SurprisalSettings:
     direction: Direction = "forward"
     entropy: bool = False
     by: "UnitKind | None" = None
@@ -159,9 +159,9 @@ def surprisal(
     is a pair of sentences with their surprisals, and 1 if the good one is more
     probable.
     """
-    choices = options_from(_SurprisalChoices, values)
-    model_settings = options_from(ModelSettings, values)
-    text_settings = options_from(TextSettings, values)
+    choices = settings_from(_SurprisalSettings, values)
+    model_settings = settings_from(ModelSettings, values)
+    text_settings = settings_from(TextSettings, values)
     if len(inputs) > 1 and not choices.pairs:
         raise click.UsageError(_several_inputs(inputs))
     sources = [source_of(given) for given in inputs]
@@ -175,7 +175,6 @@ def surprisal(
     if choices.pairs or choices.regions:
         for source in sources:
             _check_is_table(source, text_settings, choices)
-    text_settings = replace(text_settings, splits_words=unit == "word")
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
     resolved = loading.resolve(model_settings)
@@ -183,9 +182,13 @@ def surprisal(
         _print_pairs(sources, text_settings, choices, resolved)
         return
     [source] = sources
-    are_texts = unit == "word" or source.path is None
+    by_word = unit == "word"
     opened = loading.open_text(
-        source, text_settings, resolved, lines_are_texts=are_texts
+        source,
+        text_settings,
+        resolved,
+        lines_are_texts=by_word or source.path is None,
+        splits_words=by_word,
     )
     _print_units(opened, unit, choices, resolved)
 
@@ -204,7 +207,7 @@ def _several_inputs(inputs: tuple[str, ...]) -> str:
 
 
 def _check_is_table(
-    source: Source, text_settings: TextSettings, choices: _SurprisalChoices
+    source: Source, text_settings: TextSettings, choices: _SurprisalSettings
 ) -> None:
     """Raise a `UsageError` if an input without columns should have pairs or regions."""
     input_format = find_format(source, text_settings.input_format)
@@ -213,7 +216,7 @@ def _check_is_table(
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
 
 
-def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind":
+def _unit(choices: _SurprisalSettings, text_settings: TextSettings) -> "UnitKind":
     """Return the unit of a row; raise a `UsageError` if the input cannot have it."""
     if text_settings.word_column is not None:
         if choices.by not in (None, "word"):
@@ -235,7 +238,7 @@ def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind"
 def _print_units(
     text: TextInput,
     unit: "UnitKind",
-    choices: _SurprisalChoices,
+    choices: _SurprisalSettings,
     resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES, plot_surprisals
@@ -248,14 +251,14 @@ def _print_units(
             tokenizer=ignore_marks(text.tokenizer),
             column_option="--regions",
         )
-    frequencies = None
+    log_frequencies = None
     if choices.frequencies is not None:
-        frequencies = _read_frequencies(choices.frequencies)
+        log_frequencies = _read_frequencies(choices.frequencies)
     table = SurprisalTable(
         unit=unit,
         direction=choices.direction,
         with_entropy=choices.entropy,
-        frequencies=frequencies,
+        log_frequencies=log_frequencies,
         with_regions=choices.regions is not None and unit != "region",
         with_sentence_numbers=text.splits_records,
     )
@@ -301,14 +304,10 @@ def _read_frequencies(path: str) -> dict[str, float]:
         f"Frequencies: counts from column {read.count_column} of {path}, words from "
         f"column {read.word_column}"
     )
-    n_added = len(read.added_words)
-    if n_added:
-        has = "has" if n_added == 1 else "have"
-        stderr.say(
-            f"Warning: {counted(n_added, 'word')}, such as {read.added_words[0]!r}, "
-            f"{has} several rows with different counts in {path}. They were added."
-        )
-    return read.frequencies
+    warning = read.warning(path)
+    if warning is not None:
+        stderr.say(f"Warning: {warning}")
+    return read.log_frequencies
 
 
 def _say_sharing(tally: "_Tally", unit: "UnitKind") -> None:
@@ -381,7 +380,7 @@ class _Tally:
 def _print_pairs(
     sources: list[Source],
     text_settings: TextSettings,
-    choices: _SurprisalChoices,
+    choices: _SurprisalSettings,
     resolved: "ResolvedModel",
 ) -> None:
     """Print the pairs of one or several tables, and how many are correct.
