@@ -18,7 +18,7 @@ _FLAGS: Final = (
     "--use-sentence-keys",
 )
 """Options without a value, which are `True` in Python."""
-_ARGUMENTS: Final = {"--format": "file_format"}
+_ARGUMENTS: Final = {"--format": "file_format", "--sample": "n_samples"}
 """Arguments of Python that are not called like their option."""
 
 
@@ -105,6 +105,14 @@ class Message:
             return str(value)
 
         return _PLACEHOLDER.sub(replace, template)
+
+
+def option_of(argument: str) -> Message:
+    """Return the option of an argument of Python: `--batch-size` of `batch_size`."""
+    for option, name in _ARGUMENTS.items():
+        if name == argument:
+            return Message(f"{{{option}}}")
+    return Message(f"{{--{argument.replace('_', '-')}}}")
 
 
 def _is_offered(remedy: str, offered: Mapping[str, str] | None) -> bool:

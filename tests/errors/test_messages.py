@@ -1,9 +1,10 @@
 """Messages, as Python and the command line spell them."""
 
 import ast
+import math
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import elmo_cli
 from elmo_cli.cli import COMMANDS, find_command
+from elmo_cli.errors.checks import check_at_least, check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, joined, spelled_as_options
 from elmo_cli.options.fields import option_fields
@@ -69,6 +71,78 @@ def test_each_flag_that_a_message_names_is_true_in_python() -> None:
         named.update(re.findall(r"\{(--[a-z-]+)\}", text))
     for flag in named & flags:
         assert str(Message(f"{{{flag}}}")).endswith("=True")
+
+
+def names_in_python() -> set[str]:
+    """Return the names that the options of all commands have in Python."""
+    names = set()
+    for command in COMMANDS:
+        for parameter in find_command(command).params:
+            if isinstance(parameter, click.Option):
+                names.add(str(parameter.name))
+                names.update(each[2:].replace("-", "_") for each in parameter.opts)
+    return names
+
+
+IN_PYTHON_ONLY = {
+    "analysis/word_vectors.py",
+    "elmo.py",
+    "embedder.py",
+    "encode_arguments.py",
+    "integrations/vectorizer.py",
+}
+"""Modules that no command calls, so that their messages may name arguments."""
+
+
+def test_no_message_for_a_command_names_an_option_as_an_argument() -> None:
+    names = names_in_python()
+    for place, text in literals_of_messages():
+        if place.partition(":")[0] in IN_PYTHON_ONLY:
+            continue
+        # What is in braces has two spellings, or is a value.
+        words = re.findall(r"[a-z_]+", re.sub(r"\{[^{}]+\}", "", text))
+        arguments = [word for word in words if "_" in word and word in names]
+        assert not arguments, f"{place}: {text}"
+        thing = re.match(r"([a-z]+)( \{\w*\})?: ", text)
+        assert thing is None or thing[1] not in names, f"{place}: {text}"
+
+
+@pytest.mark.parametrize(
+    ("check", "in_python", "as_options"),
+    [
+        pytest.param(
+            lambda: check_choice("pooling", "sum", ["mean", "max"]),
+            "pooling 'sum': expected mean or max",
+            "--pooling 'sum': expected mean or max",
+            id="choice",
+        ),
+        pytest.param(
+            lambda: check_at_least("batch_size", 0, 1),
+            "batch_size 0: expected 1 or more",
+            "--batch-size 0: expected 1 or more",
+            id="number",
+        ),
+        pytest.param(
+            lambda: check_at_least("n_samples", -1, 0),
+            "n_samples -1: expected 0 or more",
+            "--sample -1: expected 0 or more",
+            id="other name",
+        ),
+        pytest.param(
+            lambda: SelectionSettings(mix=(math.nan,)),
+            "mix: expected finite float32 numbers, found nan",
+            "--mix: expected finite float32 numbers, found nan",
+            id="mix",
+        ),
+    ],
+)
+def test_a_wrong_value_is_reported_in_two_spellings(
+    check: Callable[[], object], in_python: str, as_options: str
+) -> None:
+    with pytest.raises(SettingsError) as raised:
+        check()
+    assert str(raised.value) == in_python
+    assert spelled_as_options(raised.value) == as_options
 
 
 def test_values_are_inserted_as_they_are() -> None:
