@@ -332,7 +332,9 @@ def split_inputs(
         input_format = find_input_format(text, path)
         split_texts.add(text.split_sentences and input_format.has_columns)
         if len(split_texts) > 1:
-            problem = "{path}: {--split-sentences} requires text alone, or tables alone"
+            problem = (
+                "{path}: {--split-sentences True} requires text alone, or tables alone"
+            )
             remedy = "Embed them to two folders."
             raise SettingsError(Message(problem, remedy=remedy, path=path))
         input_format.check_settings(text)

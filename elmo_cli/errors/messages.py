@@ -6,18 +6,8 @@ from typing import Final
 
 _PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
 """Option in a template, perhaps with a value after a space, or the name of a value."""
-_FLAGS: Final = (
-    "--forget-sentences",
-    "--ignore-case",
-    "--no-header",
-    "--normalize",
-    "--overwrite",
-    "--paragraphs",
-    "--skip-errors",
-    "--split-sentences",
-    "--use-sentence-keys",
-)
-"""Options without a value, which are `True` in Python."""
+_TRUE: Final = "True"
+"""Value of a flag, which is not typed on the command line."""
 _ARGUMENTS: Final = {"--format": "file_format", "--sample": "n_samples"}
 """Arguments of Python that are not called like their option."""
 
@@ -35,7 +25,8 @@ class Message:
     `str` of a message spells options as arguments of Python: `quotes='none'`. The
     command line calls `as_options`. Only the author of a message writes braces: they
     hold an option, or the name of a value, which is inserted as it is. A value may be a
-    message or an error itself.
+    message or an error itself. The value of a flag is True: `{--overwrite True}` is
+    `overwrite=True` or `--overwrite`.
 
     `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in
     a shell, such as a pipe. Of several remedies, the first one whose options the
@@ -138,11 +129,15 @@ def spelled_as_options(value: object, offered: Mapping[str, str] | None = None) 
 
 
 def _option(name: str, value: str) -> str:
-    return f"{name} {value}" if value else name
+    """Return an option as it is typed: `--quotes none`, or `--overwrite` for True."""
+    return f"{name} {value}" if value not in ("", _TRUE) else name
 
 
 def _argument(option: str, value: str) -> str:
+    """Return an option as an argument: `quotes='none'`, or `overwrite=True`."""
     name = _ARGUMENTS.get(option, option[2:].replace("-", "_"))
-    if option in _FLAGS:
+    if not value:
+        return name
+    if value == _TRUE:
         return f"{name}=True"
-    return f"{name}={value!r}" if value else name
+    return f"{name}={value!r}"

@@ -138,14 +138,14 @@ class OutputSettings:
         if self.use_sentence_keys and self.is_packed:
             raise SettingsError(
                 Message(
-                    "{--use-sentence-keys} requires HDF5 of {--layout allennlp}, "
+                    "{--use-sentence-keys True} requires HDF5 of {--layout allennlp}, "
                     "found {--layout packed}"
                 )
             )
         if self.use_sentence_keys and not self.format.has_layouts:
             raise SettingsError(
                 Message(
-                    "{--use-sentence-keys} requires HDF5 of {--layout allennlp}, "
+                    "{--use-sentence-keys True} requires HDF5 of {--layout allennlp}, "
                     "found the output format {name}",
                     name=self.name,
                 )

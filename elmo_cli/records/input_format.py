@@ -142,7 +142,7 @@ class InputFormat:
         for option, value in (
             ("--delimiter", settings.delimiter),
             ("--quotes", settings.quotes),
-            ("--no-header", settings.no_header or None),
+            ("--no-header True", settings.no_header or None),
         ):
             if value is not None and not self.has_cells:
                 raise SettingsError(
@@ -154,7 +154,9 @@ class InputFormat:
                 )
         if settings.paragraphs and not self.is_plain:
             raise SettingsError(
-                Message("{--paragraphs} requires text, found {name}", name=self.name)
+                Message(
+                    "{--paragraphs True} requires text, found {name}", name=self.name
+                )
             )
 
 

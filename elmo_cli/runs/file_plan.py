@@ -53,7 +53,9 @@ def plan_file(
         )
         raise SettingsError(Message(problem, remedy="Remove {--shard}."))
     if output_settings.use_sentence_keys and not text.format.is_plain:
-        problem = "{--use-sentence-keys} has no effect with {input_name}, which has ids"
+        problem = (
+            "{--use-sentence-keys True} has no effect with {input_name}, which has ids"
+        )
         raise SettingsError(Message(problem, input_name=text.format.name))
     # Sequences are much longer than sentences.
     if text.format.has_sequences:

@@ -5,7 +5,6 @@ import math
 import pickle
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,13 @@ import elmo_cli
 from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.errors.checks import check_at_least, check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message, joined, spelled_as_options
-from elmo_cli.options.fields import option_fields
+from elmo_cli.errors.messages import (
+    Message,
+    joined,
+    option_of,
+    spelled_as_options,
+)
+from elmo_cli.options.fields import info_of, option_fields
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.resources import ResourceSettings
@@ -37,7 +41,7 @@ QUOTES = Message(
     [
         ("{--gamma} requires {--mix}", "gamma requires mix", "--gamma requires --mix"),
         ("Use {--layers top}.", "Use layers='top'.", "Use --layers top."),
-        ("Use {--overwrite}.", "Use overwrite=True.", "Use --overwrite."),
+        ("Use {--overwrite True}.", "Use overwrite=True.", "Use --overwrite."),
         ("Use {--format hdf5}.", "Use file_format='hdf5'.", "Use --format hdf5."),
         ("Use {--id-column}.", "Use id_column.", "Use --id-column."),
     ],
@@ -53,24 +57,27 @@ def test_an_option_is_an_argument_in_python(
     "options",
     [ModelSettings, ResourceSettings, TextSettings, SelectionSettings, OutputSettings],
 )
-def test_each_flag_is_true_in_python(options: Any) -> None:
-    for field in fields(options):
-        if field.name in option_fields(options) and isinstance(field.default, bool):
-            flag = "--" + field.name.replace("_", "-")
-            assert str(Message(f"{{{flag}}}")) == f"{field.name}=True"
+def test_each_option_has_the_name_of_its_field_in_python(options: Any) -> None:
+    for name in option_fields(options):
+        option = info_of(options, name).name or f"--{name.replace('_', '-')}"
+        assert str(Message(f"{{{option}}}")) == name
+        assert option_of(name).as_options() == option
 
 
-def test_each_flag_that_a_message_names_is_true_in_python() -> None:
+def test_flags_alone_are_true_in_messages() -> None:
     flags = set()
+    others = set()
     for command in COMMANDS:
         for parameter in find_command(command).params:
-            if isinstance(parameter, click.Option) and parameter.is_flag:
-                flags.update(parameter.opts)
-    named: set[str] = set()
-    for _, text in literals_of_messages():
-        named.update(re.findall(r"\{(--[a-z-]+)\}", text))
-    for flag in named & flags:
-        assert str(Message(f"{{{flag}}}")).endswith("=True")
+            if isinstance(parameter, click.Option):
+                names = flags if parameter.is_flag else others
+                names.update(parameter.opts)
+    for path, text in strings_of_package():
+        for name, value in re.findall(r"\{(--[a-z-]+) ?([^{}]*)\}", text):
+            if value == "True":
+                assert name in flags - others, f"{path}: {text}"
+            elif text != f"{{{name}}}":  # the name alone, which stands for a value
+                assert name not in flags - others, f"{path}: {text}"
 
 
 def names_in_python() -> set[str]:
@@ -216,6 +223,15 @@ def literals_of_messages() -> Iterator[tuple[str, str]]:
             if called == "Message" or called.endswith(("Error", "_error", "warning")):
                 text = text_of(node.args[0])
                 yield f"{path.relative_to(package)}:{node.lineno}", text
+
+
+def strings_of_package() -> Iterator[tuple[str, str]]:
+    """Yield the file and text of each string of the package."""
+    package = Path(elmo_cli.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield str(path.relative_to(package)), node.value
 
 
 def text_of(node: ast.expr) -> str:
