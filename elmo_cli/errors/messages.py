@@ -8,6 +8,8 @@ _PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
 """Option in a template, perhaps with a value after a space, or the name of a value."""
 _TRUE: Final = "True"
 """Value of a flag, which is not typed on the command line."""
+_EMPTY: Final = '""'
+"""Empty value, as it is typed."""
 _ARGUMENTS: Final = {"--format": "file_format", "--sample": "n_samples"}
 """Arguments of Python that are not called like their option."""
 
@@ -29,7 +31,7 @@ class Message:
     `overwrite=True` or `--overwrite`.
 
     `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in
-    a shell, such as a pipe. Of several remedies, the first one whose options the
+    a shell, such as a pipe or another command. Of several remedies, the first one whose options the
     running command has is shown.
     """
 
@@ -140,4 +142,6 @@ def _argument(option: str, value: str) -> str:
         return name
     if value == _TRUE:
         return f"{name}=True"
+    if value == _EMPTY:
+        return f"{name}=''"
     return f"{name}={value!r}"

@@ -132,7 +132,10 @@ class InputFormat:
             ("--keep-columns", settings.keep_columns != ()),
         ):
             if is_chosen and not self.has_columns:
-                remedy = "If it is a table, use {--input-format csv}, or tsv with tabs."
+                remedy = (
+                    "If it is a table, use {--input-format csv}, or "
+                    "{--input-format tsv} if its cells are separated by tabs."
+                )
                 message = Message(
                     f"{{{option}}} has no effect with {{name}}: it has no columns",
                     remedy=remedy if suggests_table and self.is_plain else None,
@@ -147,8 +150,8 @@ class InputFormat:
             if value is not None and not self.has_cells:
                 raise SettingsError(
                     Message(
-                        f"{{{option}}} requires {{--input-format csv}} or tsv, "
-                        "found {name}",
+                        f"{{{option}}} requires {{--input-format csv}} or "
+                        "{--input-format tsv}, found {name}",
                         name=self.name,
                     )
                 )

@@ -48,8 +48,8 @@ def plan_file(
     check_type("output_file_path", output_path, (str, Path), "a path")
     if text.settings.shard is not None and state == "carry":
         problem = (
-            "{--shard} requires {--state zero} or warm: carried states need all lines "
-            "in their order"
+            "{--shard} requires {--state zero} or {--state warm}: carried states need "
+            "all lines in their order"
         )
         raise SettingsError(Message(problem, remedy="Remove {--shard}."))
     if output_settings.use_sentence_keys and not text.format.is_plain:

@@ -44,6 +44,7 @@ QUOTES = Message(
         ("Use {--overwrite True}.", "Use overwrite=True.", "Use --overwrite."),
         ("Use {--format hdf5}.", "Use file_format='hdf5'.", "Use --format hdf5."),
         ("Use {--id-column}.", "Use id_column.", "Use --id-column."),
+        ('Use {--id-column ""}.', "Use id_column=''.", 'Use --id-column "".'),
     ],
 )
 def test_an_option_is_an_argument_in_python(
