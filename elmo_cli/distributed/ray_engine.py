@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 
-from elmo_cli.distributed.inputs import Part
+from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.part import PartResult, load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.distributed.workers import EmbedPart

@@ -16,8 +16,10 @@ from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.errors.checks import check_at_least, check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import (
+    ARGUMENTS,
     Message,
     joined,
+    option_named,
     option_of,
     spelled_as_options,
 )
@@ -27,7 +29,16 @@ from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
+from elmo_cli.training.training_settings import TrainingSettings
 
+OPTIONS: tuple[Any, ...] = (
+    ModelSettings,
+    OutputSettings,
+    ResourceSettings,
+    SelectionSettings,
+    TextSettings,
+    TrainingSettings,
+)
 QUOTES = Message(
     "{name}: the cell {cell} is in quotes",
     remedy="If quotes are text, use {--quotes none}.",
@@ -54,10 +65,7 @@ def test_an_option_is_an_argument_in_python(
     assert Message(template).as_options() == as_options
 
 
-@pytest.mark.parametrize(
-    "options",
-    [ModelSettings, ResourceSettings, TextSettings, SelectionSettings, OutputSettings],
-)
+@pytest.mark.parametrize("options", OPTIONS)
 def test_each_option_has_the_name_of_its_field_in_python(options: Any) -> None:
     for name in option_fields(options):
         option = info_of(options, name).name or f"--{name.replace('_', '-')}"
@@ -131,12 +139,6 @@ def test_no_message_for_a_command_names_an_option_as_an_argument() -> None:
             id="number",
         ),
         pytest.param(
-            lambda: check_at_least("n_samples", -1, 0),
-            "n_samples -1: expected 0 or more",
-            "--sample -1: expected 0 or more",
-            id="other name",
-        ),
-        pytest.param(
             lambda: SelectionSettings(mix=(math.nan,)),
             "mix: expected finite float32 numbers, found nan",
             "--mix: expected finite float32 numbers, found nan",
@@ -151,6 +153,29 @@ def test_a_wrong_value_is_reported_in_two_spellings(
         check()
     assert str(raised.value) == in_python
     assert spelled_as_options(raised.value) == as_options
+
+
+def test_messages_know_the_arguments_that_are_not_called_like_their_option() -> None:
+    arguments = {}
+    for options in OPTIONS:
+        for field_name in option_fields(options):
+            option_name = info_of(options, field_name).name
+            if option_name:
+                arguments[option_name] = field_name
+    assert arguments == ARGUMENTS
+
+
+def test_an_option_may_be_a_value() -> None:
+    message = Message(
+        "{option} has no effect",
+        remedy="Remove {option}.",
+        option=option_named("--quotes"),
+    )
+    assert str(message) == "quotes has no effect. Remove quotes."
+    assert message.as_options() == "--quotes has no effect. Remove --quotes."
+    typed = {"--quotes": "-q"}
+    assert message.as_options(typed) == "-q has no effect. Remove --quotes."
+    assert message.as_options({}) == "--quotes has no effect"
 
 
 def test_values_are_inserted_as_they_are() -> None:

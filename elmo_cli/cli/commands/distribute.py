@@ -150,7 +150,7 @@ def distribute(
 
     # Importing torch and Ray takes seconds.
     with stop_on_signal() as should_stop:
-        from elmo_cli.distributed.inputs import find_paths
+        from elmo_cli.distributed.find_inputs import find_paths
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.files.shared_folder import Folder
@@ -227,7 +227,8 @@ def _choose_tokenizer(
     path: str, text_settings: TextSettings, model: "ResolvedModel"
 ) -> "Tokenizer":
     """Return the tokenizer of all files, which the beginning of the first one shows."""
-    from elmo_cli.distributed.inputs import find_input_format, read_first_texts_of
+    from elmo_cli.distributed.find_inputs import find_input_format
+    from elmo_cli.distributed.read_part import read_first_texts_of
     from elmo_cli.records.open_input import content_of
 
     content = content_of(find_input_format(text_settings, path))
