@@ -79,7 +79,8 @@ def read_targets(
             f"{path}: no words. Write one word per line, or lemma,form,form."
         )
     # Tokens may have plain marks where the file has typographic ones.
-    return {normalize(form): word for form, word in targets.items()} | targets
+    plain = {normalize(form).strip(): word for form, word in targets.items()}
+    return plain | targets
 
 
 def _targets_of_lines(source: Source) -> Iterator[tuple[str, list[str]]]:

@@ -113,7 +113,10 @@ class SurprisalTable:
         return names
 
     def row(self, unit: UnitSurprisal) -> list[object]:
-        """Return the row of a unit. The length is its number of characters."""
+        """Return the row of a unit.
+
+        The length is its number of characters, without spaces around them.
+        """
         row: list[object] = []
         if self.unit != "sentence" or self.with_sentence_numbers:
             row.append(unit.number)
@@ -127,7 +130,7 @@ class SurprisalTable:
         if self.direction == "both":
             row.append(unit.surprisal)
         row += unit.entropies
-        row += [unit.log_frequency, len(unit.text), unit.known]
+        row += [unit.log_frequency, len(unit.text.strip()), unit.known]
         return row
 
     def measure(
@@ -200,7 +203,9 @@ class SurprisalTable:
                     n_unknown=n_tokens - sum(known[tokens]),
                     surprisals=[sum(values[tokens]) for values in surprisal],
                     entropies=entropies,
-                    log_frequency=frequency(unit.text, words[tokens], unit.is_whole),
+                    log_frequency=frequency(
+                        unit.text.strip(), words[tokens], unit.is_whole
+                    ),
                     region=unit.region,
                     is_whole=unit.is_whole,
                 )

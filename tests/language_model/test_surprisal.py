@@ -226,7 +226,7 @@ def test_words_of_one_token_have_its_surprisal_each(model_folder: Path) -> None:
     ("kind", "text", "expected"),
     [
         ("word", "I didn't  see.", "I: I; didn't: didn 't; see.: see ."),
-        ("word", "isn’t — “never”…", 'isn’t: isn \'t; —: -; “never”…: " never " ...'),
+        ("word", "isn’t — “never”…", 'isn’t: isn \'t; —: --; “never”…: " never " ...'),
         (
             "region",
             "The horse | raced|fell.",
