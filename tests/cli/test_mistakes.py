@@ -5,6 +5,7 @@ Status 2 is for wrong options, and 1 for what fails in a run.
 
 import re
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -200,9 +201,10 @@ def test_unreadable_input_has_status_1(command: str, name: str) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_number_that_is_not_finite_is_refused(command: str, value: str) -> None:
     for option in find_command(command).params:
-        if isinstance(option.type, click.FloatRange):
+        kind: Any = option.type
+        if isinstance(kind, click.FloatRange):
             with pytest.raises(click.BadParameter, match=f"found '{value}'"):
-                option.type.convert(value, option, None)
+                kind.convert(value, option, None)
 
 
 OUTPUTS = ("out.h5", "out.svg", "out.npz", "out.safetensors", "new", "parts")

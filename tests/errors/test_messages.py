@@ -74,8 +74,8 @@ def test_each_option_has_the_name_of_its_field_in_python(options: Any) -> None:
 
 
 def test_flags_alone_are_true_in_messages() -> None:
-    flags = set()
-    others = set()
+    flags: set[str] = set()
+    others: set[str] = set()
     for command in COMMANDS:
         for parameter in find_command(command).params:
             if isinstance(parameter, click.Option):
