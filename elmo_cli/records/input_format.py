@@ -178,6 +178,10 @@ class TextInput:
     """True if nothing was known about a stream, so that it is read as plain text."""
     column_option: str = "--text-column"
     """Option that names the column of the text, for messages."""
+    splits_words: bool = False
+    """Tokenize the text of a list of words, in place of reading the list as tokens."""
+    reads_places: bool = False
+    """Read the places of annotated words in tables."""
 
     @property
     def splits_lines(self) -> bool:
