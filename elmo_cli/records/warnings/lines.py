@@ -56,7 +56,7 @@ def tabs_in_lines(sample: Sample) -> Message | None:
         "every line of the text has tabs",
         remedy=(
             "If it is a table, use {--input-format tsv} and {--text-column}, and "
-            "{--no-header} if it has no header. If each line has a word, "
+            "{--no-header True} if it has no header. If each line has a word, "
             "{to_sentences}",
             "If each line has a word, {to_sentences}",
         ),
