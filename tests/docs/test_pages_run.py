@@ -36,7 +36,7 @@ BLOCK = re.compile(
 FIGURE = re.compile(r"\d+\.\d+")
 INSTALLATION = r"^pip [^&]*(&& )?"
 """Beginning of a line of shell that a test does not run."""
-LARGE_MODELS = r"(--model |\")(original|seqvec|catelmo|many-langs-fr)(?=[\"\s])"
+LARGE_MODELS = r"(--model |\")(original|seqvec|catelmo|many-langs-fr|many-langs-de)(?=[\"\s])"
 """Names of published models, in whose place a test takes the bundled one."""
 UNCOUNTED = {
     "README.md": "vectors.hdf5",
@@ -48,6 +48,7 @@ UNCOUNTED = {
 """Outputs whose sentences a page does not count. They get few, which is faster."""
 NOT_RUN = {
     "architecture",
+    "cite",
     "evaluation",
     "glossary",
     "install",
