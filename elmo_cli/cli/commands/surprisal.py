@@ -53,17 +53,6 @@ class _SurprisalChoices:
 @option_group(
     "Rows",
     choice(
-        "--direction",
-        DIRECTIONS,
-        default="forward",
-        help="Predict each token from the tokens before it, after it, or each in turn.",
-    ),
-    flag(
-        "--entropy",
-        excludes=["--pair-columns"],
-        help="Also print the entropy of each prediction.",
-    ),
-    choice(
         "--by",
         ["token", "word", "region", "sentence"],
         excludes=["--pair-columns"],
@@ -88,6 +77,17 @@ class _SurprisalChoices:
             "Column of texts whose regions are separated by `|`: print one row per "
             "region, or with --by word, one row per word with its region."
         ),
+    ),
+    choice(
+        "--direction",
+        DIRECTIONS,
+        default="forward",
+        help="Predict each token from the tokens before it, after it, or each in turn.",
+    ),
+    flag(
+        "--entropy",
+        excludes=["--pair-columns"],
+        help="Also print the entropy of each prediction.",
     ),
     path_option(
         "--frequencies FILE",
