@@ -100,7 +100,7 @@ def main() -> None:
         state=arguments.state,
     )
     if arguments.host:
-        skip_bilm(embedder.options.n_layers, embedder.options.width)
+        skip_bilm(embedder.architecture.n_layers, embedder.architecture.width)
     loaded = time.perf_counter()
     processor_before = time.process_time()
     summary = embedder.embed_file(

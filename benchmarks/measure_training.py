@@ -27,8 +27,8 @@ from elmo_cli.training.presets import PRESETS
 from elmo_cli.training.processes import Processes
 from elmo_cli.training.start import Start, start_weights
 from elmo_cli.training.train import keep_memory
-from elmo_cli.training.training_options import complete_options
 from elmo_cli.training.training_run import Run
+from elmo_cli.training.training_settings import complete_settings
 from elmo_cli.training.training_text import TrainingText
 
 N_WORDS = 25_000
@@ -41,7 +41,7 @@ def main() -> None:
     arguments = parse_arguments()
     keep_memory()
     run = make_run(arguments.preset, arguments.precision, arguments.input)
-    batches = read_batches(TrainingText((arguments.input,)), run.options, run.progress)
+    batches = read_batches(TrainingText((arguments.input,)), run.settings, run.progress)
     for _ in range(arguments.warm_up):
         rows, progress = next(batches)
         run.train_step(rows, progress)
@@ -52,7 +52,7 @@ def main() -> None:
         rows, progress = next(batches)
         training_seconds += seconds_of(run.train_step, rows, progress)
         shapes = list(shapes_of(run, rows))
-        products_seconds += seconds_of(multiply, shapes, run.options.precision)
+        products_seconds += seconds_of(multiply, shapes, run.settings.precision)
     figures = {
         "embed_seconds": training_seconds,
         "products_seconds": products_seconds,
@@ -68,11 +68,11 @@ def make_run(preset: str, precision: str, text: Path) -> Run:
     names = ["<S>", "</S>", "<UNK>", *words, *(f"word{i}" for i in range(N_WORDS))]
     vocabulary = Vocabulary(names[:N_WORDS])
     content = PRESETS[preset]
-    options = complete_options({"precision": precision}, content)
+    settings = complete_settings({"precision": precision}, content)
     start = Start(content=content, name=preset, vocabulary=vocabulary)
-    objective = start_weights(start, vocabulary, options)
+    objective = start_weights(start, vocabulary, settings)
     return Run(
-        objective, vocabulary, options, Processes(torch.device("cpu")), text_tokens=1
+        objective, vocabulary, settings, Processes(torch.device("cpu")), text_tokens=1
     )
 
 
@@ -80,12 +80,12 @@ def shapes_of(run: Run, rows: list[Row]) -> Iterator[Shape]:
     """Yield the shapes of the linear layers of a step."""
     n = count_predictions(rows)
     bilm = run.objective.bilm
-    lstm = bilm.options.lstm
+    lstm = bilm.architecture.lstm
     encoder = bilm.token_encoder
     for _ in range(2 * lstm.n_layers):
         yield n, 2 * lstm.projection_dim, 4 * lstm.dim
         yield n, lstm.dim, lstm.projection_dim
-    yield 2 * n, lstm.projection_dim, min(run.options.negative_samples, N_WORDS)
+    yield 2 * n, lstm.projection_dim, min(run.settings.negative_samples, N_WORDS)
     assert isinstance(encoder, CharacterEncoder)
     tokens = make_batch(rows, run.vocabulary).tokens
     shapes: list[Shape] = []
@@ -101,9 +101,13 @@ def shapes_of(run: Run, rows: list[Row]) -> Iterator[Shape]:
     for hook in hooks:
         hook.remove()
     yield from shapes
-    for _ in range(2 * encoder.options.n_highway):
-        yield len(tokens), encoder.options.n_filters, encoder.options.n_filters
-    yield len(tokens), encoder.options.n_filters, lstm.projection_dim
+    for _ in range(2 * encoder.architecture.n_highway):
+        yield (
+            len(tokens),
+            encoder.architecture.n_filters,
+            encoder.architecture.n_filters,
+        )
+    yield len(tokens), encoder.architecture.n_filters, lstm.projection_dim
 
 
 def multiply(shapes: list[Shape], precision: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options_json import parse_options
+from elmo_cli.model.options_json import parse_architecture
 from elmo_cli.model.weights import write_weights
 
 HERE = Path(__file__).parent
@@ -102,5 +102,5 @@ def make_model(folder: Path, options: dict[str, Any]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     (folder / "options.json").write_text(json.dumps(options))
-    write_weights(folder / "weights.hdf5", BiLm(parse_options(options)))
+    write_weights(folder / "weights.hdf5", BiLm(parse_architecture(options)))
     return folder

@@ -116,7 +116,7 @@ class Elmo(nn.Module):
         for k in range(num_output_representations):
             with torch.device(next(module.parameters()).device):
                 mix = ScalarMix(
-                    self.bilm.options.n_layers,
+                    self.bilm.architecture.n_layers,
                     do_layer_norm,
                     scalar_mix_parameters,
                     trainable=scalar_mix_parameters is None,
@@ -158,7 +158,7 @@ class Elmo(nn.Module):
 
     def get_output_dim(self) -> int:
         """Return the size of a representation, W."""
-        return self.bilm.options.width
+        return self.bilm.architecture.width
 
     def reload_weights(self) -> None:
         """Let the next call compute with the present weights of `bilm`.

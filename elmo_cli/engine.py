@@ -32,10 +32,10 @@ from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.select_activations import choose_layers, selected_arrays
-from elmo_cli.model.architecture import ModelOptions
+from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
@@ -63,7 +63,7 @@ class Engine:
     """A loaded model, ready to compute on one device in one precision."""
 
     files: ModelFiles
-    options: ModelOptions
+    architecture: Architecture
     state: InitialState
     device: torch.device
     batch_tokens: int
@@ -94,11 +94,11 @@ class Engine:
             return self
         types = compute_types(self.settings.precision, self.device)
         encoder = make_encoder(copied, types, self.state)
-        if bilm.options == self.options:
+        if bilm.architecture == self.architecture:
             encoder.restore(self.encoder.save())
         return replace(
             self,
-            options=bilm.options,
+            architecture=bilm.architecture,
             encoder=encoder,
             changed=None if is_stored else bilm,
         )
@@ -231,7 +231,7 @@ class Engine:
     def embed_arrays(
         self,
         sentences: list[Sentence],
-        selection: Selection,
+        selection: SelectionSettings,
         dtype: str = "float32",
         on_batch: Callable[[bool], object] = ignore,
     ) -> Iterator[NDArray[Any] | ComputationError]:
@@ -254,7 +254,7 @@ class Engine:
         return iter(self.compute_window(sentences, embed_batch, empty))
 
     def embed_window(
-        self, sentences: list[Sentence], selection: Selection
+        self, sentences: list[Sentence], selection: SelectionSettings
     ) -> Iterator[Array | ComputationError]:
         """Compute activations, float32, which are copied when they are taken."""
         # Not `yield`: the window is computed now, not when the first activations are
@@ -264,21 +264,25 @@ class Engine:
             for values in self.embed_arrays(sentences, selection)
         )
 
-    def empty_activations(self, selection: Selection) -> Array:
+    def empty_activations(self, selection: SelectionSettings) -> Array:
         """Return activations of a sentence without tokens: none, or zeros if pooled."""
-        layers = torch.empty(self.options.n_layers, 0, self.options.width, device="cpu")
+        layers = torch.empty(
+            self.architecture.n_layers, 0, self.architecture.width, device="cpu"
+        )
         values = choose_layers(selection, layers)
         if selection.pooling is not None:
             values = values.sum(dim=-2)
         array: Array = values.numpy()
         return array
 
-    def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
+    def attributes(
+        self, selection: SelectionSettings, batch_size: int
+    ) -> dict[str, str]:
         """Return the attributes that record how an output file was made."""
         attributes = {
             "model": utf8_name(self.files.name),
             "model_sha256": self.content_sha256,
-            "options": json.dumps(asdict(self.options)),
+            "options": json.dumps(asdict(self.architecture)),
             **selection.to_attributes(),
             "state": self.state,
             "precision": self.settings.precision,
@@ -313,10 +317,10 @@ def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Eng
         files = files_of(settings)
     state = settings.state or files.initial_state
     bilm = load_bilm(files)
-    options = bilm.options
+    architecture = bilm.architecture
     return Engine(
         files=files,
-        options=options,
+        architecture=architecture,
         state=state,
         device=types.device,
         batch_tokens=settings.batch_tokens or BATCH_TOKENS[types.device.type],

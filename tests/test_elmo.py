@@ -67,8 +67,8 @@ def word_inputs(
 ) -> Tensor:
     """Return indices as AllenNLP's vocabulary does: 1 is unknown words, 0 padding."""
     first_index: dict[str, int] = {}
-    for number, word in enumerate(vocabulary):
-        first_index.setdefault(word, number)
+    for index, word in enumerate(vocabulary):
+        first_index.setdefault(word, index)
     rows = []
     for sentence in sentences:
         indices = [first_index.get(token, 1) for token in sentence]

@@ -85,10 +85,10 @@ def carrying(golden: Golden, device: str) -> list[ElmoEmbedder]:
 
 def test_carried_state_gives_allennlps_activations(golden: Golden, device: str) -> None:
     for embedder in carrying(golden, device):
-        for number, batch in enumerate(GOLDEN_BATCHES):
+        for index, batch in enumerate(GOLDEN_BATCHES):
             actual = embedder.embed_batch([golden.sentences[i] for i in batch])
             for i, activations in zip(batch, actual, strict=True):
-                expected = golden.expected[f"stateful/{number}/{i}"][()]
+                expected = golden.expected[f"stateful/{index}/{i}"][()]
                 assert_allclose(
                     activations, expected, atol=golden.tolerance(i), rtol=TOLERANCE
                 )
@@ -98,12 +98,12 @@ def test_carried_state_of_empty_sentences_is_allennlps(
     golden: Golden, device: str
 ) -> None:
     for embedder in carrying(golden, device):
-        for number, batch in enumerate(json.loads(golden.with_empty.attrs["batches"])):
+        for index, batch in enumerate(json.loads(golden.with_empty.attrs["batches"])):
             for slot, activations in enumerate(embedder.embed_batch(batch)):
                 if not batch[slot]:
                     assert activations.shape[1] == 0
                 else:
-                    expected = golden.with_empty[f"stateful/{number}/{slot}"][()]
+                    expected = golden.with_empty[f"stateful/{index}/{slot}"][()]
                     assert_close(activations, expected)
 
 
@@ -344,6 +344,16 @@ def test_the_arguments_of_allennlps_embed_file_keep_their_order(
     assert_close(datasets["a b"], top)
 
 
+def test_embed_file_takes_the_layers_by_their_name(
+    tiny: ElmoEmbedder, tmp_path: Path
+) -> None:
+    tiny.embed_file(io.StringIO("a b\n"), tmp_path / "new", layers=[0, 2])
+    tiny.embed_file(io.StringIO("a b\n"), tmp_path / "old", "0,2")
+    assert (tmp_path / "new").read_bytes() == (tmp_path / "old").read_bytes()
+    _, _, datasets = content(tmp_path / "new")
+    assert_close(datasets["0"], tiny.embed_sentence(["a", "b"])[[0, 2]])
+
+
 def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentence_states, "CACHED_TOKENS", 30)  # so that it is full
     random = Random(0)
@@ -504,14 +514,27 @@ def test_the_vector_of_a_word_is_that_of_its_token(tiny: ElmoEmbedder) -> None:
 def test_similarity_is_the_cosine_of_each_layer(tiny: ElmoEmbedder) -> None:
     found = tiny.similarity("bank", TEXTS[0], TEXTS[2])
     assert found.first.marked == "The [bank] , I 'd say ."
-    for number, cosine in enumerate(found.layers):
-        one = tiny.word_vector(TEXTS[0], "bank", layers=number)
-        other = tiny.word_vector(TEXTS[2], "bank", layers=number)
+    for index, cosine in enumerate(found.layers):
+        one = tiny.word_vector(TEXTS[0], "bank", layers=index)
+        other = tiny.word_vector(TEXTS[2], "bank", layers=index)
         lengths = np.linalg.norm(one) * np.linalg.norm(other)
         assert cosine == pytest.approx(float(one @ other / lengths), abs=1e-5)
     other_word = tiny.similarity("say", TEXTS[0], TEXTS[2], word2="A")
     assert other_word.second.token == "A"
     assert tiny.similarities([(found.first, found.second)]) == [found]
+
+
+def test_similarity_averages_the_chosen_layers(tiny: ElmoEmbedder) -> None:
+    found = tiny.similarity("bank", TEXTS[0], TEXTS[2], layers=[0, 2])
+    one, other = (
+        tiny.word_vector(text, "bank", layers=[0, 2]).mean(axis=0)
+        for text in (TEXTS[0], TEXTS[2])
+    )
+    lengths = np.linalg.norm(one) * np.linalg.norm(other)
+    assert found.average == pytest.approx(float(one @ other / lengths), abs=1e-5)
+    assert len(found.layers) == 3
+    top = tiny.similarity("bank", TEXTS[0], TEXTS[2], layers=-1)
+    assert top.average == pytest.approx(top.layers[2], abs=1e-6)
 
 
 @pytest.mark.parametrize("batch_tokens", [7, None])

@@ -33,7 +33,9 @@ pytestmark = pytest.mark.usefixtures("frequent_checkpoints")
 @pytest.fixture
 def frequent_checkpoints(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make checkpoints as often in this process, in an empty folder."""
-    monkeypatch.setattr("elmo_cli.runs.embed_file.checkpoint_tokens", lambda options: 6)
+    monkeypatch.setattr(
+        "elmo_cli.runs.embed_file.checkpoint_tokens", lambda architecture: 6
+    )
 
 
 def start_often(*arguments: str | Path) -> Forked:

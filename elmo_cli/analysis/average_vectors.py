@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.word_vector_files import (
     Array,
     check_vectors_file,
-    read_words_for,
+    words_for,
     write_vectors_file,
 )
 from elmo_cli.callbacks import OnProgress, ignore
@@ -22,7 +22,8 @@ from elmo_cli.errors.checks import check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
-from elmo_cli.options.selection import Layers, Selection, layers_text
+from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
+from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.warnings.expected import expected_input
@@ -32,13 +33,13 @@ from elmo_cli.types import Sentence, Text
 
 
 @dataclass(frozen=True)
-class Averaging:
+class AveragingSettings:
     """Occurrences and layers whose vectors are averaged."""
 
     layers: Layers | None = None
     """Layers as in `ElmoEmbedder.embed_sentences`. Several layers are averaged. None is
     all layers but the token layer."""
-    min_count: int = 1
+    min_count: int = DEFAULT_MIN_COUNT
     """Minimum number of occurrences of a word."""
     at_most: int | None = None
     """Average only the first `at_most` occurrences of a word. None means all."""
@@ -59,9 +60,9 @@ def write_average_vectors(
     embedder: ElmoEmbedder,
     corpus: TextInput,
     output: str | Path,
-    words_file: str | Path | None = None,
+    words: str | Path | Sequence[str] | None = None,
     *,
-    averaging: Averaging,
+    averaging: AveragingSettings,
     overwrite: bool = False,
     on_progress: OnProgress | None = None,
 ) -> int:
@@ -71,8 +72,8 @@ def write_average_vectors(
         embedder: Model.
         corpus: Text, from `open_input`.
         output: Path, whose suffix chooses the format.
-        words_file: Path of the words, one per line, that get a vector, in this order.
-            None means all words, the most frequent first.
+        words: Words that get a vector, in this order, or the path of a file with one
+            word per line. None means all words, the most frequent first.
         averaging: Occurrences and layers.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens of each sentence that is read.
@@ -81,13 +82,15 @@ def write_average_vectors(
         The number of words.
     """
     output = Path(output)
-    sources = [words_file, str(corpus.source.path), *embedder.files.paths]
+    sources = [corpus.source.path, *embedder.files.paths]
+    if isinstance(words, (str, Path)):
+        sources.append(words)
     check_vectors_file(output, *sources, overwrite=overwrite)
-    words = None if words_file is None else read_words_for(output, words_file)
+    listed = None if words is None else words_for(output, words)
     averages = average_word_vectors(
         embedder,
         _read_sentences(embedder, corpus, on_progress or ignore),
-        words,
+        listed,
         layers=averaging.layers,
         min_count=averaging.min_count,
         at_most=averaging.at_most,
@@ -97,7 +100,7 @@ def write_average_vectors(
             Message(
                 "{path}: no word occurs {min_count} times or more",
                 remedy="Lower {--min-count}.",
-                path=corpus.source.path,
+                path=corpus.source.name,
                 min_count=f"{averaging.min_count:,}",
             )
         )
@@ -108,7 +111,7 @@ def write_average_vectors(
 def _read_sentences(
     embedder: ElmoEmbedder, text: TextInput, on_progress: OnProgress
 ) -> Iterator[Sentence]:
-    expected = expected_input(embedder.files.name, embedder.options.token_limit)
+    expected = expected_input(embedder.files.name, embedder.architecture.token_limit)
     with open_records(text, expected, reads_ids=False) as read:
         for record in read.records:
             on_progress(len(record.tokens))
@@ -132,7 +135,7 @@ def average_word_vectors(
     words: Sequence[str] | None = None,
     *,
     layers: Layers | None = None,
-    min_count: int = 1,
+    min_count: int = DEFAULT_MIN_COUNT,
     at_most: int | None = None,
 ) -> AverageVectors:
     """Average the vectors of words over their occurrences, in one pass.
@@ -160,11 +163,11 @@ def average_word_vectors(
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     # Raise an error for numbers that contradict each other.
-    Averaging(layers=layers, min_count=min_count, at_most=at_most)
-    n_layers = embedder.options.n_layers
+    AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
+    n_layers = embedder.architecture.n_layers
     if layers is None:
         layers = list(range(1, n_layers))
-    selection = Selection(layers_text(layers)).for_model(n_layers)
+    selection = SelectionSettings(layers_text(layers)).for_model(n_layers)
     wanted = None
     if words is not None:
         wanted = set(check_sentence(words, "words", "a list of words"))
@@ -208,7 +211,7 @@ def _count_occurrences(
 def _sum_vectors(
     embedder: ElmoEmbedder,
     sentences: Iterable[tuple[Sentence, list[int]]],
-    selection: Selection,
+    selection: SelectionSettings,
 ) -> dict[str, NDArray[np.float64]]:
     """Sum the vectors of each word, shape (W,), at some positions of sentences."""
     sums: dict[str, NDArray[np.float64]] = {}

@@ -109,11 +109,11 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
         (low_rows, f"{p_name} < {_LEVEL}", "C0"),
         (high_rows, f"{p_name} ≥ {_LEVEL}", "white"),
     ]
-    for number, (members, label, fill_colour) in enumerate(groups):
+    for index, (members, label, fill_colour) in enumerate(groups):
         if members:
             drawing.add_points(
                 axes,
-                number,
+                index,
                 [(values[row], row) for row in members],
                 [_change_tooltip(changes[row]) for row in members],
                 label=label,

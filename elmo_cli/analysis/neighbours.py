@@ -33,8 +33,8 @@ class Neighbour(Occurrence):
     """Token near a query; the first token of its sentence where tokens are pooled."""
 
     cosine: float
-    record: int
-    """Number of its sentence in the file, from 0."""
+    record_index: int
+    """Index of its record in the file or files that were searched."""
     location: Location
     word: str
     """Target word that the token is a form of, or the token itself."""
@@ -241,15 +241,15 @@ def _tokens_above(
     order = cosines[rows].argsort(descending=True, stable=True)
     ends = np.cumsum([len(embedded.vectors) for embedded in block])
     for row in rows[order].tolist():
-        number = int(np.searchsorted(ends, row, "right"))
-        embedded = block[number]
-        start = int(ends[number]) - len(embedded.vectors)
+        place = int(np.searchsorted(ends, row, "right"))
+        embedded = block[place]
+        start = int(ends[place]) - len(embedded.vectors)
         index = row - start
         yield Neighbour(
             sentence=embedded.record.tokens,
             index=embedded.positions[index],
             cosine=float(cosines[row]),
-            record=embedded.record_number,
+            record_index=embedded.record_index,
             location=embedded.location,
             word=embedded.words[index],
         )

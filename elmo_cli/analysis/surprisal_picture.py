@@ -152,10 +152,8 @@ def _are_similar(first: Measured, second: Measured) -> bool:
 def _panels(group: Sequence[Measured], directions: Sequence[str]) -> Iterator[_Panel]:
     """Yield the panels of sentences that are drawn together."""
     by_direction = []
-    for number, direction in enumerate(directions):
-        by_direction.append(
-            [_series(sentence, number, direction) for sentence in group]
-        )
+    for index, direction in enumerate(directions):
+        by_direction.append([_series(sentence, index, direction) for sentence in group])
     are_sentences = len(group) > 1
     if are_sentences:
         together = by_direction

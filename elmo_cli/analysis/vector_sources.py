@@ -68,8 +68,8 @@ class Vectors(NamedTuple):
     """Record of a file with its vectors."""
 
     source: "VectorSource"
-    record_number: int
-    """Number of the record in the source, from 0."""
+    record_index: int
+    """Index of the record in the source."""
     record: Record
     positions: Sequence[int]
     """Positions of the tokens that have a vector: of all tokens, or of target words."""
@@ -84,15 +84,15 @@ class Vectors(NamedTuple):
     @property
     def location(self) -> Location:
         """Location of the record."""
-        path, number = self.source.origin(self.record_number)
-        return Location(path, number + 1, self.record.id)
+        path, index = self.source.origin(self.record_index)
+        return Location(path, index + 1, self.record.id)
 
 
 class StoredRecord(NamedTuple):
     """Record with its vectors as a file has them."""
 
-    number: int
-    """Number of the record in the source, from 0."""
+    record_index: int
+    """Index of the record in the source."""
     record: Record
     positions: Sequence[int]
     words: Sequence[str]
@@ -116,12 +116,12 @@ class VectorSource:
     """Target word of each form: of the attributes, and of the records read so far."""
     stored_layers: str | None
     """Selection of layers that the file was written with; None if unknown."""
-    layer_numbers: list[int]
-    """Numbers of the layers on the axis of layers. Empty without such an axis."""
+    layers_of_axis: list[int]
+    """Layers on the axis of layers; empty without such an axis."""
     stored_records: Callable[[], Iterator[StoredRecord]]
     """Function that reads the file from its start."""
     origin: Callable[[int], tuple[Path | str, int]]
-    """Function from a record's number to its file and its number there, from 0."""
+    """Function from a record's index to its file and its index in the text there."""
     close: Callable[[], object] = ignore
     """Function that closes the file."""
 
@@ -150,7 +150,7 @@ class VectorSource:
                     self.forms[tokens[position]] = word
             yield Vectors(
                 source=self,
-                record_number=stored.number,
+                record_index=stored.record_index,
                 record=stored.record,
                 positions=stored.positions,
                 words=stored.words,
@@ -162,7 +162,7 @@ class VectorSource:
 
         Without an axis of layers, return None.
         """
-        stored = self.layer_numbers
+        stored = self.layers_of_axis
         name = self.stored_layers
         if not stored:
             if layers is not None and layers_text(layers) != name:
@@ -170,14 +170,14 @@ class VectorSource:
                 raise self._layers_error(layers, f"{self.path} has {has}.")
             return None
         if layers is None:
-            return [index for index, number in enumerate(stored) if number] or [0]
+            return [row for row, layer in enumerate(stored) if layer != 0] or [0]
         if name == "all":
             return parse_mean_layers(layers, len(stored))
         chosen = parse_layers(layers, stored)
         if chosen is None:
             has = f"only layers {listed(stored, 'and')}"
             raise self._layers_error(layers, f"{self.path} has {has}.")
-        return [stored.index(number) for number in chosen]
+        return [stored.index(layer) for layer in chosen]
 
     def has_token_layer(self, layers: Layers | None = None) -> bool:
         """Return whether the vectors have the token layer, which depends on spelling.
@@ -188,12 +188,12 @@ class VectorSource:
         if self.stored_layers is not None:
             # This raises an error for layers that are missing.
             self.layer_rows(layers)
-        if layers is None and len(self.layer_numbers) > 1:
+        if layers is None and len(self.layers_of_axis) > 1:
             # The mean excludes it.
             return False
-        rows = self.layer_rows(layers) if self.layer_numbers else None
+        rows = self.layer_rows(layers) if self.layers_of_axis else None
         if rows is not None:
-            return 0 in [self.layer_numbers[row] for row in rows]
+            return 0 in [self.layers_of_axis[row] for row in rows]
         chosen = layers if layers is not None else self.stored_layers or ""
         names = layers_text(chosen).split(",")
         return not {"0", "average", "sum", "mix", "word_emb"}.isdisjoint(names)
@@ -249,9 +249,9 @@ def activations_source(activations: Activations) -> VectorSource:
     attributes = activations.attributes
     path = activations.paths[0]
     name = str(attributes.get("layers", "all"))
-    layer_numbers: list[int] = []
+    layers_of_axis: list[int] = []
     if "," in name:
-        layer_numbers = [int(part) for part in name.split(",")]
+        layers_of_axis = [int(part) for part in name.split(",")]
     elif name == "all" and len(activations):
         first = activations[0]
         if first.ndim < 3 and "layers" not in attributes:
@@ -259,7 +259,7 @@ def activations_source(activations: Activations) -> VectorSource:
             raise InputError(
                 f"{path}: {problem}. Only files with all layers may omit it."
             )
-        layer_numbers = list(range(len(first)))
+        layers_of_axis = list(range(len(first)))
     forms: dict[str, str] = json.loads(attributes.get(WORDS, "{}"))
     return VectorSource(
         paths=activations.paths,
@@ -267,9 +267,9 @@ def activations_source(activations: Activations) -> VectorSource:
         has_targets=WORDS in attributes,
         forms=forms,
         stored_layers=name,
-        layer_numbers=layer_numbers,
+        layers_of_axis=layers_of_axis,
         stored_records=lambda: _stored_activations(
-            activations, n_layers=len(layer_numbers), forms=forms
+            activations, n_layers=len(layers_of_axis), forms=forms
         ),
         origin=activations.source,
         close=activations.close,
@@ -284,8 +284,8 @@ def _stored_activations(
     is_pooled = "pooling" in activations.attributes
     axes = ["layers"] if n_layers else []
     axes += ["width"] if is_pooled else ["tokens", "width"]
-    for number, (record, values) in enumerate(activations.records()):
-        line = f"{path}, line {number + 1:,}"
+    for index, (record, values) in enumerate(activations.records()):
+        line = f"{path}, line {index + 1:,}"
         if values.ndim != len(axes) or (n_layers and len(values) != n_layers):
             expected = f"{n_layers or 1} layers, as in the attributes"
             raise InputError(
@@ -300,7 +300,7 @@ def _stored_activations(
         n_vectors = 1 if is_pooled else values.shape[-2]
         if len(positions) == n_vectors:
             yield StoredRecord(
-                number=number,
+                record_index=index,
                 record=record,
                 positions=positions,
                 words=words,
@@ -313,7 +313,7 @@ def _stored_activations(
             raise InputError(
                 Message(
                     "{path}: the file does not contain the tokens, as for FASTA or "
-                    "after {--forget-sentences}",
+                    "after {--forget-sentences True}",
                     path=path,
                 )
             )
@@ -323,7 +323,7 @@ class _TableHead(NamedTuple):
     """What the schema of a table says."""
 
     attributes: dict[str, str]
-    layer_numbers: list[int]
+    layers_of_axis: list[int]
     vector_columns: list[str]
 
 
@@ -334,16 +334,16 @@ def table_source(path: str | Path) -> VectorSource:
     with _damage_as_input_error(path), _open_parquet(path) as file:
         head = _read_head(path, file)
     text = head.attributes.get(WORDS, "{}")
-    numbers = ",".join(map(str, head.layer_numbers))
+    numbers = ",".join(map(str, head.layers_of_axis))
     return VectorSource(
         paths=[Path(path)],
         attributes=head.attributes,
         has_targets=True,
         forms=parse_json(text, dict[str, str], str(path)),
         stored_layers=head.attributes.get("layers", numbers or None),
-        layer_numbers=head.layer_numbers,
+        layers_of_axis=head.layers_of_axis,
         stored_records=lambda: _stored_rows(path, head),
-        origin=lambda number: (Path(path), number),
+        origin=lambda index: (Path(path), index),
     )
 
 
@@ -399,7 +399,7 @@ def _read_head(path: str | Path, file: Any) -> _TableHead:
     check_attributes(attributes, str(path))
     return _TableHead(
         attributes=attributes,
-        layer_numbers=[int(number) for number in numbers],
+        layers_of_axis=[int(number) for number in numbers],
         vector_columns=vector_columns,
     )
 
@@ -420,7 +420,7 @@ def _stored_rows(path: str | Path, head: _TableHead) -> Iterator[StoredRecord]:
             vectors = np.stack(layers, axis=1)  # (n, L, W)
             for columns, values in zip(texts, vectors, strict=True):
                 location = f"{path}, row {next(numbers):,}"
-                if not head.layer_numbers:
+                if not head.layers_of_axis:
                     values = values[0]
                 yield _stored_row(location, columns, values)
 
@@ -446,7 +446,7 @@ def _stored_row(
         raise InputError(f"{location}: {expected}")
     record_id = None if columns["id"] is None else str(columns["id"])
     return StoredRecord(
-        number=line - 1,
+        record_index=line - 1,
         record=Record("", sentence, record_id),
         positions=[position],
         words=[word],

@@ -15,7 +15,7 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.options.selection import Layers, Selection, layers_text
+from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.text.occurrences import Occurrence
 
@@ -108,10 +108,10 @@ def _embed_queries(
     if with_layers:
         source = with_layers[0]
         attributes = source.attributes | {"layers": source.stored_layers}
-        selection = Selection.from_attributes(attributes)
+        selection = SelectionSettings.from_attributes(attributes)
         rows = source.layer_rows(layers)
     elif layers is not None:
-        selection = Selection(layers_text(layers))
+        selection = SelectionSettings(layers_text(layers))
     else:
         raise SettingsError(
             Message(

@@ -60,7 +60,7 @@ def open_scored_text(
     from elmo_cli.language_model.scored_records import name_columns
     from elmo_cli.records.warnings.expected import expected_input
 
-    expected = expected_input(model.files.name, model.engine.options.token_limit)
+    expected = expected_input(model.files.name, model.engine.architecture.token_limit)
     expected = expected._replace(
         may_have_regions=may_have_regions, region_column=region_column
     )

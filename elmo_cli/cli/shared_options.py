@@ -1,7 +1,7 @@
 """Options that several commands share.
 
 Most of them are made from the fields of `elmo_cli.options`, which have their help,
-choices and default. `options_from(TextSettings, values)` puts their values together
+choices and default. `settings_from(TextSettings, values)` puts their values together
 again.
 """
 
@@ -32,7 +32,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.options.fields import info_of
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, ModelSettings
 from elmo_cli.options.output import OutputSettings
-from elmo_cli.options.selection import NAMED_LAYERS, Selection
+from elmo_cli.options.selection import NAMED_LAYERS, SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO, TOKENIZERS
 
@@ -286,7 +286,7 @@ dtype_option = field_option(OutputSettings, "dtype")
 def layers_option(default: str) -> Decorator:
     """Add --layers, with its default for the help."""
     return field_option(
-        Selection,
+        SelectionSettings,
         "layers",
         default=None,
         default_text=default,
@@ -299,13 +299,17 @@ def mix_options() -> Decorator:
     """Add --mix and --gamma."""
     return option_group(
         "Output",
-        field_option(Selection, "mix", type=numbers_with_commas, excludes=["--layers"]),
-        field_option(Selection, "gamma", type=float, requires=["--mix"], hidden=True),
+        field_option(
+            SelectionSettings, "mix", type=numbers_with_commas, excludes=["--layers"]
+        ),
+        field_option(
+            SelectionSettings, "gamma", type=float, requires=["--mix"], hidden=True
+        ),
     )
 
 
 selection_options = option_group(
-    "Output", layers_option("all"), field_option(Selection, "pooling")
+    "Output", layers_option("all"), field_option(SelectionSettings, "pooling")
 )
 
 
@@ -346,7 +350,7 @@ def output_options(formats: Sequence[str], *others: Decorator) -> Decorator:
         keep_columns_option,
         field_option(OutputSettings, "layout"),
         field_option(OutputSettings, "compression"),
-        field_option(Selection, "normalize"),
+        field_option(SelectionSettings, "normalize"),
         mix_options(),
     )
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from elmo_cli.options.text import DEFAULT_SETTINGS
+from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS
 from elmo_cli.records.formats import find_format
 from elmo_cli.text.sources import Source
 
@@ -59,4 +59,4 @@ def complete_columns(ctx: click.Context, _parameter: Any, start: str) -> list[st
 def _read_columns(path: str, input_format: str | None) -> list[str]:
     with Source(path) as source:
         found = find_format(source, input_format)
-        return found.column_names(source, DEFAULT_SETTINGS)
+        return found.column_names(source, DEFAULT_TEXT_SETTINGS)

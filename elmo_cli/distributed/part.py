@@ -11,13 +11,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import IO, Any, Final, NamedTuple
 
-from elmo_cli.distributed.inputs import Part, changed_error, read_part
+from elmo_cli.distributed.input_files import changed_error
+from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.plan import (
     CorpusSettings,
     Plan,
     open_writer,
     read_column_types,
 )
+from elmo_cli.distributed.read_part import read_part
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.exceptions import (
     ComputationError,
@@ -140,7 +142,7 @@ def _write_part(
     on_tokens: Callable[[int], object],
 ) -> PartResult:
     """Embed the records of a part, and write them to its open file."""
-    selection = settings.selection.for_model(engine.options.n_layers)
+    selection = settings.selection.for_model(engine.architecture.n_layers)
     embedder = RecordEmbedder(
         engine=engine,
         selection=selection,
@@ -199,7 +201,7 @@ class _PartSink:
     n_tokens: int = 0
     n_empty: int = 0
     skipped: dict[str, str | Message] = field(default_factory=dict)
-    """Reason for each skipped record, by its number in all inputs from 0."""
+    """Reason for each skipped record, by its index in all inputs."""
     warnings: list[Message] = field(default_factory=list)
     finite: FiniteCheck = field(init=False)
 
@@ -213,13 +215,13 @@ class _PartSink:
 
     def write(self, embedded: EmbeddedRecord) -> None:
         record = embedded.record
-        number = self.part.first + embedded.number - 1
+        index = self.part.first + embedded.number - 1
         if record.error is not None:
-            self.skipped[str(number)] = record.error
+            self.skipped[str(index)] = record.error
         elif not record.tokens:
             self.n_empty += 1
-        self.finite.add(embedded.activations, number + 1)
-        self.writer.write(number, record, as_dtype(embedded.activations, self.dtype))
+        self.finite.add(embedded.activations, index + 1)
+        self.writer.write(index, record, as_dtype(embedded.activations, self.dtype))
         self.n_tokens += len(record.tokens)
 
     def checkpoint(self, progress: Progress) -> None:
@@ -228,8 +230,7 @@ class _PartSink:
     def finish(self, progress: Progress, *, has_ids: bool) -> PartResult:
         """Complete the file."""
         skipped = {
-            number: spelled_as_options(reason)
-            for number, reason in self.skipped.items()
+            index: spelled_as_options(reason) for index, reason in self.skipped.items()
         }
         attributes = end_attributes(
             self.part.n_records, progress, skipped, has_keys=has_ids

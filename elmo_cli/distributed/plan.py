@@ -17,13 +17,9 @@ from typing import IO, Any, Final
 import torch
 from numpy.typing import NDArray
 
-from elmo_cli.distributed.inputs import (
-    Input,
-    Part,
-    find_input_format,
-    find_inputs,
-    split_inputs,
-)
+from elmo_cli.distributed.find_inputs import Input, find_input_format, find_inputs
+from elmo_cli.distributed.input_part import Part
+from elmo_cli.distributed.split_inputs import split_inputs
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import Message, joined
@@ -31,10 +27,10 @@ from elmo_cli.errors.wording import first_line, utf8_name
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.inference.select_activations import choose_layers
-from elmo_cli.model.architecture import ModelOptions
+from elmo_cli.model.architecture import Architecture
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import DTYPES, OutputSettings
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.comparison import differences
 from elmo_cli.outputs.output_formats import as_dtype
@@ -64,13 +60,13 @@ class CorpusSettings:
 
     model: ModelSettings = field(default_factory=ModelSettings)
     text: TextSettings = field(default_factory=TextSettings)
-    selection: Selection = field(default_factory=Selection)
+    selection: SelectionSettings = field(default_factory=SelectionSettings)
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
         state = self.model.state
         if state not in (None, "zero", "warm"):
-            problem = "{--state} {state}: expected zero or warm."
+            problem = "{--state} {state}: expected zero or warm"
             raise SettingsError(Message(problem, state=repr(state)))
         check_choice("dtype", self.dtype, DTYPES)
 
@@ -151,7 +147,7 @@ def open_plan(
         if names - {"_elmo"}:
             problem = "not an `elmo distribute` folder, and not empty"
             raise OutputError(f"{folder.location}: {problem}. {OTHER_FOLDER}")
-        vector = _empty_vector(settings, files.parsed_options)
+        vector = _empty_vector(settings, files.architecture)
         parts, column_types = split_inputs(
             [path for path, _ in inputs],
             settings.text,
@@ -287,7 +283,7 @@ def _encode_file(
 def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
     """Return all that the values of a folder depend on, but for the inputs."""
     text = settings.text
-    options = files.parsed_options
+    architecture = files.architecture
     optional = {
         "precision": settings.model.precision,
         "dtype": settings.dtype,
@@ -300,8 +296,8 @@ def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str,
     return {
         "model": utf8_name(files.name),
         "model_sha256": content_sha256(files),
-        "options": json.dumps(asdict(options)),
-        **settings.selection.for_model(options.n_layers).to_attributes(),
+        "options": json.dumps(asdict(architecture)),
+        **settings.selection.for_model(architecture.n_layers).to_attributes(),
         "state": settings.model.state or files.initial_state,
         "elmo_cli_version": __version__,
         **choose_tokenizer(text, "lines").to_attributes(),
@@ -309,10 +305,10 @@ def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str,
     }
 
 
-def _empty_vector(settings: CorpusSettings, options: ModelOptions) -> NDArray[Any]:
+def _empty_vector(settings: CorpusSettings, architecture: Architecture) -> NDArray[Any]:
     """Return zeros of the shape of a record's activations: of one token, or pooled."""
-    selection = settings.selection.for_model(options.n_layers)
-    layers = torch.zeros(options.n_layers, 1, options.width, device="cpu")
+    selection = settings.selection.for_model(architecture.n_layers)
+    layers = torch.zeros(architecture.n_layers, 1, architecture.width, device="cpu")
     vector: NDArray[Any] = choose_layers(selection, layers).numpy()
     return vector.squeeze(-2) if selection.pooling else vector
 

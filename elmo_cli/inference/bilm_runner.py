@@ -91,7 +91,7 @@ class BiLmRunner:
         vectors = vectors.to(_gates_dtype(bilm))
         # Created outside of inference mode, because a mix may need gradients.
         layers = vectors.new_zeros(
-            bilm.options.n_layers, *mask.shape, bilm.options.width
+            bilm.architecture.n_layers, *mask.shape, bilm.architecture.width
         )
         if len(mask) > 0:
             run = self._contextualize

@@ -58,9 +58,11 @@ class FastBiLm:
         Unless `keeps_bilm`, each is removed from its biLM, to save memory.
         """
         _prepare_for_forks()
-        self.options = bilm.options
+        self.architecture = bilm.architecture
         self._types = types
-        gates_bytes = 4 * bilm.options.lstm.dim * types.values.itemsize  # of a token
+        gates_bytes = (
+            4 * bilm.architecture.lstm.dim * types.values.itemsize
+        )  # of a token
         self._max_tokens = max(1, TABLE_BYTES // gates_bytes)
         self._stacks = (
             _prepare_stack(bilm.forward_layers, types, keeps_lstms=keeps_bilm),
@@ -97,7 +99,7 @@ class FastBiLm:
             roots = np.zeros(len(tokens), np.int64)
         rows = torch.from_numpy(tokens[tokens >= 0]).to(self._types.device)
         layers = vectors.new_empty(
-            self.options.n_layers, len(rows), len(directions), vectors.shape[1]
+            self.architecture.n_layers, len(rows), len(directions), vectors.shape[1]
         )
         copy_rows(layers[0, :, 0], vectors, rows)
         layers[0, :, 1:] = layers[
@@ -176,7 +178,7 @@ class FastBiLm:
             )
             outputs, ended = lstm.run(gates, trie, start)  # (M, P)
             is_lowest = tokens is not None
-            if self.options.lstm.use_skip_connections and not is_lowest:
+            if self.architecture.lstm.use_skip_connections and not is_lowest:
                 outputs += inputs
             copy_rows(result, outputs, trie.nodes)
             if len(trie.ends) > 1:
@@ -194,7 +196,7 @@ class FastBiLm:
 
         Cells are always float32.
         """
-        lstm = self.options.lstm
+        lstm = self.architecture.lstm
 
         def make_direction() -> LstmState:
             device = self._types.device

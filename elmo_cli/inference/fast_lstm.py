@@ -69,10 +69,10 @@ class FastLstm:
 
     def __init__(self, lstm: Lstm, types: ComputeTypes) -> None:
         self._types = types
-        self._dim = lstm.options.dim
-        self._hidden_dim = lstm.options.projection_dim
-        self._cell_clip = lstm.options.cell_clip or math.inf
-        self._hidden_clip = lstm.options.proj_clip or math.inf
+        self._dim = lstm.architecture.dim
+        self._hidden_dim = lstm.architecture.projection_dim
+        self._cell_clip = lstm.architecture.cell_clip or math.inf
+        self._hidden_clip = lstm.architecture.proj_clip or math.inf
         # data type of the inputs of the projection
         self._output_dtype = types.values
         self._project: Linear | None = None
@@ -85,7 +85,7 @@ class FastLstm:
         _, _, forget_bias, _ = bias.chunk(4)  # a view
         forget_bias += FORGET_BIAS
         weight_ih, weight_hh = torch.split(
-            lstm.gates.weight.detach(), lstm.options.projection_dim, dim=1
+            lstm.gates.weight.detach(), lstm.architecture.projection_dim, dim=1
         )
         self.input_gates = self._prepare_gates(weight_ih, bias)
         self.hidden_gates = self._prepare_gates(weight_hh, None)

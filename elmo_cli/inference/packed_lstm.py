@@ -56,8 +56,8 @@ def run_packed(
         bias.to(dtype),
         projection,
         sizes,
-        lstm.options.cell_clip or math.inf,
-        lstm.options.proj_clip or math.inf,
+        lstm.architecture.cell_clip or math.inf,
+        lstm.architecture.proj_clip or math.inf,
     )
     last_rows = send(torch.from_numpy(_last_rows(sizes)), inputs.device)
     # Sequences without tokens keep their states.

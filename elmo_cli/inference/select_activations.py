@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.inference.batching import split_by_size
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 
 _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "all": lambda layers: layers,
@@ -28,7 +28,7 @@ CHOSEN_TOKENS: Final = 512
 
 
 def selected_arrays(
-    selection: Selection, layers: Tensor, lengths: Sequence[int], dtype: str
+    selection: SelectionSettings, layers: Tensor, lengths: Sequence[int], dtype: str
 ) -> tuple[list[NDArray[Any]], bool]:
     """Compute the activations of a batch in a data type.
 
@@ -79,7 +79,9 @@ def _split_sentences(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield values[..., index, :]
 
 
-def _select(selection: Selection, layers: Tensor, lengths: Sequence[int]) -> Tensor:
+def _select(
+    selection: SelectionSettings, layers: Tensor, lengths: Sequence[int]
+) -> Tensor:
     """Choose layers, pool tokens, and normalize vectors."""
     values = choose_layers(selection, layers)  # ([n,] N, W)
     if selection.pooling is not None:
@@ -92,7 +94,7 @@ def _select(selection: Selection, layers: Tensor, lengths: Sequence[int]) -> Ten
 
 
 def pool_record(
-    selection: Selection, values: NDArray[np.float32]
+    selection: SelectionSettings, values: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Pool the tokens of one record, float32, shape ([n,] T, W), to ([n,] W).
 
@@ -110,7 +112,7 @@ def pool_record(
     return array
 
 
-def choose_layers(selection: Selection, layers: Tensor) -> Tensor:
+def choose_layers(selection: SelectionSettings, layers: Tensor) -> Tensor:
     """Choose or mix layers, (L, N, W), to (n, N, W) for n layers, else (N, W).
 
     For `word_emb`, W / 2 replaces W. The selection must have been checked for the

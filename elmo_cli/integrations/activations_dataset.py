@@ -27,6 +27,6 @@ class ActivationsDataset(Dataset[Tensor]):
     def __len__(self) -> int:
         return len(self.activations)
 
-    def __getitem__(self, number: int) -> Tensor:
+    def __getitem__(self, index: int) -> Tensor:
         """Return the activations of a record, in the data type of the file."""
-        return torch.from_numpy(self.activations[number])
+        return torch.from_numpy(self.activations[index])

@@ -55,7 +55,7 @@ class HubElmo(nn.Module):
             self.bilm.requires_grad_(True)
         self._runner = BiLmRunner()
         with torch.device(next(self.bilm.parameters()).device):
-            self.mix = ScalarMix(self.bilm.options.n_layers, trainable=trainable)
+            self.mix = ScalarMix(self.bilm.architecture.n_layers, trainable=trainable)
 
     def reload_weights(self) -> None:
         """Let the next call compute with the present weights of `bilm`.

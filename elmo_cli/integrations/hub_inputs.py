@@ -84,15 +84,15 @@ def _without_padding(rows: list[Sentence], lengths: Lengths) -> list[Sentence]:
             f"lengths: {len(rows)} sentences need one each, not {len(counts)}"
         )
     sentences = []
-    for number, (row, count) in enumerate(zip(rows, counts, strict=True)):
+    for index, (row, count) in enumerate(zip(rows, counts, strict=True)):
         if not 0 <= count <= len(row):
             raise InputError(
-                f"lengths[{number}]: expected 0 to {len(row)}, found {count}"
+                f"lengths[{index}]: expected 0 to {len(row)}, found {count}"
             )
         tokens = row[:count]
         if "" in tokens:
             raise InputError(
-                f"inputs[{number}]: the token {tokens.index('')} of {count} is empty"
+                f"inputs[{index}]: the token {tokens.index('')} of {count} is empty"
             )
         sentences.append(tokens)
     return sentences

@@ -34,7 +34,7 @@ from elmo_cli.options.model import (
     Precision,
     ReadingDirection,
 )
-from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.require_softmax import require_softmax
@@ -151,7 +151,7 @@ class LanguageModel:
         self.softmax = FullSoftmax(
             path=files.softmax,
             n_words=len(self.vocabulary),
-            dim=engine.options.lstm.projection_dim,
+            dim=engine.architecture.lstm.projection_dim,
             device=engine.device,
             precision=engine.settings.precision,
         )
@@ -175,7 +175,7 @@ class LanguageModel:
         return self.engine.state
 
     def tokenizer_of(
-        self, texts: Iterable[object], settings: TextSettings = DEFAULT_SETTINGS
+        self, texts: Iterable[object], settings: TextSettings = DEFAULT_TEXT_SETTINGS
     ) -> Tokenizer:
         """Return the tokenizer of the strings among texts."""
         return choose_tokenizer_of_strings(
@@ -367,7 +367,7 @@ class LanguageModel:
         """
         if not isinstance(self.engine.encoder, FixedStateEncoder):
             raise SettingsError(
-                Message("{--state} 'carry': predictions start from zero or warm")
+                Message("{--state carry}: predictions start from zero or warm")
             )
         texts = list(check_sentences(texts, "texts"))
         is_backward = direction == "backward"

@@ -19,7 +19,7 @@ PUBLISHED_FILTERS: Final = (
 
 
 @dataclass(frozen=True)
-class CharacterOptions:
+class CharacterArchitecture:
     """Character CNN (`char_cnn` in options.json)."""
 
     embedding_dim: int
@@ -37,7 +37,7 @@ class CharacterOptions:
 
 
 @dataclass(frozen=True)
-class LstmOptions:
+class LstmArchitecture:
     """Two stacks of LSTMs (`lstm` in options.json)."""
 
     dim: int
@@ -51,11 +51,11 @@ class LstmOptions:
 
 
 @dataclass(frozen=True)
-class ModelOptions:
+class Architecture:
     """Architecture of a biLM."""
 
-    lstm: LstmOptions
-    char_cnn: CharacterOptions | None
+    lstm: LstmArchitecture
+    char_cnn: CharacterArchitecture | None
     """None for a word-level model."""
 
     @property

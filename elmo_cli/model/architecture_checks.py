@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from elmo_cli.model.architecture import CharacterOptions
+from elmo_cli.model.architecture import CharacterArchitecture
 from elmo_cli.model.json_objects import ValueCheck, is_number, is_whole, whole
 
 # Larger values would exhaust the memory before the weights are compared.
@@ -66,9 +66,11 @@ CHARACTER_CHECKS: Final = {
 in the file for inference."""
 
 
-def character_options(values: dict[str, Any], embedding_dim: int) -> CharacterOptions:
-    """Return the options of a character CNN from checked values."""
-    return CharacterOptions(
+def character_architecture(
+    values: dict[str, Any], embedding_dim: int
+) -> CharacterArchitecture:
+    """Return the architecture of a character CNN from checked values."""
+    return CharacterArchitecture(
         embedding_dim=embedding_dim,
         filters=tuple((width, count) for width, count in values["filters"]),
         n_highway=values["n_highway"],

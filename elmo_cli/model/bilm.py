@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.model.architecture import ModelOptions
+from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.lstm import Lstm, LstmState, RunLstm
 from elmo_cli.model.packing import pack
 from elmo_cli.model.placement import send
@@ -75,7 +75,7 @@ class BiLm(nn.Module):
 
     def __init__(
         self,
-        options: ModelOptions,
+        architecture: Architecture,
         vocabulary: Vocabulary | None = None,
         *,
         token_encoder: TokenEncoder | None = None,
@@ -86,9 +86,9 @@ class BiLm(nn.Module):
         """Build the modules; `weights.read_weights` fills them.
 
         Args:
-            options: Architecture.
+            architecture: Architecture.
             vocabulary: Words of a word-level model.
-            token_encoder: Token encoder to use instead of building one from `options`.
+            token_encoder: Token encoder to use instead of one that is built.
             projects: False if dim equals projection_dim and the weights have no
                 projection after the cell.
             projects_features: False if the features of characters have the size
@@ -96,21 +96,21 @@ class BiLm(nn.Module):
             dropout: Share of the inputs of every LSTM that is dropped in training.
         """
         super().__init__()
-        self.options = options
-        size = options.lstm.projection_dim
+        self.architecture = architecture
+        size = architecture.lstm.projection_dim
         if token_encoder is not None:
             self.token_encoder = token_encoder
-        elif options.char_cnn is not None:
+        elif architecture.char_cnn is not None:
             self.token_encoder = CharacterEncoder(
-                options.char_cnn, size, projects=projects_features
+                architecture.char_cnn, size, projects=projects_features
             )
         elif vocabulary is not None:
             self.token_encoder = WordEncoder(vocabulary, size)
         else:
             raise ValueError("a word-level model needs its vocabulary")
         self.dropout = Dropout(dropout)
-        self.forward_layers = _make_stack(options, projects=projects)
-        self.backward_layers = _make_stack(options, projects=projects)
+        self.forward_layers = _make_stack(architecture, projects=projects)
+        self.backward_layers = _make_stack(architecture, projects=projects)
 
     def forward(self, ids: Tensor, state: BiLmState | None = None) -> BiLmOutput:
         """Run over a padded batch, after adding the boundaries.
@@ -199,7 +199,7 @@ class BiLm(nn.Module):
             hidden, end = lstm(inputs, sizes, start, run_lstm)
             # Residual connections skip every LSTM but the lowest. The state excludes
             # them.
-            if self.options.lstm.use_skip_connections and outputs:
+            if self.architecture.lstm.use_skip_connections and outputs:
                 hidden = hidden + inputs
             return hidden, end
 
@@ -215,7 +215,7 @@ class BiLm(nn.Module):
         """Return the zero state for `n_sentences` sentences."""
         lowest, _ = self.layer_pairs()[0]
         zero = lowest.initial_state(n_sentences)
-        return [LayerState(zero, zero)] * self.options.lstm.n_layers
+        return [LayerState(zero, zero)] * self.architecture.lstm.n_layers
 
     def layer_pairs(self) -> list[tuple[Lstm, Lstm]]:
         """Return the forward and the backward LSTM of each layer, from the lowest."""
@@ -258,10 +258,11 @@ class BiLm(nn.Module):
         return bounded, (bounded > 0).any(dim=2)
 
 
-def _make_stack(options: ModelOptions, *, projects: bool) -> nn.ModuleList:
+def _make_stack(architecture: Architecture, *, projects: bool) -> nn.ModuleList:
     """Make the LSTMs of one direction, from the lowest."""
     return nn.ModuleList(
-        Lstm(options.lstm, projects=projects) for _ in range(options.lstm.n_layers)
+        Lstm(architecture.lstm, projects=projects)
+        for _ in range(architecture.lstm.n_layers)
     )
 
 

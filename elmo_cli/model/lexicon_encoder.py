@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo_cli.model.lexicons import Lexicons
-from elmo_cli.model.many_langs_config import ManyLangsOptions
+from elmo_cli.model.many_langs_config import ManyLangsArchitecture
 from elmo_cli.model.token_encoder import CharacterFeatures, TokenEncoder
 
 _PADDING: Final = "<pad>"
@@ -26,7 +26,7 @@ class LexiconEncoder(TokenEncoder):
 
     boundaries = ("<bos>", "<eos>")
 
-    def __init__(self, options: ManyLangsOptions, lexicons: Lexicons) -> None:
+    def __init__(self, architecture: ManyLangsArchitecture, lexicons: Lexicons) -> None:
         super().__init__()
         self.lexicons = lexicons
         dim = 0
@@ -34,17 +34,17 @@ class LexiconEncoder(TokenEncoder):
         self.words: nn.Embedding | None = None
         if lexicons.words is not None:
             self.words = nn.Embedding(
-                1 + lexicons.words.n_rows, options.word_dim, padding_idx=0
+                1 + lexicons.words.n_rows, architecture.word_dim, padding_idx=0
             )
-            dim += options.word_dim
+            dim += architecture.word_dim
         self.characters: CharacterFeatures | None = None
-        if options.char_cnn is not None and lexicons.characters is not None:
+        if architecture.char_cnn is not None and lexicons.characters is not None:
             self.characters = CharacterFeatures(
-                options.char_cnn, lexicons.characters.n_rows
+                architecture.char_cnn, lexicons.characters.n_rows
             )
-            dim += options.char_cnn.n_filters
-        self.projection = nn.Linear(dim, options.lstm.projection_dim)
-        self._max_characters = options.max_characters_per_token
+            dim += architecture.char_cnn.n_filters
+        self.projection = nn.Linear(dim, architecture.lstm.projection_dim)
+        self._max_characters = architecture.max_characters_per_token
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """Return the ids of tokens: int64, shape (N, 1 + C).

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.model.many_langs_config import ManyLangsOptions
+from elmo_cli.model.many_langs_config import ManyLangsArchitecture
 from elmo_cli.model.vocabulary_files import read_words
 
 _UNKNOWN: Final = "<oov>"
@@ -33,13 +33,13 @@ class Lexicons(NamedTuple):
     words: Lexicon | None
 
 
-def read_lexicons(folder: Path, options: ManyLangsOptions) -> Lexicons:
+def read_lexicons(folder: Path, architecture: ManyLangsArchitecture) -> Lexicons:
     """Read the lexicons that a model uses, char.dic and word.dic, from its folder."""
     characters = None
-    if options.char_cnn is not None:
+    if architecture.char_cnn is not None:
         characters = _read_lexicon(folder / "char.dic")
     words = None
-    if options.word_dim > 0:
+    if architecture.word_dim > 0:
         words = _read_lexicon(folder / "word.dic")
     return Lexicons(characters=characters, words=words)
 

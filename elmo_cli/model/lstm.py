@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.model.architecture import LstmOptions
+from elmo_cli.model.architecture import LstmArchitecture
 
 FORGET_BIAS = 1.0
 """Added to the forget gate at run time, not in the file."""
@@ -40,20 +40,24 @@ class Lstm(nn.Module):
     h = clip((sigmoid(o) * tanh(c)) W_P)
     """
 
-    def __init__(self, options: LstmOptions, *, projects: bool = True) -> None:
+    def __init__(
+        self, architecture: LstmArchitecture, *, projects: bool = True
+    ) -> None:
         super().__init__()
-        self.options = options
-        self.gates = nn.Linear(2 * options.projection_dim, 4 * options.dim)
+        self.architecture = architecture
+        self.gates = nn.Linear(2 * architecture.projection_dim, 4 * architecture.dim)
         self.projection: nn.Linear | None = None
         if projects:
-            self.projection = nn.Linear(options.dim, options.projection_dim, bias=False)
+            self.projection = nn.Linear(
+                architecture.dim, architecture.projection_dim, bias=False
+            )
 
     def initial_state(self, n_sequences: int) -> LstmState:
         """Return the zero state for `n_sequences` sequences."""
         weight = self.gates.weight
         return LstmState(
-            hidden=weight.new_zeros(n_sequences, self.options.projection_dim),
-            cell=weight.new_zeros(n_sequences, self.options.dim),
+            hidden=weight.new_zeros(n_sequences, self.architecture.projection_dim),
+            cell=weight.new_zeros(n_sequences, self.architecture.dim),
         )
 
     def forward(
@@ -86,7 +90,7 @@ class Lstm(nn.Module):
         """Compute `forward` step by step."""
         hidden, cell = state
         weight_ih, weight_hh = torch.split(
-            self.gates.weight, self.options.projection_dim, dim=1
+            self.gates.weight, self.architecture.projection_dim, dim=1
         )
         # The inputs of all steps are known, so that one product serves them all.
         input_gates = functional.linear(inputs, weight_ih)  # (N, 4 D)
@@ -119,11 +123,11 @@ class Lstm(nn.Module):
         input_gate, memory, forget_gate, output_gate = gates.chunk(4, dim=1)
         added = torch.sigmoid(input_gate) * torch.tanh(memory)
         kept = torch.sigmoid(forget_gate + FORGET_BIAS) * cell
-        cell = clip(added + kept, self.options.cell_clip)
+        cell = clip(added + kept, self.architecture.cell_clip)
         hidden = torch.sigmoid(output_gate) * torch.tanh(cell)  # (B, D)
         if self.projection is not None:
             hidden = self.projection(hidden)  # (B, P)
-        return clip(hidden, self.options.proj_clip), cell
+        return clip(hidden, self.architecture.proj_clip), cell
 
 
 def clip(values: Tensor, bound: float | None) -> Tensor:

@@ -38,11 +38,11 @@ from elmo_cli.model.allennlp_layers import (
     gates_from_allennlp,
     highway_from_allennlp,
 )
-from elmo_cli.model.architecture import LstmOptions
+from elmo_cli.model.architecture import LstmArchitecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lexicon_encoder import LexiconEncoder
 from elmo_cli.model.lexicons import Lexicons
-from elmo_cli.model.many_langs_config import ManyLangsOptions
+from elmo_cli.model.many_langs_config import ManyLangsArchitecture
 from elmo_cli.model.weights import Uninitialized, below_padding, not_finite_error
 
 _TABLES: Final = {
@@ -96,17 +96,20 @@ class PickledTensors:
 
 
 def read_many_langs(
-    encoder: Path, token_encoder: Path, options: ManyLangsOptions, lexicons: Lexicons
+    encoder: Path,
+    token_encoder: Path,
+    architecture: ManyLangsArchitecture,
+    lexicons: Lexicons,
 ) -> BiLm:
     """Build a model from encoder.pkl and token_embedder.pkl, in float32."""
     with torch.device("meta"), Uninitialized():  # shapes without values
-        bilm = BiLm(options, token_encoder=LexiconEncoder(options, lexicons))
+        bilm = BiLm(architecture, token_encoder=LexiconEncoder(architecture, lexicons))
     tensors = PickledTensors(token_encoder)
     parameters = {}
     for name, values in bilm.token_encoder.state_dict().items():
         parameter = _read_token_parameter(tensors, name, tuple(values.shape))
         parameters[f"token_encoder.{name}"] = parameter
-    parameters |= _read_lstm_parameters(PickledTensors(encoder), options.lstm)
+    parameters |= _read_lstm_parameters(PickledTensors(encoder), architecture.lstm)
     bilm.load_state_dict(parameters, assign=True)
     return bilm.requires_grad_(False).eval()
 
@@ -129,14 +132,14 @@ def _read_token_parameter(
 
 
 def _read_lstm_parameters(
-    tensors: PickledTensors, options: LstmOptions
+    tensors: PickledTensors, architecture: LstmArchitecture
 ) -> dict[str, Tensor]:
     """Return the parameters of all LSTMs, by their names in a `BiLm`."""
     parameters: dict[str, Tensor] = {}
-    n_gates = 4 * options.dim
-    size = options.projection_dim
+    n_gates = 4 * architecture.dim
+    size = architecture.projection_dim
     for direction in ("forward", "backward"):
-        for layer in range(options.n_layers):
+        for layer in range(architecture.n_layers):
             ours = f"{direction}_layers.{layer}"
             theirs = f"{direction}_layer_{layer}"
             weight_ih = tensors.read(f"{theirs}.input_linearity.weight", n_gates, size)
@@ -147,6 +150,6 @@ def _read_lstm_parameters(
             )
             parameters[f"{ours}.gates.bias"] = gates_bias_from_allennlp(bias)
             parameters[f"{ours}.projection.weight"] = tensors.read(
-                f"{theirs}.state_projection.weight", size, options.dim
+                f"{theirs}.state_projection.weight", size, architecture.dim
             )
     return parameters

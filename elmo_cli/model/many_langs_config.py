@@ -11,15 +11,15 @@ from typing import Any, Final
 from elmo_cli.errors.exceptions import OptionsError
 from elmo_cli.model.architecture import (
     PUBLISHED_FILTERS,
-    CharacterOptions,
-    LstmOptions,
-    ModelOptions,
+    Architecture,
+    CharacterArchitecture,
+    LstmArchitecture,
 )
 from elmo_cli.model.architecture_checks import (
     CHARACTER_CHECKS,
     LSTM_CHECKS,
     MAX_SIZE,
-    character_options,
+    character_architecture,
 )
 from elmo_cli.model.characters import N_MARKS
 from elmo_cli.model.json_objects import read_json, read_section, whole
@@ -27,7 +27,7 @@ from elmo_cli.model.token_limit import TokenLimit
 
 
 @dataclass(frozen=True)
-class ManyLangsOptions(ModelOptions):
+class ManyLangsArchitecture(Architecture):
     """Architecture of ELMoForManyLangs; `char_cnn` is None if only words are used."""
 
     word_dim: int
@@ -42,8 +42,8 @@ class ManyLangsOptions(ModelOptions):
         return TokenLimit(self.max_characters_per_token - N_MARKS, "characters")
 
 
-_PUBLISHED: Final = ManyLangsOptions(
-    lstm=LstmOptions(
+_PUBLISHED: Final = ManyLangsArchitecture(
+    lstm=LstmArchitecture(
         dim=4096,
         projection_dim=512,
         n_layers=2,
@@ -51,7 +51,7 @@ _PUBLISHED: Final = ManyLangsOptions(
         proj_clip=3,
         use_skip_connections=True,
     ),
-    char_cnn=CharacterOptions(
+    char_cnn=CharacterArchitecture(
         embedding_dim=50,
         filters=PUBLISHED_FILTERS,
         n_highway=2,
@@ -69,7 +69,7 @@ _PUBLISHED_NAMES: Final = (
 _DIM_CHECKS: Final = {"word_dim": whole(0, MAX_SIZE), "char_dim": whole(0, MAX_SIZE)}
 
 
-def read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
+def read_config(path: Path, content: dict[str, Any]) -> ManyLangsArchitecture:
     """Return the architecture that a config.json names, from the file beside it."""
     # The path belongs to the training machine. Only the file name counts.
     name = PurePosixPath(str(content["config_path"]).replace("\\", "/")).name
@@ -88,9 +88,11 @@ def read_config(path: Path, content: dict[str, Any]) -> ManyLangsOptions:
     lstm_values = {**lstm.values, "use_skip_connections": True}
     characters = None
     if embedder.values["char_dim"] > 0:
-        characters = character_options(embedder.values, embedder.values["char_dim"])
-    return ManyLangsOptions(
-        lstm=LstmOptions(**lstm_values),
+        characters = character_architecture(
+            embedder.values, embedder.values["char_dim"]
+        )
+    return ManyLangsArchitecture(
+        lstm=LstmArchitecture(**lstm_values),
         char_cnn=characters,
         word_dim=embedder.values["word_dim"],
         max_characters_per_token=embedder.values["max_characters_per_token"],

@@ -10,38 +10,38 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors.exceptions import OptionsError
-from elmo_cli.model.architecture import LstmOptions, ModelOptions
+from elmo_cli.model.architecture import Architecture, LstmArchitecture
 from elmo_cli.model.architecture_checks import (
     CHARACTER_CHECKS,
     EMBEDDING_CHECKS,
     LSTM_CHECKS,
-    character_options,
+    character_architecture,
 )
 from elmo_cli.model.json_objects import read_json, read_section
 from elmo_cli.model.many_langs_config import read_config
 
 
-def read_options(path: str | Path) -> ModelOptions:
+def read_architecture(path: str | Path) -> Architecture:
     """Read and check an options.json, or config.json.
 
     Raises:
         OptionsError: The file cannot be read, or values are wrong. The message names
             all of them.
     """
-    return model_options_from(read_json(path), path)
+    return architecture_from(read_json(path), path)
 
 
-def model_options_from(content: dict[str, Any], path: str | Path) -> ModelOptions:
+def architecture_from(content: dict[str, Any], path: str | Path) -> Architecture:
     """Return the architecture in the content of an options.json, or config.json."""
     if "config_path" in content:
         return read_config(Path(path), content)
-    return parse_options(content, path)
+    return parse_architecture(content, path)
 
 
-def parse_options(
+def parse_architecture(
     content: Mapping[str, Any], path: str | Path = "the options"
-) -> ModelOptions:
-    """Turn the content of an options.json into `ModelOptions`."""
+) -> Architecture:
+    """Turn the content of an options.json into an `Architecture`."""
     lstm = read_section(content, "lstm", LSTM_CHECKS)
     problems = [*lstm.problems]
     char_cnn = None
@@ -61,5 +61,5 @@ def parse_options(
         raise OptionsError(f"{path}: {'; '.join(problems)}")
     characters = None
     if char_cnn is not None:
-        characters = character_options(char_cnn, char_cnn["embedding"]["dim"])
-    return ModelOptions(LstmOptions(**lstm.values), characters)
+        characters = character_architecture(char_cnn, char_cnn["embedding"]["dim"])
+    return Architecture(LstmArchitecture(**lstm.values), characters)

@@ -1,12 +1,12 @@
 """Number of parameters of a model, from its architecture."""
 
-from elmo_cli.model.architecture import ModelOptions
+from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.characters import N_CHARACTERS
-from elmo_cli.model.many_langs_config import ManyLangsOptions
+from elmo_cli.model.many_langs_config import ManyLangsArchitecture
 
 
 def parameters_by_part(
-    options: ModelOptions,
+    architecture: Architecture,
     n_words: int | None = None,
     n_characters: int = N_CHARACTERS,
     *,
@@ -15,15 +15,15 @@ def parameters_by_part(
     """Return the number of parameters of each part.
 
     Args:
-        options: Architecture.
+        architecture: Architecture.
         n_words: Number of words of a model that reads words.
         n_characters: Number of characters of a model that reads characters.
         projects: False if the weights have no projection of the features of characters.
     """
-    size = options.lstm.projection_dim
-    characters = options.char_cnn
-    if isinstance(options, ManyLangsOptions):
-        word_dim = options.word_dim
+    size = architecture.lstm.projection_dim
+    characters = architecture.char_cnn
+    if isinstance(architecture, ManyLangsArchitecture):
+        word_dim = architecture.word_dim
     elif characters is None:
         word_dim = size
         projects = False  # A word's row is its token vector.
@@ -45,10 +45,10 @@ def parameters_by_part(
         n_features += n_filters
     if projects:
         parts["projection"] = (n_features + 1) * size
-    per_layer = 4 * options.lstm.dim * (2 * size + 1)
-    if options.lstm.dim != size:  # bilm-tf omits a projection that keeps the size.
-        per_layer += options.lstm.dim * size
-    per_direction = options.lstm.n_layers * per_layer
+    per_layer = 4 * architecture.lstm.dim * (2 * size + 1)
+    if architecture.lstm.dim != size:  # bilm-tf omits a projection that keeps the size.
+        per_layer += architecture.lstm.dim * size
+    per_direction = architecture.lstm.n_layers * per_layer
     parts["forward LSTM"] = per_direction
     parts["backward LSTM"] = per_direction
     return parts

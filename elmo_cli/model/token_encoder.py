@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from elmo_cli.errors.checks import check_sentences
-from elmo_cli.model.architecture import CharacterOptions
+from elmo_cli.model.architecture import CharacterArchitecture
 from elmo_cli.model.characters import N_CHARACTERS, character_ids
 from elmo_cli.model.placement import autocast_dtype
 from elmo_cli.model.vocabulary import BOUNDARIES, Vocabulary
@@ -56,21 +56,21 @@ class CharacterFeatures(nn.Module):
     """Features of character ids: convolutions, maximum, highway layers."""
 
     def __init__(
-        self, options: CharacterOptions, n_characters: int = N_CHARACTERS
+        self, architecture: CharacterArchitecture, n_characters: int = N_CHARACTERS
     ) -> None:
         super().__init__()
-        self.options = options
+        self.architecture = architecture
         # Row 0 stays zero: it means "no token here".
         self.char_embedding = nn.Embedding(
-            1 + n_characters, options.embedding_dim, padding_idx=0
+            1 + n_characters, architecture.embedding_dim, padding_idx=0
         )
         self.convolutions = nn.ModuleList(
-            Convolution(options.embedding_dim, count, width)
-            for width, count in options.filters
+            Convolution(architecture.embedding_dim, count, width)
+            for width, count in architecture.filters
         )
-        self.activation = _ACTIVATIONS[options.activation]()
+        self.activation = _ACTIVATIONS[architecture.activation]()
         self.highways = nn.ModuleList(
-            HighwayLayer(options.n_filters) for _ in range(options.n_highway)
+            HighwayLayer(architecture.n_filters) for _ in range(architecture.n_highway)
         )
 
     def features(self, ids: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class CharacterFeatures(nn.Module):
         the padding have one value, so one of them is enough: a group ends one widest
         window after its longest token.
         """
-        widest = max(width for width, _ in self.options.filters)
+        widest = max(width for width, _ in self.architecture.filters)
         lengths = _count_characters(ids)
         order = lengths.argsort()
         group_size = CONVOLVED_TOKENS if ids.device.type == "cpu" else CHUNK_TOKENS
@@ -123,17 +123,21 @@ class CharacterEncoder(CharacterFeatures, TokenEncoder):
     """Token encoder that reads characters: their features, projected."""
 
     def __init__(
-        self, options: CharacterOptions, projection_dim: int, *, projects: bool = True
+        self,
+        architecture: CharacterArchitecture,
+        projection_dim: int,
+        *,
+        projects: bool = True,
     ) -> None:
-        super().__init__(options)
+        super().__init__(architecture)
         self.projection: nn.Linear | None = None
         if projects:
-            self.projection = nn.Linear(options.n_filters, projection_dim)
+            self.projection = nn.Linear(architecture.n_filters, projection_dim)
 
     def token_ids(self, tokens: Sequence[str]) -> Tensor:
         """Return the character ids of tokens: int64, shape (N, 50), on the CPU."""
         return torch.from_numpy(
-            character_ids(tokens, self.options.max_characters_per_token)
+            character_ids(tokens, self.architecture.max_characters_per_token)
         )
 
     def forward(self, ids: Tensor) -> Tensor:

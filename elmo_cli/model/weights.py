@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from elmo_cli.errors.exceptions import WeightsError
-from elmo_cli.model.architecture import ModelOptions
+from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.tensor_files import (
     BILM,
@@ -75,20 +75,20 @@ class StoredParameter(NamedTuple):
 
 
 def stored_parameters(
-    options: ModelOptions, *, projects: bool, projects_features: bool
+    architecture: Architecture, *, projects: bool, projects_features: bool
 ) -> Iterator[StoredParameter]:
     """Yield all stored parameters of a `BiLm` that is made with these arguments."""
-    if options.char_cnn is None:
+    if architecture.char_cnn is None:
         yield StoredParameter("embedding", "token_encoder.embedding.weight", _TABLE)
     else:
         yield StoredParameter(
             "char_embed", "token_encoder.char_embedding.weight", _TABLE
         )
-        for i in range(len(options.char_cnn.filters)):
+        for i in range(len(architecture.char_cnn.filters)):
             convolution = f"token_encoder.convolutions.{i}"
             yield StoredParameter(f"CNN/W_cnn_{i}", f"{convolution}.weight", _FILTER)
             yield StoredParameter(f"CNN/b_cnn_{i}", f"{convolution}.bias")
-        for k in range(options.char_cnn.n_highway):
+        for k in range(architecture.char_cnn.n_highway):
             for gate in ("carry", "transform"):
                 highway = f"token_encoder.highways.{k}.{gate}"
                 yield StoredParameter(
@@ -101,7 +101,7 @@ def stored_parameters(
             )
             yield StoredParameter("CNN_proj/b_proj", "token_encoder.projection.bias")
     for d, direction in enumerate(("forward", "backward")):
-        for layer in range(options.lstm.n_layers):
+        for layer in range(architecture.lstm.n_layers):
             cell = f"RNN_{d}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             lstm = f"{direction}_layers.{layer}"
             yield StoredParameter(f"{cell}/W_0", f"{lstm}.gates.weight", _MATRIX)
@@ -113,15 +113,15 @@ def stored_parameters(
 
 
 def read_weights(
-    path: str | Path, options: ModelOptions, vocabulary: Vocabulary | None = None
+    path: str | Path, architecture: Architecture, vocabulary: Vocabulary | None = None
 ) -> BiLm:
     """Build a biLM in float32.
 
-    A `WeightsError` names all tensors that do not fit the options.
+    A `WeightsError` names all tensors that do not fit the architecture.
     """
     with open_tensors(path) as file:
         file.check_kind(BILM)
-        bilm = _empty_bilm(file.names, options, vocabulary)
+        bilm = _empty_bilm(file.names, architecture, vocabulary)
         parameters = bilm.state_dict()
         stored = _stored_in(bilm)
         shapes: dict[str, Shape] = {}
@@ -138,21 +138,21 @@ def read_weights(
 
 
 def _empty_bilm(
-    names: Collection[str], options: ModelOptions, vocabulary: Vocabulary | None
+    names: Collection[str], architecture: Architecture, vocabulary: Vocabulary | None
 ) -> BiLm:
     """Make the biLM for a file with tensors of these names, without their values."""
     # bilm-tf writes no projection that keeps the size. Other programs may write one.
-    size = options.lstm.projection_dim
+    size = architecture.lstm.projection_dim
     first_projection = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/W_P_0"
-    projects = options.lstm.dim != size or first_projection in names
+    projects = architecture.lstm.dim != size or first_projection in names
     projects_features = (
-        options.char_cnn is None
-        or options.char_cnn.n_filters != size
+        architecture.char_cnn is None
+        or architecture.char_cnn.n_filters != size
         or "CNN_proj/W_proj" in names
     )
     with torch.device("meta"), Uninitialized():  # shapes without values
         return BiLm(
-            options,
+            architecture,
             vocabulary,
             projects=projects,
             projects_features=projects_features,
@@ -164,7 +164,7 @@ def _stored_in(bilm: BiLm) -> list[StoredParameter]:
     names = bilm.state_dict().keys()
     return list(
         stored_parameters(
-            bilm.options,
+            bilm.architecture,
             projects="forward_layers.0.projection.weight" in names,
             projects_features="token_encoder.projection.weight" in names,
         )

@@ -1,6 +1,6 @@
 """Options as fields of dataclasses, with their types, defaults, choices and help.
 
-The command line makes its options from these fields, `options_from` fills them from
+The command line makes its options from these fields, `settings_from` fills them from
 keyword arguments, and the documentation lists them.
 """
 
@@ -12,7 +12,7 @@ from elmo_cli.errors.checks import check_choice
 
 _KEY: Final = "option"
 """Key in the metadata of a field."""
-_Options = TypeVar("_Options")
+_Settings = TypeVar("_Settings")
 
 
 @dataclass(frozen=True)
@@ -46,24 +46,24 @@ def option(
     return field(default=default, metadata={_KEY: info})
 
 
-def info_of(options: Any, name: str) -> OptionInfo:
+def info_of(settings: Any, name: str) -> OptionInfo:
     """Return what the field of a dataclass says about its option."""
-    for each in fields(options):
+    for each in fields(settings):
         if each.name == name:
             info: OptionInfo = each.metadata[_KEY]
             return info
     raise KeyError(name)
 
 
-def option_fields(options: Any) -> list[str]:
+def option_fields(settings: Any) -> list[str]:
     """Return the names of the fields that are options."""
-    return [each.name for each in fields(options) if _KEY in each.metadata]
+    return [each.name for each in fields(settings) if _KEY in each.metadata]
 
 
-def check_choices(options: Any) -> None:
+def check_choices(settings: Any) -> None:
     """Raise a `SettingsError` for an option that has none of its choices."""
-    for each in fields(options):
-        value = getattr(options, each.name)
+    for each in fields(settings):
+        value = getattr(settings, each.name)
         if _KEY not in each.metadata or value is None:
             continue
         info: OptionInfo = each.metadata[_KEY]
@@ -71,8 +71,8 @@ def check_choices(options: Any) -> None:
             check_choice(each.name, value, info.choices)
 
 
-def options_from(kind: type[_Options], values: Mapping[str, Any]) -> _Options:
-    """Make options from the values that have the name of a field.
+def settings_from(kind: type[_Settings], values: Mapping[str, Any]) -> _Settings:
+    """Make settings from the values that have the name of a field.
 
     Other values are not read. A field keeps its default where the value is missing or
     None.

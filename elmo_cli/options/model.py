@@ -32,7 +32,7 @@ def is_device(value: object) -> bool:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Options of a model: its files, initial state, precision and device."""
+    """Settings of a model: its files, initial state, precision and device."""
 
     model: Any = option(
         None,
@@ -95,7 +95,7 @@ class ModelSettings:
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> "ModelSettings":
-        """Return the options to embed queries for a file with these attributes.
+        """Return the settings to embed queries for a file with these attributes.
 
         A carried state depends on all sentences before, so queries start from the warm
         state then, also for AllenNLP's files, which do not name their model.

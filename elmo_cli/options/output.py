@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, option_of
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.output_format import (
     FORMATS,
@@ -36,7 +36,7 @@ REFUSED_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
 
 @dataclass(frozen=True)
 class OutputSettings:
-    """Options of an output: its format, layout, compression and data type."""
+    """Settings of an output: its format, layout, compression and data type."""
 
     file_format: str | None = option(
         None,
@@ -97,7 +97,7 @@ class OutputSettings:
         return self.layout == "packed"
 
     def for_path(self, path: str | Path, *, pooled: bool) -> "OutputSettings":
-        """Return the options with the format of a path, after all checks."""
+        """Return the settings with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in REFUSED_SUFFIXES:
             raise SettingsError(
@@ -131,21 +131,21 @@ class OutputSettings:
                     raise SettingsError(
                         Message(
                             "{option} requires HDF5, found the output format {name}",
-                            option=Message(f"{{--{option_name}}}"),
+                            option=option_of(option_name),
                             name=self.name,
                         )
                     )
         if self.use_sentence_keys and self.is_packed:
             raise SettingsError(
                 Message(
-                    "{--use-sentence-keys} requires HDF5 of {--layout allennlp}, "
+                    "{--use-sentence-keys True} requires HDF5 of {--layout allennlp}, "
                     "found {--layout packed}"
                 )
             )
         if self.use_sentence_keys and not self.format.has_layouts:
             raise SettingsError(
                 Message(
-                    "{--use-sentence-keys} requires HDF5 of {--layout allennlp}, "
+                    "{--use-sentence-keys True} requires HDF5 of {--layout allennlp}, "
                     "found the output format {name}",
                     name=self.name,
                 )

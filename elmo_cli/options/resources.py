@@ -6,7 +6,7 @@ from elmo_cli.options.fields import option
 
 
 @dataclass(frozen=True)
-class Resources:
+class ResourceSettings:
     """Resources of the workers of a distributed run, and how many of them may die."""
 
     address: str | None = option(

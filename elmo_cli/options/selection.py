@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, option_of
 from elmo_cli.errors.wording import shown
 from elmo_cli.options.fields import check_choices, option
 
@@ -21,7 +21,7 @@ _MAX_FLOAT32: Final = 3.4028234663852886e38
 
 
 @dataclass(frozen=True)
-class Selection:
+class SelectionSettings:
     """Selection of layers, their mix, and their pooling over tokens."""
 
     layers: str = option(
@@ -61,7 +61,7 @@ class Selection:
         if self.gamma is not None:
             _check_float32("gamma", self.gamma)
 
-    def for_model(self, n_layers: int) -> "Selection":
+    def for_model(self, n_layers: int) -> "SelectionSettings":
         """Return the selection in its canonical form, checked for a model.
 
         `n_layers` is the number of layers of the model, the token layer included.
@@ -96,7 +96,7 @@ class Selection:
         return attributes
 
     @classmethod
-    def from_attributes(cls, attributes: Mapping[str, Any]) -> "Selection":
+    def from_attributes(cls, attributes: Mapping[str, Any]) -> "SelectionSettings":
         """Return the selection of a file with these attributes.
 
         AllenNLP's files have none: they contain all layers.
@@ -116,7 +116,13 @@ class Selection:
 
 def _check_float32(name: str, value: float) -> None:
     if math.isnan(value) or abs(value) > _MAX_FLOAT32:
-        raise SettingsError(f"{name}: expected finite float32 numbers, found {value}")
+        raise SettingsError(
+            Message(
+                "{option}: expected finite float32 numbers, found {value}",
+                option=option_of(name),
+                value=value,
+            )
+        )
 
 
 def parse_layers(layers: Layers, available: Sequence[int]) -> list[int] | None:
@@ -124,14 +130,14 @@ def parse_layers(layers: Layers, available: Sequence[int]) -> list[int] | None:
 
     Negative numbers count from the last available layer, which is -1.
     """
-    numbers = {str(number): number for number in available}
-    for index, number in enumerate(available):
-        numbers[str(index - len(available))] = number
+    layer_of = {str(layer): layer for layer in available}
+    for index, layer in enumerate(available):
+        layer_of[str(index - len(available))] = layer
     chosen = []
     for part in layers_text(layers).split(","):
-        if part.strip() not in numbers:
+        if part.strip() not in layer_of:
             return None
-        chosen.append(numbers[part.strip()])
+        chosen.append(layer_of[part.strip()])
     return chosen
 
 

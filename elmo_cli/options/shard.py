@@ -24,9 +24,9 @@ class Shard(NamedTuple):
         """Return whether a record of the input is in the shard, by its index from 0."""
         return index % self.total == self.number - 1
 
-    def number_in_input(self, number: int) -> int:
-        """Return the number in the input of a record of the shard, both from 0."""
-        return number * self.total + self.number - 1
+    def index_in_input(self, index: int) -> int:
+        """Return the index in the input of a record of the shard, both from 0."""
+        return index * self.total + self.number - 1
 
 
 WHOLE: Final = Shard()

@@ -25,11 +25,11 @@ class FormatWriter:
         self._settings = settings
         self._attributes = attributes
 
-    def skip_written(self, number: int, record: Record) -> None:
+    def skip_written(self, index: int, record: Record) -> None:
         """Take note of a record that the file contains already, from an earlier run."""
 
-    def write(self, number: int, record: Record, values: "NDArray[Any]") -> None:
-        """Add a record, by its number from 0, and its values (L, T, W) or (T, W).
+    def write(self, index: int, record: Record, values: "NDArray[Any]") -> None:
+        """Add a record, by its index from 0, and its values (L, T, W) or (T, W).
 
         The values may share memory with others: a writer copies what it keeps.
         """

@@ -60,11 +60,11 @@ class AllenNlpWriter(Hdf5Writer):
         if not by_text:
             check_count(_n_datasets(file), self._n_records)
 
-    def skip_written(self, number: int, record: Record) -> None:
+    def skip_written(self, index: int, record: Record) -> None:
         """Index the sentence of a record that the file contains already."""
-        self._index_sentence(number, record)
+        self._index_sentence(index, record)
 
-    def write(self, number: int, record: Record, values: Array) -> None:
+    def write(self, index: int, record: Record, values: Array) -> None:
         """Add the dataset of a record; raise an `InputError` if its name is invalid."""
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
@@ -79,17 +79,17 @@ class AllenNlpWriter(Hdf5Writer):
         elif self._settings.use_sentence_keys:
             name = record.text
         else:
-            name = str(number)
+            name = str(index)
         if not name:  # A blank line, which is its own name.
             return
-        self._create_named(name, number, values)
+        self._create_named(name, index, values)
         attributes = stored_attributes(record)
         if attributes:
             self._hdf5[name].attrs.update(as_texts(attributes))
         if self._keeps_tokens:
             tokens = json.dumps(record.tokens, ensure_ascii=False)
             self._hdf5[name].attrs[TOKENS] = tokens
-        self._index_sentence(number, record)
+        self._index_sentence(index, record)
 
     def finish(self, attributes: Attributes) -> None:
         """Add `sentence_to_index` and these attributes, and close the file."""
@@ -99,13 +99,13 @@ class AllenNlpWriter(Hdf5Writer):
             dataset[0] = json.dumps(self._index)
         super().finish(attributes)
 
-    def _index_sentence(self, number: int, record: Record) -> None:
+    def _index_sentence(self, index: int, record: Record) -> None:
         if record.id is not None:
             self._has_index = False
         elif self._has_index and record.text:
-            self._index[record.text] = str(number)
+            self._index[record.text] = str(index)
 
-    def _create_named(self, name: str, number: int, values: Array) -> None:
+    def _create_named(self, name: str, index: int, values: Array) -> None:
         """Add a dataset; raise an `InputError` if a sentence cannot name it."""
         try:
             self._create(name, values)
@@ -116,8 +116,8 @@ class AllenNlpWriter(Hdf5Writer):
             raise InputError(
                 Message(
                     "line {number}: the sentence {name} cannot name a dataset, or "
-                    "names an existing one. Remove {--use-sentence-keys}.",
-                    number=number + 1,
+                    "names an existing one. Remove {--use-sentence-keys True}.",
+                    number=index + 1,
                     name=repr(name[:60]),
                 )
             ) from None
@@ -205,37 +205,37 @@ class AllenNlpFile:
 
     def records(self, start: int, stop: int) -> list[Record]:
         """Return records without their activations."""
-        return [self._record(number) for number in range(start, stop)]
+        return [self._record(index) for index in range(start, stop)]
 
     def find(self, name: str) -> int | None:
-        """Return the number of a record by its id, or of the last with that text."""
-        return self._numbers.get(name)
+        """Return the index of a record by its id, or of the last with that text."""
+        return self._indices.get(name)
 
     def _is_numbered(self, n_names: int) -> bool:
         """Return whether numbers name the datasets: the first and the last one's do."""
-        first = self._shard.number_in_input(0)
-        last = self._shard.number_in_input(n_names - 1)
+        first = self._shard.index_in_input(0)
+        last = self._shard.index_in_input(n_names - 1)
         return str(first) in self._file and str(last) in self._file
 
-    def _record(self, number: int) -> Record:
+    def _record(self, index: int) -> Record:
         attributes = {}
         if self._has_attributes:  # Reading attributes takes time.
-            attributes = read_attributes(self._dataset(number).attrs)
-        text = self._texts.get(number, "")
+            attributes = read_attributes(self._dataset(index).attrs)
+        text = self._texts.get(index, "")
         stored = attributes.pop(TOKENS, None)
         if stored is None:
             tokens = text.split()
         else:
-            name = f"{self._file.filename}: record {number + 1}, tokens"
+            name = f"{self._file.filename}: record {index + 1}, tokens"
             tokens = parse_json(stored, list[str], name)
-        identifier = self._names[number] if self.has_keys else None
+        identifier = self._names[index] if self.has_keys else None
         return Record(text, tokens, id=identifier, attributes=attributes)
 
-    def _dataset(self, number: int) -> h5py.Dataset:
+    def _dataset(self, index: int) -> h5py.Dataset:
         if self.is_ordered:
-            name = str(self._shard.number_in_input(number))
+            name = str(self._shard.index_in_input(index))
         else:
-            name = self._names[number]
+            name = self._names[index]
         return checked_dataset(self._file, name, "f", self._n_axes)
 
     @cached_property
@@ -246,10 +246,10 @@ class AllenNlpFile:
         return _nested_names(self._file)
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
-        """Number of each id or sentence."""
+    def _indices(self) -> dict[str, int]:
+        """Index of each id or sentence."""
         if not self.is_ordered:
-            return {name: number for number, name in enumerate(self._names)}
+            return {name: index for index, name in enumerate(self._names)}
         if not self._has_index:
             return {}
         dataset = checked_dataset(self._file, SENTENCE_TO_INDEX, "O", (1,))
@@ -273,4 +273,4 @@ class AllenNlpFile:
         """Sentence of each record, as far as the file contains it."""
         if self.has_keys:
             return {}
-        return {number: text for text, number in self._numbers.items()}
+        return {index: text for text, index in self._indices.items()}

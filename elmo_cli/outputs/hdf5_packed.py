@@ -63,7 +63,7 @@ class PackedWriter(Hdf5Writer):
         if not self._settings.forget_sentences:
             self._begin_dataset("sentences", np.empty(0, np.uint8))
 
-    def write(self, number: int, record: Record, values: Array) -> None:
+    def write(self, index: int, record: Record, values: Array) -> None:
         """Add the rows and the texts of a record."""
         if self._settings.pooled:
             rows = values[np.newaxis]  # (1, ..., W)
@@ -198,22 +198,22 @@ class PackedFile:
         tokens = self._texts("tokens", start, stop)
         return [
             Record(
-                text=sentences[index],
-                tokens=self._parse_tokens(number, tokens[index], sentences[index]),
-                id=keys[index] or None,
-                attributes=self._parse_attributes(number, attributes[index]),
+                text=sentences[row],
+                tokens=self._parse_tokens(index, tokens[row], sentences[row]),
+                id=keys[row] or None,
+                attributes=self._parse_attributes(index, attributes[row]),
             )
-            for index, number in enumerate(range(start, stop))
+            for row, index in enumerate(range(start, stop))
         ]
 
     def find(self, name: str) -> int | None:
-        """Return the number of a record by its id, or of the last with that text."""
+        """Return the index of a record by its id, or of the last with that text."""
         if not name:
             return None
-        numbers = np.flatnonzero(self._hashes == hash(name))
-        for number in reversed(numbers.tolist()):
-            if self._texts(self._names, number, number + 1) == [name]:
-                return int(number)
+        indices = np.flatnonzero(self._hashes == hash(name))
+        for index in reversed(indices.tolist()):
+            if self._texts(self._names, index, index + 1) == [name]:
+                return int(index)
         return None
 
     @cached_property
@@ -228,20 +228,20 @@ class PackedFile:
             hashes[start:stop] = [hash(text) for text in texts]
         return hashes
 
-    def _parse_tokens(self, number: int, stored: str, sentence: str) -> list[str]:
+    def _parse_tokens(self, index: int, stored: str, sentence: str) -> list[str]:
         if not stored:
             return sentence.split()
-        return parse_json(stored, list[str], f"{self._place(number)}, tokens")
+        return parse_json(stored, list[str], f"{self._place(index)}, tokens")
 
-    def _parse_attributes(self, number: int, stored: str) -> dict[str, Any]:
+    def _parse_attributes(self, index: int, stored: str) -> dict[str, Any]:
         if not stored:
             return {}
-        name = f"{self._place(number)}, attributes"
+        name = f"{self._place(index)}, attributes"
         return read_attributes(parse_json(stored, dict[str, str], name))
 
-    def _place(self, number: int) -> str:
+    def _place(self, index: int) -> str:
         """Return the place of a record for a message."""
-        return f"{self._path}: record {number + 1}"
+        return f"{self._path}: record {index + 1}"
 
     def _texts(self, name: str, start: int, stop: int) -> list[str]:
         """Read the texts of some records. A missing dataset has "" for each."""

@@ -17,9 +17,9 @@ _DIGITS: Final = {2: 5, 4: 9}
 class JsonlWriter(RowWriter):
     """Writer of lines such as {"index": 0, "sentence": "a"}, flushed at each record."""
 
-    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
+    def write(self, index: int, record: Record, values: NDArray[Any]) -> None:
         """Add the lines of a record."""
-        rows = self.rows.of(number, record, values)
+        rows = self.rows.of(index, record, values)
         columns = rows.own | rows.kept
         for index, row in enumerate(zip(*columns.values(), strict=True)):
             line = json_text(dict(zip(columns, row, strict=True))).removesuffix("}")

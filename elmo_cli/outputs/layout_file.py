@@ -8,7 +8,7 @@ from elmo_cli.records.record import Record
 
 
 class LayoutFile(Protocol):
-    """Open file of one layout, whose records are numbered from 0."""
+    """Open file of one layout, whose records are counted from 0."""
 
     n_records: int
     has_keys: bool
@@ -30,4 +30,4 @@ class LayoutFile(Protocol):
         """Read records without activations, as many as `values` returns."""
 
     def find(self, name: str) -> int | None:
-        """Return the number of a record by its id, or of the last with that text."""
+        """Return the index of a record by its id, or of the last with that text."""

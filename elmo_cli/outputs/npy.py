@@ -30,7 +30,7 @@ class NpyWriter(FormatWriter):
         self._ids: list[str] = []
         file.write(bytes(_HEADER_BYTES))
 
-    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
+    def write(self, index: int, record: Record, values: NDArray[Any]) -> None:
         """Add the row of a record; raise an `InputError` if its id is not one line."""
         if record.id is not None:
             if "\n" in record.id or "\r" in record.id:

@@ -18,7 +18,7 @@ RECORDS: Final = "records.jsonl"
 
 
 class NpzWriter(FormatWriter):
-    """Writer of one array per record, named by its id or number."""
+    """Writer of one array per record, named by its id or index."""
 
     def __init__(
         self, file: Any, settings: OutputSettings, attributes: Attributes
@@ -28,12 +28,12 @@ class NpzWriter(FormatWriter):
         self._rows = SentenceRows(settings, attributes)
         self._records: list[str] = []
 
-    def write(self, number: int, record: Record, values: NDArray[Any]) -> None:
+    def write(self, index: int, record: Record, values: NDArray[Any]) -> None:
         """Add the array of a record."""
         if self._rows.keeps_tokens:
-            fields = self._rows.fields(number, record)
+            fields = self._rows.fields(index, record)
             self._records.append(f"{json.dumps(fields, ensure_ascii=False)}\n")
-        write_array(self._archive, record.id or str(number), values)
+        write_array(self._archive, record.id or str(index), values)
 
     def finish(self, attributes: Attributes) -> None:
         """Write the descriptions of the records, and the directory of the archive."""

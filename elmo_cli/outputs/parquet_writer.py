@@ -57,10 +57,10 @@ class ParquetWriter(RowWriter):
             else:
                 self._kept[name] = []
 
-    def write(self, number: int, record: Record, values: Array) -> None:
+    def write(self, index: int, record: Record, values: Array) -> None:
         """Hold the rows of a record, and write a group of rows that is large enough."""
-        rows = self.rows.of(number, record, values.copy())  # It may share memory.
-        self._check_columns(rows.kept, number)
+        rows = self.rows.of(index, record, values.copy())  # It may share memory.
+        self._check_columns(rows.kept, index)
         self._hold(self._own, rows.own, rows.n)
         self._hold(self._kept, rows.kept, rows.n)
         for name, vectors in rows.vectors.items():
@@ -87,7 +87,7 @@ class ParquetWriter(RowWriter):
         if self._parquet is not None:
             self._parquet.close()
 
-    def _check_columns(self, kept: ColumnValues, number: int) -> None:
+    def _check_columns(self, kept: ColumnValues, index: int) -> None:
         """Raise an `InputError` for a column that the first rows did not have."""
         for name in kept:
             if self._parquet is not None and name not in self._parquet.schema.names:
@@ -97,7 +97,7 @@ class ParquetWriter(RowWriter):
                         "records. Name the columns with {--keep-columns}, or write "
                         "JSON lines (.jsonl).",
                         name=repr(name),
-                        number=f"{number + 1:,}",
+                        number=f"{index + 1:,}",
                     )
                 )
 

@@ -96,25 +96,25 @@ class PartsFolder:
         ]
 
     def find(self, name: str) -> int | None:
-        """Return the number of a record by its id, or of the last with that text."""
-        return self._numbers.get(name)
+        """Return the index of a record by its id, or of the last with that text."""
+        return self._indices.get(name)
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
-        """Number of each id; without ids, the last number of each text."""
+    def _indices(self) -> dict[str, int]:
+        """Index of each id; without ids, the last index of each text."""
         column = "id" if self.has_keys else "sentence"
-        numbers: dict[str, int] = {}
+        indices: dict[str, int] = {}
         start = 0
         for part, end in enumerate(self._ends):
             with naming_damaged_part(self._folder, part):
                 table = self._part(part).read(columns=[column])
                 values = table.column(column).to_pylist()
-            for number, value in enumerate(values, start):
+            for index, value in enumerate(values, start):
                 name = _text_or_none(value)
                 if name is not None:
-                    numbers[name] = number
+                    indices[name] = index
             start = end
-        return numbers
+        return indices
 
     def _own_columns(self, footers: list[Footer]) -> list[str]:
         """Return the columns before the tokens, which are not kept from the inputs."""

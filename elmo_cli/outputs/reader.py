@@ -29,7 +29,7 @@ class Activations:
             activations["The cat sat ."]    # the last line of that text
             for values in activations: ...  # all lines in their order
 
-    Records are numbered from 0. Records with ids are found by their ids, others by
+    Records are counted from 0. Records with ids are found by their ids, others by
     their sentences. Shapes are (L, T, W), or (T, W) if one layer was chosen or mixed,
     without the T if tokens were pooled.
 
@@ -39,8 +39,8 @@ class Activations:
 
     def __init__(self, *paths: str | Path) -> None:
         self._files: list[ActivationsFile] = []
-        self._numbers: list[range]
-        """Numbers of the records of each file among those of all files."""
+        self._indices: list[range]
+        """Indices of the records of each file among those of all files."""
         try:
             for path in matching_paths(paths):
                 self._files.append(ActivationsFile(path))
@@ -51,9 +51,9 @@ class Activations:
         if are_shards:
             self._files.sort(key=lambda file: shard_of(file.attributes))
         if are_shards and all(file.layout.is_ordered for file in self._files):
-            self._numbers = _numbers_in_turns(self._files)
+            self._indices = _indices_in_turns(self._files)
         else:
-            self._numbers = _numbers_one_after_another(self._files)
+            self._indices = _indices_one_after_another(self._files)
         self.paths = [file.path for file in self._files]
         """Paths of the files; shards are in their order."""
         self.attributes = self._files[0].attributes
@@ -68,26 +68,26 @@ class Activations:
         return f"<Activations of {paths}, {len(self)} records>"
 
     def __len__(self) -> int:
-        return sum(map(len, self._numbers))
+        return sum(map(len, self._indices))
 
     @overload
     def __getitem__(self, which: SupportsIndex | str) -> Array: ...
     @overload
     def __getitem__(self, which: slice) -> list[Array]: ...
     def __getitem__(self, which: SupportsIndex | str | slice) -> Array | list[Array]:
-        """Read a record by its number, id or sentence, or the records of a slice.
+        """Read a record by its index, id or sentence, or the records of a slice.
 
         Raises:
-            IndexError: The number is out of range.
+            IndexError: The index is out of range.
             KeyError: No record has this id or sentence.
         """
         if isinstance(which, slice):
             start, stop, step = which.indices(len(self))
             if step == 1 and len(self._files) == 1:
                 return [values for _, values in self._files[0].pairs(start, stop)]
-            return [self[number] for number in range(start, stop, step)]
+            return [self[index] for index in range(start, stop, step)]
         if isinstance(which, str):
-            which = self.number_of(which)
+            which = self.index_of(which)
         file, index = self._located(which)
         with file.reading() as layout:
             return layout.values(index, index + 1)[0]
@@ -99,48 +99,49 @@ class Activations:
         """Return whether there is a record with that id or sentence."""
         return isinstance(name, str) and self._find(name) is not None
 
-    def number_of(self, name: str) -> int:
-        """Return the number of a record by its id, or without ids by its sentence.
+    def index_of(self, name: str) -> int:
+        """Return the index of a record by its id, or without ids by its sentence.
 
         The last of equal sentences counts. The first call reads all names.
 
         Raises:
             KeyError: No record has this name.
         """
-        number = self._find(name)
-        if number is None:
+        index = self._find(name)
+        if index is None:
             raise KeyError(
                 f"{self.paths[0]}: no record has the id or sentence {name!r}"
             )
-        return number
+        return index
 
-    def sentence(self, number: SupportsIndex) -> str | None:
+    def sentence(self, index: SupportsIndex) -> str | None:
         """Return the text of a record, or None if the file does not contain it.
 
         AllenNLP's layout contains only the last of equal sentences.
         """
-        text = self._record(number).text
+        text = self._record(index).text
         if not text and not (
             self.has_sentences and self._files[0].layout.has_each_sentence
         ):
             return None
         return text
 
-    def key(self, number: SupportsIndex) -> str | None:
+    def key(self, index: SupportsIndex) -> str | None:
         """Return the id of a record, or None if it has no id."""
-        return self._record(number).id
+        return self._record(index).id
 
-    def source(self, number: SupportsIndex) -> tuple[Path | str, int]:
-        """Return the file of a record, and the record's number in the input, from 0."""
-        file, index = self._located(number)
-        return file.path, shard_of(file.attributes).number_in_input(index)
+    def source(self, index: SupportsIndex) -> tuple[Path | str, int]:
+        """Return the file of a record, and the record's index in the input, from 0."""
+        file, index_in_file = self._located(index)
+        shard = shard_of(file.attributes)
+        return file.path, shard.index_in_input(index_in_file)
 
-    def tokens(self, number: SupportsIndex) -> list[str] | None:
+    def tokens(self, index: SupportsIndex) -> list[str] | None:
         """Return the tokens of a record, one per vector; None if it has or tells none.
 
         They are stored in the file, or separated by white space in the sentence.
         """
-        return self._record(number).tokens or None
+        return self._record(index).tokens or None
 
     def records(self) -> Iterator[tuple[Record, Array]]:
         """Yield all records in order with their activations, with little in memory."""
@@ -170,34 +171,34 @@ class Activations:
             file: file.pairs(0, file.layout.n_records, with_records=with_records)
             for file in self._files
         }
-        for number in range(len(self)):
-            file, _ = self._located(number)
+        for index in range(len(self)):
+            file, _ = self._located(index)
             yield next(streams[file])
 
     def _located(self, which: SupportsIndex) -> tuple[ActivationsFile, int]:
-        """Return the file of a record by its number, and its number in the file."""
-        index = operator.index(which)
-        number = index + len(self) if index < 0 else index
-        for file, numbers in zip(self._files, self._numbers, strict=True):
-            if number in numbers:
-                return file, numbers.index(number)
+        """Return the file of a record by its index, and its index in the file."""
+        given = operator.index(which)
+        index = given + len(self) if given < 0 else given
+        for file, indices in zip(self._files, self._indices, strict=True):
+            if index in indices:
+                return file, indices.index(index)
         n_records = counted(len(self), "record")
         bounds = f", 0 to {len(self) - 1:,}" if len(self) else ""
-        raise IndexError(f"record {index}: {self.paths[0]} has {n_records}{bounds}")
+        raise IndexError(f"record {given}: {self.paths[0]} has {n_records}{bounds}")
 
     def _find(self, name: str) -> int | None:
-        """Return the number of a record by its id or sentence, if there is one."""
+        """Return the index of a record by its id or sentence, if there is one."""
         found = []
-        for file, numbers in zip(self._files, self._numbers, strict=True):
+        for file, indices in zip(self._files, self._indices, strict=True):
             with file.reading() as layout:
-                index = layout.find(name)
-            if index is not None:
-                found.append(numbers[index])
+                index_in_file = layout.find(name)
+            if index_in_file is not None:
+                found.append(indices[index_in_file])
         return max(found, default=None)
 
 
 def open_activations(*paths: str | Path) -> Activations:
-    """Open files of activations, to read records by number, id or sentence.
+    """Open files of activations, to read records by index, id or sentence.
 
     Args:
         paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their
@@ -250,8 +251,8 @@ def _check_shards(files: Sequence[ActivationsFile]) -> None:
         )
 
 
-def _numbers_in_turns(files: Sequence[ActivationsFile]) -> list[range]:
-    """Return numbers that alternate between shards, as the lines of their input do."""
+def _indices_in_turns(files: Sequence[ActivationsFile]) -> list[range]:
+    """Return indices that alternate between shards, as the lines of their input do."""
     step = len(files)
     return [
         range(first, first + step * file.layout.n_records, step)
@@ -259,12 +260,12 @@ def _numbers_in_turns(files: Sequence[ActivationsFile]) -> list[range]:
     ]
 
 
-def _numbers_one_after_another(files: Sequence[ActivationsFile]) -> list[range]:
-    """Return numbers that follow those of the files before."""
-    numbers = []
+def _indices_one_after_another(files: Sequence[ActivationsFile]) -> list[range]:
+    """Return indices that follow those of the files before."""
+    indices = []
     start = 0
     for file in files:
         end = start + file.layout.n_records
-        numbers.append(range(start, end))
+        indices.append(range(start, end))
         start = end
-    return numbers
+    return indices

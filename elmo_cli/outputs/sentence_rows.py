@@ -31,9 +31,9 @@ class SentenceRows:
         self._settings = settings
         self.keeps_tokens = keeps_tokens(settings, attributes)
 
-    def fields(self, number: int, record: Record) -> dict[str, Any]:
-        """Return the fields of a record, by its number from 0, without kept columns."""
-        fields: dict[str, Any] = {"index": number}
+    def fields(self, index: int, record: Record) -> dict[str, Any]:
+        """Return the fields of a record, by its index from 0, without kept columns."""
+        fields: dict[str, Any] = {"index": index}
         if record.id is not None:
             fields = {"id": record.id_value}
         for name, value in stored_attributes(record).items():
@@ -47,11 +47,11 @@ class SentenceRows:
             fields["tokens"] = record.tokens
         return fields
 
-    def of(self, number: int, record: Record, values: Array) -> Rows:
-        """Return the rows of a record, by its number from 0, with its activations."""
-        fields = self.fields(number, record)
+    def of(self, index: int, record: Record, values: Array) -> Rows:
+        """Return the rows of a record, by its index from 0, with its activations."""
+        fields = self.fields(index, record)
         if self._settings.format.has_fixed_columns:
-            fields["index"] = number
+            fields["index"] = index
             fields = {name: fields[name] for name in _PARQUET_COLUMNS if name in fields}
         new_names = kept_names(record.columns.keys())
         return Rows(

@@ -36,32 +36,32 @@ class TokenRows(SentenceRows):
         return range(len(record.tokens))
 
     def columns(
-        self, number: int, record: Record, positions: Sequence[int]
+        self, index: int, record: Record, positions: Sequence[int]
     ) -> ColumnValues:
         """Return the columns of a record's rows, without kept columns and vectors."""
-        columns = self.origin(number, record, positions)
+        columns = self.origin(index, record, positions)
         columns["token"] = [record.tokens[position] for position in positions]
         return columns
 
     def origin(
-        self, number: int, record: Record, positions: Sequence[int]
+        self, index: int, record: Record, positions: Sequence[int]
     ) -> ColumnValues:
         """Return the columns that say where the tokens come from."""
         n_rows = len(positions)
-        line = number + 1 if record.line is None else record.line
+        line = index + 1 if record.line is None else record.line
         columns: ColumnValues = {
             "id": [record.id_value] * n_rows,
             "line": [line] * n_rows,
         }
         if self._is_split:
-            columns["sentence_number"] = [number + 1] * n_rows
+            columns["sentence_number"] = [index + 1] * n_rows
         columns["position"] = list(positions)
         return columns
 
-    def of(self, number: int, record: Record, values: Array) -> Rows:
+    def of(self, index: int, record: Record, values: Array) -> Rows:
         """Return the rows of a record, with values (L, n, W) or (n, W)."""
         positions = [] if record.error is not None else self.positions(record)
-        own = self.columns(number, record, positions)
+        own = self.columns(index, record, positions)
         like_layers = {name for name in record.columns if name.startswith(LAYER_PREFIX)}
         taken = {*own, "sentence_number", VECTOR, *like_layers}
         new_names = renamed_columns(record.columns.keys(), taken)

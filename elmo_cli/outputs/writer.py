@@ -18,7 +18,6 @@ from elmo_cli.errors.exceptions import ElmoError, OutputError
 from elmo_cli.errors.messages import Message, joined
 from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.resumable import resumable_file
-from elmo_cli.files.resumable.checkpoint_log import remove_log
 from elmo_cli.files.resumable.resumable_file import ResumableFile
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.output_format import HDF5, PARQUET
@@ -116,13 +115,13 @@ class ActivationsWriter:
         self.n_records = 0
         self.resume_point = None
 
-    def skip_written(self, number: int, record: Record) -> None:
-        """Skip a record that an earlier run has written, by its number from 0."""
+    def skip_written(self, index: int, record: Record) -> None:
+        """Skip a record that an earlier run has written, by its index from 0."""
         if self.is_complete:
             return
-        number_in_input = self._shard.number_in_input(number)
+        index_in_input = self._shard.index_in_input(index)
         with self._as_output_errors():
-            self._format_writer().skip_written(number_in_input, record)
+            self._format_writer().skip_written(index_in_input, record)
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
         """Add the activations of the next record: float, (L, T, W) or (T, W).
@@ -130,9 +129,9 @@ class ActivationsWriter:
         Pooled ones have no axis T.
         """
         values = as_dtype(values, self.settings.dtype)
-        number = self._shard.number_in_input(self.n_records)
+        index = self._shard.index_in_input(self.n_records)
         with self._as_output_errors():
-            self._format_writer().write(number, record, values)
+            self._format_writer().write(index, record, values)
         self.n_records += 1
 
     def describe(self, example: Record, values: NDArray[Any]) -> None:
@@ -204,7 +203,7 @@ class ActivationsWriter:
             raise OutputError(
                 Message(
                     "{path} is an unfinished run with other options: {differing}",
-                    remedy="Use {--overwrite} to start over.",
+                    remedy="Use {--overwrite True} to start over.",
                     path=file.path,
                     differing=joined(differing),
                 )
@@ -213,7 +212,6 @@ class ActivationsWriter:
     def _leave_complete(self) -> None:
         """Check that this run would write the same as a complete file, and leave it."""
         self.is_complete = True
-        remove_log(self.path)
         saved = saved_at_end(self.path)
         differing = self._differences(saved)
         if differing:
@@ -221,7 +219,7 @@ class ActivationsWriter:
                 Message(
                     "{path} already exists, and was written with other options: "
                     "{differing}",
-                    remedy="Use {--overwrite} to replace it.",
+                    remedy="Use {--overwrite True} to replace it.",
                     path=self.path,
                     differing=joined(differing),
                 )

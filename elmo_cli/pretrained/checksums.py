@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.model.many_langs_config import ManyLangsOptions
+from elmo_cli.model.many_langs_config import ManyLangsArchitecture
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.roles import MANY_LANGS_FILES
 
@@ -32,14 +32,14 @@ def check_sha256(path: Path, expected: str | None) -> None:
 def content_sha256(files: ModelFiles) -> str:
     """Return the SHA-256, in hexadecimal, of all tensors and words of a model.
 
-    The options are excluded. Outputs record them separately.
+    The architecture is excluded. Outputs record it separately.
     """
-    options = files.parsed_options
+    architecture = files.architecture
     paths = [files.weights]
-    if isinstance(options, ManyLangsOptions):
+    if isinstance(architecture, ManyLangsArchitecture):
         others = [files.weights.with_name(name) for name in MANY_LANGS_FILES]
         paths += [path for path in others if path.exists()]
-    elif options.char_cnn is None and files.vocabulary is not None:
+    elif architecture.char_cnn is None and files.vocabulary is not None:
         paths.append(files.vocabulary)
     digests = [sha256(path) for path in paths]
     if len(digests) == 1:

@@ -1,6 +1,6 @@
 """Conversion of weights to another format or data type.
 
-Tensors keep their names and shapes, so that no options are required.
+Tensors keep their names and shapes, so that no options.json is required.
 """
 
 from pathlib import Path

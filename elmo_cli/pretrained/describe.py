@@ -10,7 +10,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.files.text_files import read_text
 from elmo_cli.model.characters import N_CHARACTERS
-from elmo_cli.model.many_langs_config import ManyLangsOptions
+from elmo_cli.model.many_langs_config import ManyLangsArchitecture
 from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.pretrained.cache import n_bytes_downloaded
@@ -111,36 +111,36 @@ def _describe_published(model: PublishedModel) -> dict[str, Any]:
 
 
 def _describe_files(files: ModelFiles) -> dict[str, Any]:
-    """Describe a model by its files: their paths, its size, options and card."""
+    """Describe a model by its files: their paths, its size, architecture and card."""
     files = with_own_softmax(files)
-    options = files.parsed_options
+    architecture = files.architecture
     n_characters = N_CHARACTERS
-    if isinstance(options, ManyLangsOptions):
-        n_words, n_characters = _count_lexicons(files, options)
+    if isinstance(architecture, ManyLangsArchitecture):
+        n_words, n_characters = _count_lexicons(files, architecture)
     else:
         n_words = _count_words(files)
     parts = parameters_by_part(
-        options, n_words, n_characters, projects=_has_projection(files)
+        architecture, n_words, n_characters, projects=_has_projection(files)
     )
     return {
-        "layers": options.n_layers,
-        "width": options.width,
+        "layers": architecture.n_layers,
+        "width": architecture.width,
         "words": n_words,
         "parameters": sum(parts.values()),
         "parts": parts,
-        "options": asdict(options),
+        "options": asdict(architecture),
         "files": _describe_paths(files),
         "card": _read_card(files),
     }
 
 
 def _count_lexicons(
-    files: ModelFiles, options: ManyLangsOptions
+    files: ModelFiles, architecture: ManyLangsArchitecture
 ) -> tuple[int | None, int]:
     """Return the numbers of words and of characters that have a vector."""
     from elmo_cli.model.lexicons import read_lexicons
 
-    lexicons = read_lexicons(files.options.parent, options)
+    lexicons = read_lexicons(files.options.parent, architecture)
     n_words = lexicons.words.n_rows if lexicons.words else None
     n_characters = lexicons.characters.n_rows if lexicons.characters else 0
     return n_words, n_characters
@@ -148,7 +148,7 @@ def _count_lexicons(
 
 def _count_words(files: ModelFiles) -> int | None:
     """Return the number of words that a model reads or predicts, or None."""
-    uses_words = files.parsed_options.char_cnn is None or files.softmax is not None
+    uses_words = files.architecture.char_cnn is None or files.softmax is not None
     if uses_words and files.vocabulary is not None:
         return len(read_vocabulary(files.vocabulary))
     return None
@@ -159,10 +159,10 @@ def _has_projection(files: ModelFiles) -> bool:
 
     bilm-tf may omit it if the filters are as many as the projection is wide.
     """
-    options = files.parsed_options
-    if isinstance(options, ManyLangsOptions) or options.char_cnn is None:
+    architecture = files.architecture
+    if isinstance(architecture, ManyLangsArchitecture) or architecture.char_cnn is None:
         return True
-    if options.char_cnn.n_filters != options.lstm.projection_dim:
+    if architecture.char_cnn.n_filters != architecture.lstm.projection_dim:
         return True
     return has_tensor(files.weights, "CNN_proj/W_proj")
 
@@ -181,7 +181,7 @@ def _describe_paths(files: ModelFiles) -> dict[str, dict[str, Any]]:
 
 
 def _read_card(files: ModelFiles) -> list[str]:
-    """Return the title and the first paragraph of the card next to the options.
+    """Return the title and the first paragraph of the card next to options.json.
 
     A model without a card has no lines.
     """

@@ -53,8 +53,8 @@ def download_file(
     # The name is hidden. Its suffix tells `check` the format.
     unfinished = destination.with_name(f".partial.{destination.name}")
     problem = f"cannot download {destination.name}: it has no URL"
-    for number, url in enumerate(urls):
-        if number > 0:
+    for index, url in enumerate(urls):
+        if index > 0:
             logger.warning("%s. Trying another address.", problem)
         host = urlsplit(url).netloc or url
         logger.info("Downloading %s from %s", destination.name, host)

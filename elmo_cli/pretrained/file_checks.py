@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from elmo_cli.model.options_json import read_options
+from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.pretrained.checksums import check_sha256
 from elmo_cli.pretrained.other_programs import refuse_other_program
@@ -17,7 +17,7 @@ def check_file(
     if not is_pickle:
         refuse_other_program(path)
     if role == "options":
-        read_options(path)
+        read_architecture(path)
     elif role == "vocabulary":
         read_vocabulary(path)
     elif role is not None and not is_pickle:

@@ -5,8 +5,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from elmo_cli.model.architecture import ModelOptions
-from elmo_cli.pretrained.trained_with import TrainedWith, read_options_and_training
+from elmo_cli.model.architecture import Architecture
+from elmo_cli.pretrained.trained_with import TrainedWith, read_architecture_and_training
 
 
 @dataclass(frozen=True)
@@ -29,20 +29,20 @@ class ModelFiles:
         return [self.options, self.weights, self.vocabulary, self.softmax]
 
     @property
-    def parsed_options(self) -> ModelOptions:
+    def architecture(self) -> Architecture:
         """Architecture of the model. The options file is read on first use."""
-        return self._options_and_training[0]
+        return self._architecture_and_training[0]
 
     @property
     def initial_state(self) -> Literal["zero", "warm"]:
         """Default initial state of the model's sentences."""
-        return self._options_and_training[1].initial_state
+        return self._architecture_and_training[1].initial_state
 
     @property
     def tokenizer(self) -> str | None:
         """Tokenizer of the model's training text, or None if it is unknown."""
-        return self._options_and_training[1].tokenizer
+        return self._architecture_and_training[1].tokenizer
 
     @cached_property
-    def _options_and_training(self) -> tuple[ModelOptions, TrainedWith]:
-        return read_options_and_training(self.options)
+    def _architecture_and_training(self) -> tuple[Architecture, TrainedWith]:
+        return read_architecture_and_training(self.options)

@@ -55,7 +55,7 @@ def files_of(settings: ModelSettings, *, with_softmax: bool = False) -> ModelFil
 
 
 def _check_reads_words(files: ModelFiles) -> None:
-    if files.parsed_options.char_cnn is not None:
+    if files.architecture.char_cnn is not None:
         raise SettingsError(
             Message(
                 "{name}: the model reads characters and takes no vocabulary",

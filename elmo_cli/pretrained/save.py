@@ -39,16 +39,16 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
 
 def _write_readme(files: ModelFiles, folder: Path) -> None:
     """Write a model's README.md: metadata in YAML, its use, and the model's card."""
-    options = files.parsed_options
+    architecture = files.architecture
     language = "" if files.language is None else f"language: {files.language}\n"
-    reads_characters = options.char_cnn is not None
+    reads_characters = architecture.char_cnn is not None
     template = Path(__file__).with_name("hub_readme.md").read_text(encoding="utf-8")
     page = template.format(
         language=language,
         name=folder.resolve().name,
-        layers=options.n_layers,
-        width=options.width,
-        shape=f"{options.n_layers}, 4, {options.width}",
+        layers=architecture.n_layers,
+        width=architecture.width,
+        shape=f"{architecture.n_layers}, 4, {architecture.width}",
         units="characters" if reads_characters else "the words of its vocabulary",
         card=_card_section(files),
     )

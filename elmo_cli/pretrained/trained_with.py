@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from elmo_cli.model.architecture import ModelOptions
+from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.json_objects import read_json
-from elmo_cli.model.options_json import model_options_from
+from elmo_cli.model.options_json import architecture_from
 from elmo_cli.options.tokenizer_names import recorded_tokenizer
 
 
@@ -20,15 +20,17 @@ class TrainedWith(NamedTuple):
     """Name such as `moses:en`. None if the text had tokens, or if it is unknown."""
 
 
-def read_options_and_training(path: str | Path) -> tuple[ModelOptions, TrainedWith]:
+def read_architecture_and_training(
+    path: str | Path,
+) -> tuple[Architecture, TrainedWith]:
     """Read the architecture of a model, and the defaults from its training."""
     content = read_json(path)
-    options = model_options_from(content, path)
+    architecture = architecture_from(content, path)
     # `elmo train` writes an object. Other values are ignored.
     training = content.get("training")
     if not isinstance(training, dict):
         training = {}
-    return options, TrainedWith(
+    return architecture, TrainedWith(
         initial_state="warm" if training.get("state") == "carry" else "zero",
         tokenizer=recorded_tokenizer(training),
     )

@@ -27,7 +27,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.inference.memory import is_out_of_memory
-from elmo_cli.model.architecture import ModelOptions
+from elmo_cli.model.architecture import Architecture
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.output import STANDARD_OUTPUT
 from elmo_cli.options.shard import WHOLE
@@ -124,11 +124,11 @@ def open_run(
 
 def _make_embedder(engine: Engine, plan: FilePlan, batch_size: int) -> RecordEmbedder:
     """Make the embedder of a plan; raise an `InputError` if they do not fit."""
-    selection = plan.selection.for_model(engine.options.n_layers)
+    selection = plan.selection.for_model(engine.architecture.n_layers)
     splits_records = plan.text.splits_records
     if splits_records and engine.state == "carry" and batch_size != 1:
         problem = (
-            "{--state carry} with {--split-sentences} of a table requires "
+            "{--state carry} with {--split-sentences True} of a table requires "
             "{--batch-size 1}, not {batch_size}."
         )
         raise InputError(Message(problem, batch_size=batch_size))
@@ -155,14 +155,14 @@ def _attributes(
     return attributes
 
 
-def checkpoint_tokens(options: ModelOptions) -> int:
+def checkpoint_tokens(architecture: Architecture) -> int:
     """Return the number of tokens between two checkpoints.
 
     They take about 10 seconds on two cores. It is a multiple of the windows on a CPU
     and of the batches on a GPU. It depends on the model alone, because checkpoints
     change the bytes of a file, and all machines write equal bytes.
     """
-    return 2**27 // max(options.lstm.dim, 1024)
+    return 2**27 // max(architecture.lstm.dim, 1024)
 
 
 class EmbeddedInput(NamedTuple):
@@ -256,7 +256,7 @@ class FileRun:
 
         with open_records(
             self.plan.text,
-            expected_input(engine.files.name, engine.options.token_limit),
+            expected_input(engine.files.name, engine.architecture.token_limit),
             id_rules=IdRules(
                 name_datasets=names_datasets_by_id(settings),
                 numbers_repeated=shows_repeated_ids(settings),
@@ -274,9 +274,9 @@ class FileRun:
         """
         writer = self.writer
         unit = self.plan.unit
-        for number, read in enumerate(reader.read(point.progress.n_records)):
-            writer.skip_written(number, read.record)
-            n_skipped = number + 1
+        for index, read in enumerate(reader.read(point.progress.n_records)):
+            writer.skip_written(index, read.record)
+            n_skipped = index + 1
             if n_skipped % _STOP_CHECK_RECORDS == 0 and self.should_stop():
                 raise StoppedError(
                     f"Stopped after {unit} {n_skipped:,}, which is embedded already"
@@ -290,7 +290,7 @@ class FileRun:
             raise OtherInputError(
                 Message(
                     problem,
-                    remedy="Use {--overwrite} to start over.",
+                    remedy="Use {--overwrite True} to start over.",
                     path=writer.partial,
                     n=f"{point.progress.n_records:,}",
                     unit=unit,
@@ -308,7 +308,7 @@ class FileRun:
             raise OutputError(
                 Message(
                     "{path} already exists, but {contents}",
-                    remedy="Use {--overwrite} to replace it.",
+                    remedy="Use {--overwrite True} to replace it.",
                     path=self.writer.path,
                     contents=contents,
                 )
@@ -350,7 +350,7 @@ class FileRun:
         # A checkpoint within a batch would split it where the state is carried over.
         is_carried = engine.state == "carry"
         rest = reader.read(
-            checkpoint_tokens=checkpoint_tokens(engine.options),
+            checkpoint_tokens=checkpoint_tokens(engine.architecture),
             checkpoint_records=self.embedder.batch_size if is_carried else 1,
         )
         # Only standard output needs early windows, so that waiting readers get each

@@ -1,5 +1,6 @@
 """Plan of a run over a file, made before a model is loaded."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.shard import Shard
 from elmo_cli.outputs.output_formats import load_packages
 from elmo_cli.records.input_format import TextInput
@@ -22,7 +23,7 @@ class FilePlan:
     text: TextInput
     output_path: str | Path
     shard: Shard | None
-    selection: Selection
+    selection: SelectionSettings
     """Selection that is not checked for a model yet."""
     output_settings: OutputSettings
     """Settings with the name of a format."""
@@ -36,7 +37,7 @@ class FilePlan:
 def plan_file(
     text: TextInput,
     output_path: str | Path,
-    selection: Selection,
+    selection: SelectionSettings,
     output_settings: OutputSettings,
     *,
     state: InitialState | None = None,
@@ -48,12 +49,14 @@ def plan_file(
     check_type("output_file_path", output_path, (str, Path), "a path")
     if text.settings.shard is not None and state == "carry":
         problem = (
-            "{--shard} requires {--state zero} or warm: carried states need all lines "
-            "in their order"
+            "{--shard} requires {--state zero} or {--state warm}: carried states need "
+            "all lines in their order"
         )
         raise SettingsError(Message(problem, remedy="Remove {--shard}."))
     if output_settings.use_sentence_keys and not text.format.is_plain:
-        problem = "{--use-sentence-keys} has no effect with {input_name}, which has ids"
+        problem = (
+            "{--use-sentence-keys True} has no effect with {input_name}, which has ids"
+        )
         raise SettingsError(Message(problem, input_name=text.format.name))
     # Sequences are much longer than sentences.
     if text.format.has_sequences:
@@ -73,8 +76,9 @@ def plan_file(
         # Imported here, because it loads NumPy, which a help does not need.
         from elmo_cli.files.resumable.checkpoint_log import remove_log
 
-        # A kill may have left it, and the check refuses the complete output.
-        remove_log(Path(output_path))
+        # A kill may have left it beside a complete output, which the check refuses, or
+        # which is left unchanged. No later step sees it.
+        remove_log(Path(os.path.realpath(output_path)))
         # HDF5 resumes, and a complete file of the same run is left unchanged.
         may_exist = output_settings.overwrite or output_settings.can_resume
         check_output(output_path, text.source.path, may_exist=may_exist)

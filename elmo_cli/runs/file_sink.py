@@ -66,7 +66,7 @@ class FileSink:
     n_done: int = 0
     """Number of the last record of the input that was written."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """Reason for each skipped record, by its id or number."""
+    """Reason for each skipped record, by its id or index."""
     n_empty: int = 0
     """Number of records without tokens, apart from skipped ones."""
     n_values: int = 0

@@ -20,7 +20,7 @@ from elmo_cli.errors.exceptions import ComputationError, StoppedError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.select_activations import pool_record
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.outputs.finite import FiniteCheck
 from elmo_cli.records.progress import Progress, ReadRecord
 from elmo_cli.records.record import Record
@@ -100,7 +100,7 @@ class RecordEmbedder:
     """Computation of records: by which model, and which activations."""
 
     engine: Engine
-    selection: Selection
+    selection: SelectionSettings
     """Selection that has been checked for the model."""
     unit: str
     """Word for a record in messages."""
@@ -213,7 +213,7 @@ class RecordEmbedder:
         reason = f"{self.unit} {read.number:,}: {error}"
         if self.skip_errors:
             return read.record._replace(tokens=[], sentences=(), words=(), error=reason)
-        remedy = "Shorten it, or use {--skip-errors}."
+        remedy = "Shorten it, or use {--skip-errors True}."
         raise ComputationError(Message("{reason}", remedy=remedy, reason=reason))
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from elmo_cli.inference.batching import group_by_length
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, Vocabulary
-from elmo_cli.training.training_options import TrainingOptions
+from elmo_cli.training.training_settings import TrainingSettings
 from elmo_cli.training.training_text import TextProgress, TrainingText
 from elmo_cli.types import Sentence
 
@@ -70,19 +70,19 @@ class Batch(NamedTuple):
 
 
 def read_batches(
-    text: TrainingText, options: TrainingOptions, start: TextProgress
+    text: TrainingText, settings: TrainingSettings, start: TextProgress
 ) -> Iterator[tuple[list[Row], TextProgress]]:
     """Yield the batches of a run without end, each with the progress after it."""
-    largest = max(options.batch_tokens, options.batch_size)
+    largest = max(settings.batch_tokens, settings.batch_size)
     window_tokens = max(_WINDOW_TOKENS, _WINDOW_BATCHES * largest)
     windows = text.windows(start, window_tokens)
-    if options.state == "carry":
-        sentences = _shuffle(windows, options.seed, start)
-        return split_into_blocks(sentences, options, start)
+    if settings.state == "carry":
+        sentences = _shuffle(windows, settings.seed, start)
+        return split_into_blocks(sentences, settings, start)
     batches = (
-        (_split_into_batches(window, options), after) for window, after in windows
+        (_split_into_batches(window, settings), after) for window, after in windows
     )
-    return _shuffle(batches, options.seed, start)
+    return _shuffle(batches, settings.seed, start)
 
 
 def _shuffle(
@@ -100,7 +100,7 @@ def _shuffle(
 
 
 def _split_into_batches(
-    sentences: Sequence[Sentence], options: TrainingOptions
+    sentences: Sequence[Sentence], settings: TrainingSettings
 ) -> list[list[Row]]:
     """Split a window into batches of sentences of similar lengths.
 
@@ -109,17 +109,17 @@ def _split_into_batches(
     pieces = []
     for sentence in sentences:
         n_predictions = len(sentence) + 1
-        for start in range(0, n_predictions, options.max_length):
-            stop = min(start + options.max_length, n_predictions)
+        for start in range(0, n_predictions, settings.max_length):
+            stop = min(start + settings.max_length, n_predictions)
             pieces.append(Piece(sentence, start, stop))
     lengths = [piece.stop - piece.start for piece in pieces]
-    batches = group_by_length(lengths, options.batch_tokens)
+    batches = group_by_length(lengths, settings.batch_tokens)
     return [[[pieces[index]] for index in batch] for batch in batches]
 
 
 def split_into_blocks(
     text: Iterator[tuple[Sentence, TextProgress]],
-    options: TrainingOptions,
+    settings: TrainingSettings,
     start: TextProgress,
 ) -> Iterator[tuple[list[Row], TextProgress]]:
     """Yield blocks of all streams, each of which takes the next sentence at need.
@@ -128,13 +128,13 @@ def split_into_blocks(
     """
     # Each stream has its current sentence, and how many of its predictions are done. At
     # the start this is an empty sentence, whose only prediction is done.
-    streams = list(start.streams) or [([], 1)] * options.batch_size
+    streams = list(start.streams) or [([], 1)] * settings.batch_size
     progress = start
     while True:
         rows: list[Row] = []
-        for number, (sentence, n_done) in enumerate(streams):
+        for index, (sentence, n_done) in enumerate(streams):
             row: Row = []
-            n_free = options.unroll
+            n_free = settings.unroll
             while n_free > 0:
                 if n_done > len(sentence):
                     sentence, progress = next(text)
@@ -143,7 +143,7 @@ def split_into_blocks(
                 row.append(Piece(sentence, n_done, stop))
                 n_free -= stop - n_done
                 n_done = stop
-            streams[number] = (sentence, n_done)
+            streams[index] = (sentence, n_done)
             rows.append(row)
         yield rows, progress._replace(streams=tuple(streams))
 

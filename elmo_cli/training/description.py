@@ -8,7 +8,7 @@ from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.training.fingerprint import fingerprint
 from elmo_cli.training.signature import Identity, Signature
 from elmo_cli.training.start import Start
-from elmo_cli.training.training_options import TrainingOptions
+from elmo_cli.training.training_settings import TrainingSettings
 from elmo_cli.training.training_text import TrainingText
 
 
@@ -19,7 +19,7 @@ class Description:
     folder: Path
     start: Start
     text: TrainingText
-    options: TrainingOptions
+    settings: TrainingSettings
     validation_file: str | Path | None
 
     @cached_property
@@ -42,4 +42,4 @@ class Description:
             "vocabulary_size": start.n_words,
         }
         words = start.vocabulary.words if start.vocabulary is not None else None
-        return Signature(identity, options=asdict(self.options), words=words)
+        return Signature(identity, options=asdict(self.settings), words=words)

@@ -5,26 +5,26 @@ from typing import NamedTuple
 
 from torch import nn, optim
 
-from elmo_cli.training.training_options import TrainingOptions
+from elmo_cli.training.training_settings import TrainingSettings
 
 _WARMUP_SHARE = 0.1
 """Maximum share of the run over which the learning rate rises."""
 
 
 def make_optimizer(
-    parameters: Sequence[nn.Parameter], options: TrainingOptions
+    parameters: Sequence[nn.Parameter], settings: TrainingSettings
 ) -> optim.Optimizer:
     """Make AdamW, or Adagrad as published."""
-    if options.optimizer == "adagrad":
+    if settings.optimizer == "adagrad":
         # TensorFlow's accumulators start at 1, so that the first steps are small.
         return optim.Adagrad(
-            parameters, lr=options.learning_rate, initial_accumulator_value=1.0
+            parameters, lr=settings.learning_rate, initial_accumulator_value=1.0
         )
     return optim.AdamW(
         parameters,
-        lr=options.learning_rate,
+        lr=settings.learning_rate,
         betas=(0.9, 0.98),
-        weight_decay=options.weight_decay,
+        weight_decay=settings.weight_decay,
         fused=True,
     )
 
@@ -38,7 +38,7 @@ class LearningRate(NamedTuple):
 
 
 def learning_rate_at(
-    step: int, share_done: float, options: TrainingOptions
+    step: int, share_done: float, settings: TrainingSettings
 ) -> LearningRate:
     """Return the learning rate of a step.
 
@@ -48,15 +48,15 @@ def learning_rate_at(
     Args:
         step: Number of the step, from 0.
         share_done: Share of the run before the step, 0 to 1.
-        options: Options of the run.
+        settings: Settings of the run.
     """
     rise = 1.0
-    if options.warmup_steps:
-        share_of_steps = (step + 1) / options.warmup_steps
+    if settings.warmup_steps:
+        share_of_steps = (step + 1) / settings.warmup_steps
         rise = min(1.0, max(share_of_steps, share_done / _WARMUP_SHARE))
     fall = 1.0
-    if options.decay_share:
-        fall = (1 - share_done) / options.decay_share
+    if settings.decay_share:
+        fall = (1 - share_done) / settings.decay_share
     return LearningRate(
-        value=options.learning_rate * min(rise, fall), is_rising=rise < 1
+        value=settings.learning_rate * min(rise, fall), is_rising=rise < 1
     )

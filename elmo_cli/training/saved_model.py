@@ -29,9 +29,9 @@ def write_model(run: Run, description: Description) -> None:
 def _options_of(run: Run, description: Description) -> dict[str, Any]:
     """Return the content of options.json. AllenNLP requires every key."""
     content = description.start.content
-    bilm_options = run.objective.bilm.options
-    options: dict[str, Any] = {"lstm": {**content["lstm"], **asdict(bilm_options.lstm)}}
-    char_cnn = bilm_options.char_cnn
+    architecture = run.objective.bilm.architecture
+    options: dict[str, Any] = {"lstm": {**content["lstm"], **asdict(architecture.lstm)}}
+    char_cnn = architecture.char_cnn
     if char_cnn is not None:
         # n_characters is 261 in bilm-tf's training, and 262 where a model is used.
         options["char_cnn"] = {
@@ -41,7 +41,7 @@ def _options_of(run: Run, description: Description) -> dict[str, Any]:
             "n_characters": 262,
         }
     options["training"] = {
-        "state": run.options.state,
+        "state": run.settings.state,
         **description.text.tokenizer.to_attributes(),
     }
     return options

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, TypedDict, TypeGuard
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.errors.messages import Message
 from elmo_cli.training.fingerprint import FileFingerprint
-from elmo_cli.training.training_options import LENGTH_OPTIONS
+from elmo_cli.training.training_settings import LENGTH_OPTIONS
 
 
 class Identity(TypedDict):
-    """Everything besides `TrainingOptions` and words that must stay equal."""
+    """Everything besides `TrainingSettings` and words that must stay equal."""
 
     architecture: dict[str, Any]
     start_sha256: str | None
@@ -35,7 +35,7 @@ class Signature(NamedTuple):
 
     identity: Identity
     options: dict[str, Any]
-    """Fields of `TrainingOptions`."""
+    """Fields of `TrainingSettings`."""
     words: Sequence[str] | None
     """Words to predict; None if the text gives them."""
 

@@ -19,8 +19,8 @@ from elmo_cli.errors.wording import counted
 from elmo_cli.language_model.softmax_file import check_softmax, read_rows
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.json_objects import read_json
-from elmo_cli.model.many_langs_config import ManyLangsOptions
-from elmo_cli.model.options_json import parse_options, read_options
+from elmo_cli.model.many_langs_config import ManyLangsArchitecture
+from elmo_cli.model.options_json import parse_architecture, read_architecture
 from elmo_cli.model.tensor_files import WEIGHTS_SUFFIXES
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.vocabulary_files import read_vocabulary
@@ -32,7 +32,7 @@ from elmo_cli.pretrained.require_softmax import with_own_softmax
 from elmo_cli.training.loss import OutputLayer
 from elmo_cli.training.objective import Objective
 from elmo_cli.training.presets import PRESETS
-from elmo_cli.training.training_options import StartOptions, TrainingOptions
+from elmo_cli.training.training_settings import StartSettings, TrainingSettings
 from elmo_cli.training.word_list import read_word_list
 from elmo_cli.types import Sentence
 
@@ -62,24 +62,24 @@ class Start:
     """Maximum number of words to predict, if the text gives them."""
 
 
-def choose_start(options: StartOptions) -> Start:
+def choose_start(settings: StartSettings) -> Start:
     """Choose an architecture: of an options.json, a preset, or a model to start from.
 
     The words to predict are those of `vocabulary_file`, else of the model to start
     from, else the most frequent ones of the text.
     """
     vocabulary = None
-    if options.vocabulary_file is not None:
-        vocabulary = read_word_list(options.vocabulary_file)
+    if settings.vocabulary_file is not None:
+        vocabulary = read_word_list(settings.vocabulary_file)
     files = None
     content: Mapping[str, Any]
-    if options.preset is not None:
-        name = options.preset
-        content = PRESETS[options.preset]
+    if settings.preset is not None:
+        name = settings.preset
+        content = PRESETS[settings.preset]
     else:
-        files = _find_files(options)
-        path = options.options_file if files is None else files.options
-        name = str(options.init_from or path)
+        files = _find_files(settings)
+        path = settings.options_file if files is None else files.options
+        name = str(settings.init_from or path)
         content = _read_architecture(path)
     if files is not None and files.vocabulary is not None:
         if vocabulary is None:
@@ -94,14 +94,14 @@ def choose_start(options: StartOptions) -> Start:
             )
     n_words = None
     if vocabulary is None:
-        n_words = options.vocabulary_size or _VOCABULARY_SIZE
-    elif options.vocabulary_size is not None:
+        n_words = settings.vocabulary_size or _VOCABULARY_SIZE
+    elif settings.vocabulary_size is not None:
         logger.warning(
             "%s",
             Message(
                 "{--vocabulary-size} has no effect: the words to predict are those of "
                 "{name}",
-                name=options.vocabulary_file or name,
+                name=settings.vocabulary_file or name,
             ),
         )
     return Start(
@@ -109,18 +109,18 @@ def choose_start(options: StartOptions) -> Start:
         name=name,
         files=files,
         vocabulary=vocabulary,
-        vocabulary_file=options.vocabulary_file,
+        vocabulary_file=settings.vocabulary_file,
         n_words=n_words,
     )
 
 
-def _find_files(options: StartOptions) -> ModelFiles | None:
+def _find_files(settings: StartSettings) -> ModelFiles | None:
     """Find the files of the model whose weights are the start, if there is one."""
-    model = options.init_from
+    model = settings.init_from
     if model is None:
         return None
     if Path(model).suffix in WEIGHTS_SUFFIXES:
-        if options.options_file is None:
+        if settings.options_file is None:
             raise SettingsError(
                 Message(
                     "{--init-from} {model}: a file of weights requires "
@@ -128,9 +128,11 @@ def _find_files(options: StartOptions) -> ModelFiles | None:
                     model=model,
                 )
             )
-        settings = ModelSettings(options_file=options.options_file, weight_file=model)
+        model_settings = ModelSettings(
+            options_file=settings.options_file, weight_file=model
+        )
     else:
-        if options.options_file is not None:
+        if settings.options_file is not None:
             raise SettingsError(
                 Message(
                     "{--init-from} {model}: the model has options",
@@ -138,8 +140,8 @@ def _find_files(options: StartOptions) -> ModelFiles | None:
                     model=model,
                 )
             )
-        settings = ModelSettings(model=model)
-    return with_own_softmax(files_of(settings))
+        model_settings = ModelSettings(model=model)
+    return with_own_softmax(files_of(model_settings))
 
 
 def _read_architecture(path: str | Path | None) -> Mapping[str, Any]:
@@ -151,7 +153,7 @@ def _read_architecture(path: str | Path | None) -> Mapping[str, Any]:
                 remedy="Give {--preset}, {--options-file} or {--init-from}.",
             )
         )
-    if isinstance(read_options(path), ManyLangsOptions):
+    if isinstance(read_architecture(path), ManyLangsArchitecture):
         problem = "a model of ELMoForManyLangs cannot be trained"
         raise OptionsError(f"{path}: {problem}. Choose an ELMo model.")
     return read_json(path)
@@ -181,18 +183,20 @@ def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> N
 
 
 def start_weights(
-    start: Start, vocabulary: Vocabulary, options: TrainingOptions
+    start: Start, vocabulary: Vocabulary, settings: TrainingSettings
 ) -> Objective:
     """Make a biLM and its softmax from the model to start from, else random ones."""
-    torch.manual_seed(options.seed)
+    torch.manual_seed(settings.seed)
     files = start.files
     if files is None:
-        bilm = BiLm(parse_options(start.content), vocabulary, dropout=options.dropout)
-        softmax = OutputLayer(len(vocabulary), bilm.options.lstm.projection_dim)
+        bilm = BiLm(
+            parse_architecture(start.content), vocabulary, dropout=settings.dropout
+        )
+        softmax = OutputLayer(len(vocabulary), bilm.architecture.lstm.projection_dim)
         return Objective(bilm, softmax)
     bilm = load_bilm(files).requires_grad_(True).train()
-    bilm.dropout.p = options.dropout
-    softmax = OutputLayer(len(vocabulary), bilm.options.lstm.projection_dim)
+    bilm.dropout.p = settings.dropout
+    softmax = OutputLayer(len(vocabulary), bilm.architecture.lstm.projection_dim)
     if files.softmax is not None and files.vocabulary is not None:
         old = read_vocabulary(files.vocabulary)
         _copy_rows(files.softmax, old, softmax, vocabulary)

@@ -51,15 +51,15 @@ from elmo_cli.training.start import (
     start_weights,
 )
 from elmo_cli.training.text_counts import TextCounts, count_text
-from elmo_cli.training.training_options import (
-    RunOptions,
-    StartOptions,
-    TextOptions,
-    TrainingOptions,
-    complete_options,
-)
 from elmo_cli.training.training_report import is_finished, write_report
 from elmo_cli.training.training_run import Run
+from elmo_cli.training.training_settings import (
+    RunSettings,
+    StartSettings,
+    TrainingSettings,
+    TrainingTextSettings,
+    complete_settings,
+)
 from elmo_cli.training.training_text import TrainingText
 
 logger = logging.getLogger(__name__)
@@ -76,47 +76,47 @@ EVALUATION_TOKENS = 20_000
 
 
 def train_model(
-    text_options: TextOptions,
+    text_settings: TrainingTextSettings,
     folder: str | Path,
-    start_options: StartOptions,
-    training_options: Mapping[str, Any],
-    run_options: RunOptions,
+    start_settings: StartSettings,
+    training_settings: Mapping[str, Any],
+    run_settings: RunSettings,
     *,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Figures | None:
     """Train a model on text and write it into a folder, or resume the run in it.
 
-    Return the perplexity of the validation text, if there is one. `training_options`
-    are fields of `TrainingOptions`. If `should_stop` returns True, a checkpoint is
+    Return the perplexity of the validation text, if there is one. `training_settings`
+    are fields of `TrainingSettings`. If `should_stop` returns True, a checkpoint is
     saved for a `StoppedError`.
     """
-    _check_validation_file(text_options)
-    if run_options.tensorboard:
+    _check_validation_file(text_settings)
+    if run_settings.tensorboard:
         load_summary_writer()
     folder = Path(folder)
-    start = choose_start(start_options)
+    start = choose_start(start_settings)
     if start.files and start.files.weights.parent.resolve() == folder.resolve():
         problem = "the model to start from is in it"
         raise ModelError(f"{folder}: {problem}. Choose another folder.")
-    options = complete_options(training_options, start.content)
-    text = _open_text(text_options, start, options.seed)
-    validation_file = text_options.validation_file
+    settings = complete_settings(training_settings, start.content)
+    text = _open_text(text_settings, start, settings.seed)
+    validation_file = text_settings.validation_file
     if text.validation_share:
         validation_file = folder / text.validation_name
     description = Description(
         folder=folder,
         start=start,
         text=text,
-        options=options,
+        settings=settings,
         validation_file=validation_file,
     )
     with ExitStack() as stack:
-        processes = stack.enter_context(join_processes(run_options.device))
-        _check_streams(options, processes)
+        processes = stack.enter_context(join_processes(run_settings.device))
+        _check_streams(settings, processes)
         if processes.is_first:
             stack.enter_context(own_folder(folder))
         if not is_finished(description):
-            return _train_and_measure(description, processes, run_options, should_stop)
+            return _train_and_measure(description, processes, run_settings, should_stop)
         logger.info("%s: training is finished already", folder)
         return measure(description, processes.device) if processes.is_first else None
 
@@ -124,7 +124,7 @@ def train_model(
 def _train_and_measure(
     description: Description,
     processes: Processes,
-    options: RunOptions,
+    settings: RunSettings,
     should_stop: Callable[[], bool],
 ) -> Figures | None:
     """Begin or resume a run, and train to its end.
@@ -140,37 +140,37 @@ def _train_and_measure(
             _save(run, description)
         log = None
         if processes.is_first:
-            log = open_log(run, description.folder, tensorboard=options.tensorboard)
+            log = open_log(run, description.folder, tensorboard=settings.tensorboard)
             stack.callback(log.close)
-        _train(run, description, log, options, should_stop)
+        _train(run, description, log, settings, should_stop)
         _save(run, description)
         perplexity = None
         if log is not None:
             perplexity = _evaluate(run, description, log)
-            if not options.keep_checkpoint:
+            if not settings.keep_checkpoint:
                 remove_checkpoint(description.folder)
         processes.gather(None)  # Other processes wait here until the model is written.
         return perplexity
 
 
-def _check_validation_file(options: TextOptions) -> None:
+def _check_validation_file(settings: TrainingTextSettings) -> None:
     """Read the whole validation file, to report its errors before training."""
-    path = options.validation_file
+    path = settings.validation_file
     if not path:
         return
-    text = TrainingText((), options.settings, options.tokenizer)
+    text = TrainingText((), settings.text, settings.tokenizer)
     n_sentences = sum(1 for _ in text.sentences(path))
     if n_sentences == 0:
         raise InputError(f"{path}: no sentence to measure perplexity on")
 
 
-def _open_text(options: TextOptions, start: Start, seed: int) -> TrainingText:
+def _open_text(settings: TrainingTextSettings, start: Start, seed: int) -> TrainingText:
     """Find the files of the text, and check that tokenizer and vocabulary fit them."""
     text = TrainingText(
-        paths=find_text_files(options.files),
-        settings=options.settings,
-        tokenizer=options.tokenizer,
-        validation_share=options.validation_share,
+        paths=find_text_files(settings.files),
+        settings=settings.text,
+        tokenizer=settings.tokenizer,
+        validation_share=settings.validation_share,
         seed=seed,
     )
     text.check_column()
@@ -180,14 +180,14 @@ def _open_text(options: TextOptions, start: Start, seed: int) -> TrainingText:
     return text
 
 
-def _check_streams(options: TrainingOptions, processes: Processes) -> None:
+def _check_streams(settings: TrainingSettings, processes: Processes) -> None:
     """Raise an `OptionsError` unless all processes have equally many streams."""
-    if options.state == "carry" and options.batch_size % processes.count != 0:
+    if settings.state == "carry" and settings.batch_size % processes.count != 0:
         raise OptionsError(
             Message(
                 "{--batch-size} {batch_size}: must be a multiple of the number of "
                 "processes ({count})",
-                batch_size=options.batch_size,
+                batch_size=settings.batch_size,
                 count=processes.count,
             )
         )
@@ -213,9 +213,9 @@ def _start_run(description: Description, processes: Processes) -> Run:
             vocabulary = Vocabulary(counts.words)
     assert vocabulary is not None
     run = Run(
-        start_weights(start, vocabulary, description.options),
+        start_weights(start, vocabulary, description.settings),
         vocabulary,
-        description.options,
+        description.settings,
         processes,
         text_tokens=text_tokens,
     )
@@ -236,7 +236,7 @@ def _must_count(
         if not (description.folder / text.validation_name).exists():
             return True
         return text_tokens is None
-    is_needed = vocabulary is None or description.options.steps is None
+    is_needed = vocabulary is None or description.settings.steps is None
     return is_needed and text_tokens is None
 
 
@@ -272,14 +272,14 @@ def _train(
     run: Run,
     description: Description,
     log: RunLog | None,
-    options: RunOptions,
+    settings: RunSettings,
     should_stop: Callable[[], bool],
 ) -> None:
     """Train to the last step, with log entries, checkpoints and evaluations."""
     keep_memory()
     before = time.monotonic()
     saved_at = before
-    batches = read_batches(description.text, run.options, run.progress)
+    batches = read_batches(description.text, run.settings, run.progress)
     while not run.is_done:
         rows, progress = next(batches)
         run.train_step(rows, progress)
@@ -290,8 +290,8 @@ def _train(
                 log.log_step(loss)
         if run.is_done:
             return
-        evaluates = run.step % options.eval_steps == 0
-        save_is_due = time.monotonic() - saved_at >= options.checkpoint_seconds
+        evaluates = run.step % settings.eval_steps == 0
+        save_is_due = time.monotonic() - saved_at >= settings.checkpoint_seconds
         # All processes stop and save together, if one of them wants to.
         wishes = run.processes.gather(
             {"stop": should_stop(), "save": save_is_due or evaluates}

@@ -19,8 +19,8 @@ from elmo_cli.training.description import Description
 from elmo_cli.training.evaluation import Figures
 from elmo_cli.training.saved_model import VOCABULARY_FILE
 from elmo_cli.training.signature import Signature, check_same_run, is_identity
-from elmo_cli.training.training_options import effective_options
 from elmo_cli.training.training_run import Run
+from elmo_cli.training.training_settings import effective_settings
 from elmo_cli.version import __version__
 
 REPORT_FILE = "training.json"
@@ -50,8 +50,8 @@ def write_report(
         "init_from": start.name,
         "init_from_weights": start.files is not None,
         "words": n_words,
-        "options": effective_options(
-            run.options, n_words=n_words, warmup_steps=run.warmup_steps
+        "options": effective_settings(
+            run.settings, n_words=n_words, warmup_steps=run.warmup_steps
         ),
         "signature": {"identity": signature.identity, "options": signature.options},
         "validation_file": None if validation_file is None else str(validation_file),
@@ -92,7 +92,7 @@ def is_finished(description: Description) -> bool:
             Message(
                 "{folder}: training is finished, and its checkpoint was removed",
                 remedy="To train longer, choose another folder and {--init-from} "
-                "{folder}, or next time use {--keep-checkpoint}.",
+                "{folder}, or next time use {--keep-checkpoint True}.",
                 folder=folder,
             )
         )

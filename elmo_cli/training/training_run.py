@@ -27,7 +27,7 @@ from elmo_cli.training.objective import Objective
 from elmo_cli.training.optimizer import learning_rate_at, make_optimizer
 from elmo_cli.training.processes import Processes
 from elmo_cli.training.signature import Identity
-from elmo_cli.training.training_options import TrainingOptions
+from elmo_cli.training.training_settings import TrainingSettings
 from elmo_cli.training.training_text import TextProgress
 
 
@@ -38,14 +38,14 @@ class Run:
         self,
         objective: Objective,
         vocabulary: Vocabulary,
-        options: TrainingOptions,
+        settings: TrainingSettings,
         processes: Processes,
         *,
         text_tokens: int | None = None,
     ) -> None:
         """Begin a run. A length in epochs requires `text_tokens`, those per pass."""
         self.vocabulary = vocabulary
-        self.options = options
+        self.settings = settings
         self.processes = processes
         self._text_tokens = text_tokens
         self.objective = objective.to(processes.device).train()
@@ -53,7 +53,7 @@ class Run:
         self._parallel: nn.Module = self.objective
         if processes.count > 1:
             self._parallel = DistributedDataParallel(self.objective)
-        self._optimizer = make_optimizer(self._parameters, options)
+        self._optimizer = make_optimizer(self._parameters, settings)
         self.step = 0
         self.n_tokens = 0  # tokens that the model was trained on
         self.learning_rate = 0.0  # rate of the last step
@@ -67,42 +67,42 @@ class Run:
     @property
     def share_done(self) -> float:
         """Share of the run that is done, 0 to 1."""
-        options = self.options
-        if options.steps is not None:
-            return min(1.0, self.step / options.steps)
-        n_tokens = options.epochs * (self._text_tokens or 0)
+        settings = self.settings
+        if settings.steps is not None:
+            return min(1.0, self.step / settings.steps)
+        n_tokens = settings.epochs * (self._text_tokens or 0)
         return min(1.0, self.n_tokens / max(1, n_tokens))
 
     @property
     def is_done(self) -> bool:
         """True after the last step."""
-        if self.options.steps is not None:
-            return self.step >= self.options.steps
-        return self.progress.epoch >= self.options.epochs
+        if self.settings.steps is not None:
+            return self.step >= self.settings.steps
+        return self.progress.epoch >= self.settings.epochs
 
     @exact_products()
     def train_step(self, rows: Sequence[Row], progress: TextProgress) -> None:
         """Train on one batch of `read_batches`, with the progress after it."""
-        options = self.options
+        settings = self.settings
         processes = self.processes
         self._set_learning_rate()
         batch = make_batch(rows[processes.own_rows], self.vocabulary)
         torch.manual_seed(self._seed("dropout", processes.rank))
-        autocast = options.precision == "bfloat16"
+        autocast = settings.precision == "bfloat16"
         with torch.autocast(processes.device.type, torch.bfloat16, enabled=autocast):
             forward, backward, state = self._parallel(
                 batch, self._carried, self._draw_samples()
             )
         n_predictions = count_predictions(rows)  # in all processes
         # With Adagrad, the loss is summed over the block as in bilm-tf.
-        weight = options.unroll if options.optimizer == "adagrad" else 1
+        weight = settings.unroll if settings.optimizer == "adagrad" else 1
         # Gradients are averaged over the processes, and each has a share of the sum.
         scale = 0.5 * weight / n_predictions * processes.count
         self._optimizer.zero_grad()
         ((forward + backward) * scale).backward()
-        torch.nn.utils.clip_grad_norm_(self._parameters, options.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(self._parameters, settings.max_grad_norm)
         self._optimizer.step()
-        if options.state == "carry":
+        if settings.state == "carry":
             self._carried = map_state(state, Tensor.float)
         losses = torch.stack([forward, backward]).tolist()
         self._loss_sums += torch.tensor([*losses, n_predictions / processes.count])
@@ -112,7 +112,7 @@ class Run:
 
     def _set_learning_rate(self) -> None:
         """Set the learning rate of the next step."""
-        rate = learning_rate_at(self.step, self.share_done, self.options)
+        rate = learning_rate_at(self.step, self.share_done, self.settings)
         self.learning_rate = rate.value
         if rate.is_rising:
             self.warmup_steps += 1
@@ -121,13 +121,13 @@ class Run:
 
     def _seed(self, purpose: str, rank: int = 0) -> int:
         """Return a seed for one purpose in this step."""
-        text = f"{self.options.seed} {self.step} {purpose} {rank}"
+        text = f"{self.settings.seed} {self.step} {purpose} {rank}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
     def _draw_samples(self) -> SampledWords | None:
         """Draw the words of this step's sampled softmax, the same in all processes."""
         n_words = len(self.vocabulary)
-        n_samples = self.options.negative_samples
+        n_samples = self.settings.negative_samples
         if n_samples == 0 or n_samples >= n_words:
             return None
         generator = torch.Generator().manual_seed(self._seed("samples"))
@@ -173,7 +173,7 @@ class Run:
             format=FORMAT,
             identity=identity,
             words=self.vocabulary.words,
-            options=asdict(self.options),
+            options=asdict(self.settings),
             step=self.step,
             n_tokens=self.n_tokens,
             warmup_steps=self.warmup_steps,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.records.input_format import InputFormat
 from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import Records, open_records
@@ -66,7 +66,7 @@ class TrainingText:
     """The files to train on, without the validation lines in them."""
 
     paths: tuple[Path, ...]
-    settings: TextSettings = DEFAULT_SETTINGS
+    settings: TextSettings = DEFAULT_TEXT_SETTINGS
     tokenizer: Tokenizer = WHITESPACE
     validation_share: float = 0.0
     seed: int = 0
@@ -188,7 +188,7 @@ class TrainingText:
             reader.seek(offset)
             while line := reader.next_line():
                 offset += len(line)
-                text = reader.decode(line)
+                text = reader.decode(line).text
                 sentences = self.tokenizer.tokenize_sentences(text)
                 yield TextEntry(
                     text=text,

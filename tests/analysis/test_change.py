@@ -135,7 +135,7 @@ def test_a_changed_word_comes_first_with_a_small_p(measure: Measure) -> None:
 def test_only_jsd_needs_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
     assert measure_change({}, {}, "apd") == []
-    with pytest.raises(ElmoError, match=r"^measure jsd needs "):
+    with pytest.raises(ElmoError, match=r"^measure='jsd' needs "):
         measure_change({}, {}, "jsd")
 
 

@@ -93,7 +93,7 @@ def test_the_nearest_tokens_have_the_largest_cosines(
         found = [hit.cosine for hit in nearest]
         np.testing.assert_allclose(found, expected[order], atol=1e-6)
         for hit in nearest:
-            assert hit.token == f"w{hit.record}.{hit.index}"
+            assert hit.token == f"w{hit.record_index}.{hit.index}"
 
 
 @given(
@@ -154,7 +154,7 @@ def test_equal_vectors_keep_the_order_of_the_file(tmp_path: Path) -> None:
     write(there._replace(values=[vectors] * 3), tmp_path / "v.hdf5", "packed")
     with open_activations(tmp_path / "v.hdf5") as activations:
         (nearest,) = find_neighbours(activations, vectors[:1], 2).nearest
-    assert [(hit.record, hit.index) for hit in nearest] == [(0, 0), (1, 0)]
+    assert [(hit.record_index, hit.index) for hit in nearest] == [(0, 0), (1, 0)]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_query_is_embedded_as_its_file_was(
     # A word before the end: only the backward half differs. A sentence never finds
     # itself.
     assert [hit.token for hit in nearest[0]].count("cat") == 2
-    assert [hit.record for hit in nearest[1]] == [1] * 4
+    assert [hit.record_index for hit in nearest[1]] == [1] * 4
 
 
 def test_the_word_and_its_sentence_can_be_excluded(
@@ -193,7 +193,7 @@ def test_the_word_and_its_sentence_can_be_excluded(
         others = find_word_neighbours(tiny, activations, query, other_words=True)
     (nearest,) = all_uses.nearest
     assert {hit.token for hit in nearest} == {"The", "cat", "sat", "A", "Cat"}
-    assert {hit.record for hit in nearest} == {0, 2}
+    assert {hit.record_index for hit in nearest} == {0, 2}
     (nearest,) = others.nearest
     assert {hit.token for hit in nearest} == {"The", "sat", "A"}
 
@@ -216,7 +216,7 @@ def test_sentences_are_found_where_tokens_are_pooled(
     (vector,) = tiny.embed_sentences([query.sentence], layers="1,2", pooling="mean")
     records = [0, 2, 3]  # without the blank line
     expected = cosines(vector.mean(axis=0), pooled[records])
-    by_record = {hit.record: hit.cosine for hit in nearest}
+    by_record = {hit.record_index: hit.cosine for hit in nearest}
     assert sorted(by_record) == records
     found = [by_record[record] for record in records]
     np.testing.assert_allclose(found, expected, atol=1e-6)

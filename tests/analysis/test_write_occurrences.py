@@ -30,7 +30,7 @@ from elmo_cli.analysis.write_occurrences import (
 from elmo_cli.engine import Engine
 from elmo_cli.errors.exceptions import InputError, SettingsError, StoppedError
 from elmo_cli.options.output import OutputSettings
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.open_input import open_input
 from tests.support.accept import CheckExample
@@ -84,7 +84,11 @@ def write_targets(
     """Write the occurrences with small windows, and checkpoints between them."""
     opened = open_input(source, text or TextSettings())
     plan = plan_occurrences(
-        opened, output, Selection(layers), OutputSettings(**written), match=match
+        opened,
+        output,
+        SelectionSettings(layers),
+        OutputSettings(**written),
+        match=match,
     )
     options: Any = {
         "match": match,
@@ -514,7 +518,11 @@ def test_the_annotated_words_of_a_table_are_its_occurrences(
     embedder = ElmoEmbedder(model=TINY)
     words = {"bank": "bank", "banks": "bank"}
     counts, _ = write_occurrences(
-        embedder, name, "u.parquet", words, tokenizer="whitespace"
+        embedder,
+        name,
+        "u.parquet",
+        words,
+        text=TextSettings(tokenizer="whitespace"),
     )
     assert counts == {"bank": 6}
     rows = read_rows("u.parquet")

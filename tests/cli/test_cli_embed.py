@@ -232,7 +232,7 @@ def test_a_token_and_a_line_may_be_very_long(layout: str) -> None:
     assert embed("long", "out", "--layout", layout).exit_code == 0
     with open_activations("out") as activations:
         assert [values.shape[1] for values in activations] == [2, 1, 1000, 2, 1]
-        assert activations.number_of(token) == 1
+        assert activations.index_of(token) == 1
         # The model reads the first 50 bytes of a token.
         assert_allclose(activations[1], activations[4], atol=1e-6)
 

@@ -84,8 +84,8 @@ def table(tokens: Sequence[object], row_format: str = "csv") -> str:
     """Return a table with a row per token: id, token, surprisal and kept."""
     written: list[str] = []
     writer = RowPrinter(written.append, row_format, ["id", "token", "surprisal"])
-    for number, token in enumerate(tokens):
-        writer.write([(f"s{number}", token, 0.5)], {"kept": 0.1 + 0.2})
+    for index, token in enumerate(tokens):
+        writer.write([(f"s{index}", token, 0.5)], {"kept": 0.1 + 0.2})
     return "".join(written)
 
 
@@ -166,7 +166,7 @@ def test_readers_give_every_row_and_token(
     if package == "R":
         # R reads every line end in a text as a line feed.
         tokens = [re.sub("\r\n?", "\n", token) for token in tokens]
-    expected = [(f"s{number}", token, 0.5) for number, token in enumerate(tokens)]
+    expected = [(f"s{index}", token, 0.5) for index, token in enumerate(tokens)]
     assert read_with(package, path) == expected
 
 
@@ -190,8 +190,8 @@ def write_texts(name: str, *, ids: Sequence[object]) -> str:
     """Write a table of up to three texts with these ids, and return its name."""
     sentences = ("the cat sat", "the dog", "the cat")
     rows = []
-    for number, key in enumerate(ids):
-        rows.append({"id": key, "text": sentences[number]})
+    for index, key in enumerate(ids):
+        rows.append({"id": key, "text": sentences[index]})
     return write_table(name, rows)
 
 

@@ -151,10 +151,10 @@ def test_runs_at_random_moments_do_not_mix(
         command = f"embed text.txt {name}.hdf5 --state {state} --layers top --model"
         assert elmo(*command.split(), TINY).exit_code == 0
     seconds = 0.0
-    for number, chance in enumerate(trials(f"{kind}, {engine}", at_least=2)):
-        (folder / str(number)).mkdir()
-        os.chdir(folder / str(number))
-        if number == 0:  # The time of a run that is alone.
+    for index, chance in enumerate(trials(f"{kind}, {engine}", at_least=2)):
+        (folder / str(index)).mkdir()
+        os.chdir(folder / str(index))
+        if index == 0:  # The time of a run that is alone.
             began = time.monotonic()
             assert do([(0, "one", options)], math.inf, chance) == [("one", 0)]
             seconds = time.monotonic() - began

@@ -17,7 +17,10 @@ from pyarrow import parquet
 
 from elmo_cli import open_activations
 from elmo_cli.callbacks import ignore, never
-from elmo_cli.distributed.inputs import Part, find_inputs, read_part, split_inputs
+from elmo_cli.distributed.find_inputs import find_inputs
+from elmo_cli.distributed.input_part import Part
+from elmo_cli.distributed.read_part import read_part
+from elmo_cli.distributed.split_inputs import split_inputs
 from elmo_cli.errors.exceptions import InputError, OtherInputError
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.options.text import TextSettings
@@ -71,9 +74,9 @@ def read_all(
     n_tokens = n_bytes / (1 if path.suffix == ".fasta" else 6)
     parts, types = split_inputs([str(path)], columns, n_tokens)
     records: list[Record] = []
-    for number, part in enumerate(parts):
+    for index, part in enumerate(parts):
         new = list(read_part(part, columns, has_ids="id" in types))
-        assert part.number == number
+        assert part.number == index
         assert part.first == len(records)
         assert part.n_records == len(new)
         records += new
@@ -164,7 +167,7 @@ def test_a_record_without_an_id_is_invalid_in_every_part(name: str, unit: str) -
     write_table(name, [{"text": "a", "id": each} for each in ids])
     for n_bytes in (1, 20, 10_000):
         _, records = read_all(Path(name), TextSettings(skip_errors=True), n_bytes)
-        valid = [number for number, record in enumerate(records) if not record.error]
+        valid = [index for index, record in enumerate(records) if not record.error]
         assert valid == [2, 6]
         assert len(records) == 8
     problem = f"{name}, {unit} 8: field 'id': expected an id, found none"
@@ -308,7 +311,7 @@ def test_columns_of_parquet_are_those_of_embed(keep_columns: str) -> None:
 def test_columns_of_json_have_one_type_in_all_parts(
     keep_columns: str, batch_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.distributed.inputs.BATCH_ROWS", batch_rows)
+    monkeypatch.setattr("elmo_cli.distributed.column_types.BATCH_ROWS", batch_rows)
     rows: list[dict[str, Any]] = []
     for i in range(60):
         row = {

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from elmo_cli import open_activations
-from elmo_cli.distributed.inputs import Part
+from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.part import PartResult, embed_part, summarize
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts
@@ -27,7 +27,7 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.files import shared_folder
 from elmo_cli.files.shared_folder import Folder, find_file_system
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.parts import PLAN
 from tests.support.commands import elmo
@@ -204,7 +204,7 @@ def test_a_complete_folder_is_read_with_nothing_but_its_parts() -> None:
     "settings",
     [
         ZERO,
-        replace(ZERO, selection=Selection(pooling="max"), dtype="float16"),
+        replace(ZERO, selection=SelectionSettings(pooling="max"), dtype="float16"),
         replace(ZERO, text=TextSettings(split_sentences=True)),
     ],
 )

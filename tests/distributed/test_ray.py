@@ -19,7 +19,7 @@ from pyarrow import parquet
 from elmo_cli.distributed.ray_engine import embed_on_ray
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.errors.messages import spelled_as_options
-from elmo_cli.options.resources import Resources
+from elmo_cli.options.resources import ResourceSettings
 from tests.support.commands import TINY, Forked, run_python, start_elmo
 from tests.support.distributed_runs import (
     assert_equal_to_embed,
@@ -44,7 +44,7 @@ RUN = ("distribute", "text.txt", "out", *SMALL_PARTS)
 
 TWO_GPUS = """
 import os, sys, time
-from elmo_cli.distributed.inputs import Part
+from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.ray_engine import embed_on_ray
 from elmo_cli.options.resources import Resources
@@ -253,7 +253,7 @@ def test_an_error_of_ray_leads_to_a_remedy(
         patch("elmo_cli.distributed.ray_engine.load_ray", return_value=ray),
         pytest.raises(ElmoError) as raised,
     ):
-        next(embed_on_ray([], Mock(), Resources(address)))
+        next(embed_on_ray([], Mock(), ResourceSettings(address)))
     assert spelled_as_options(raised.value).startswith(message)
 
 

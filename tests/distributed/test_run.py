@@ -9,8 +9,6 @@ import time
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
-import pyarrow
 import pytest
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
@@ -19,7 +17,6 @@ from elmo_cli import ActivationsDataset, open_activations
 from elmo_cli.cli import progress_bar
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import open_plan
-from elmo_cli.distributed.ray_engine import EmbedBatch
 from elmo_cli.distributed.workers import RunCounts, run_parts
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from elmo_cli.errors.optional_imports import install_command
@@ -90,7 +87,7 @@ def test_a_folder_is_read_by_number_by_sentence_and_by_pyarrow() -> None:
     assert elmo(*RUN).exit_code == 0
     with open_activations("out") as activations:
         assert activations.sentence(4) == "The cat 2 sat"
-        assert activations.number_of("The cat 2 sat") == 4
+        assert activations.index_of("The cat 2 sat") == 4
         assert "no such" not in activations
         assert "" not in activations
         record, _ = list(activations.records())[4]
@@ -256,21 +253,6 @@ def test_a_signal_while_ray_is_imported_ends_the_run(
     assert result.exit_code == 143
     assert result.stderr.endswith("\nStopped before the first part\n")
     assert not Path("out").exists()
-
-
-def test_a_batch_gets_a_column() -> None:
-    texts = ["The cat", None, "", "a b c"]
-    embed = EmbedBatch(model=str(TINY), layers="top", column="vectors")
-    table = embed(pyarrow.table({"text": texts}))
-    vectors = table.column("vectors").to_pylist()
-    assert [len(row) for row in vectors] == [2, 0, 0, 3]
-    arrays = embed({"text": np.array(texts, object)})
-    assert_array_equal(arrays["vectors"][3], vectors[3])
-    pooled = EmbedBatch(model=str(TINY), layers="top", pooling="mean")
-    assert pooled({"text": texts})["activations"].shape == (4, 32)
-    pandas = pytest.importorskip("pandas")
-    frame = pooled(pandas.DataFrame({"text": ["The cat", "", "a b c"]}))
-    assert [len(row) for row in frame["activations"]] == [32] * 3
 
 
 def test_a_folder_may_be_a_uri(folder: Path) -> None:
@@ -454,9 +436,9 @@ def test_a_run_killed_before_any_call_resumes() -> None:
     with kills(Path("whole")) as states:
         assert run_into("whole") == 0
     assert len(states) > 5
-    for number, state in enumerate(states):
-        restore(state, Path(str(number)))
-        assert_ends_like_whole(str(number))
+    for index, state in enumerate(states):
+        restore(state, Path(str(index)))
+        assert_ends_like_whole(str(index))
 
 
 def test_a_run_resumes_after_any_call_that_failed() -> None:

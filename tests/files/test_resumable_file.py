@@ -162,10 +162,10 @@ def test_changed_bytes_are_an_error_until_overwritten(tmp_path: Path) -> None:
         writer.checkpoint(ResumePoint(Progress(300, "")))
     files = {path: path.read_bytes() for path in sorted(tmp_path.glob("a.partial*"))}
     messages = []
-    for number, (path, kind) in enumerate(itertools.product(files, [*KINDS] * 5)):
+    for index, (path, kind) in enumerate(itertools.product(files, [*KINDS] * 5)):
         for each, content in files.items():
             each.write_bytes(content)
-        damage(path, kind, random.Random(number))
+        damage(path, kind, random.Random(index))
         try:
             ResumableFile(tmp_path / "a").close()
             # The log has repaired the page, or the page was zero before.

@@ -217,4 +217,4 @@ def test_the_bilm_of_an_embedder_can_be_replaced(
     embedder.elmo_bilm = load_bilm(other)
     expected = ElmoEmbedder(other.options, other.weights).embed_sentence(SENTENCE)
     assert_allclose(embedder.embed_sentence(SENTENCE), expected, atol=1e-6)
-    assert embedder.options.width == expected.shape[-1]
+    assert embedder.architecture.width == expected.shape[-1]

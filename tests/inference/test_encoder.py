@@ -26,7 +26,7 @@ from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.int8 import has_int8
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.token_cache import MAX_CACHED_CHARACTERS, TokenCache
-from elmo_cli.model.architecture import CharacterOptions
+from elmo_cli.model.architecture import CharacterArchitecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.token_encoder import CharacterEncoder
 from elmo_cli.options.model import InitialState, Precision
@@ -51,13 +51,13 @@ Batches = list[list[list[str]]]
 
 def token_encoder(activation: str, seed: int = 0) -> CharacterEncoder:
     torch.manual_seed(seed)
-    options = CharacterOptions(
+    architecture = CharacterArchitecture(
         5,
         filters=((1, 3), (2, 5), (4, 9)),
         n_highway=2,
         activation=activation,
     )
-    return CharacterEncoder(options, projection_dim=7).requires_grad_(False)
+    return CharacterEncoder(architecture, projection_dim=7).requires_grad_(False)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])

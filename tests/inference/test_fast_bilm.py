@@ -46,7 +46,7 @@ def assert_fast_equals_readable(
 ) -> None:
     """Assert equal layers and states. `state` has one row per sentence."""
     n_words = 1 + max(map(max, sentences))
-    vectors = random_tensor(n_words, bilm.options.lstm.projection_dim)
+    vectors = random_tensor(n_words, bilm.architecture.lstm.projection_dim)
     expected, expected_state = readable_layers(bilm, vectors, sentences, state)
 
     start = select_state(state, torch.tensor([0])) if shared else state
@@ -117,12 +117,14 @@ def test_fast_bilm_equals_the_readable_one(
 def test_many_products_equal_the_readable_bilm(
     bilm: BiLm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fast_bilms, "TABLE_BYTES", 30 * 4 * bilm.options.lstm.dim * 4)
+    monkeypatch.setattr(
+        fast_bilms, "TABLE_BYTES", 30 * 4 * bilm.architecture.lstm.dim * 4
+    )
     # The first step alone is more than one product, and tokens repeat between tables.
     lengths = [1 + i % 12 for i in range(MAX_ROWS)] + [1] * 100
     sentences = []
-    for number, length in enumerate(lengths):
-        sentences.append([(number * position) % 50 for position in range(length)])
+    for index, length in enumerate(lengths):
+        sentences.append([(index * position) % 50 for position in range(length)])
     state = random_state(bilm, len(lengths), seed=2)
     assert_fast_equals_readable(bilm, sentences, state)
 

@@ -19,7 +19,7 @@ from elmo_cli.inference.gate_blocks import from_blocks
 from elmo_cli.inference.input_gates import TableRows, compute_input_gates
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import build_trie
-from elmo_cli.model.architecture import LstmOptions
+from elmo_cli.model.architecture import LstmArchitecture
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 from tests.support.cell_formulas import PROCESSORS, cells_after, processor
 from tests.support.strategies import padded, random_tensor, seeds
@@ -42,14 +42,14 @@ clips = st.sampled_from([None, 3.0, 0.1])
 
 def lstm(dim: int, width: int, clip: float | None = None, seed: int = 0) -> Lstm:
     torch.manual_seed(seed)
-    options = LstmOptions(
+    architecture = LstmArchitecture(
         dim=dim,
         projection_dim=width,
         n_layers=1,
         cell_clip=clip,
         proj_clip=clip,
     )
-    made = Lstm(options, projects=True)
+    made = Lstm(architecture, projects=True)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.uniform_(-1, 1)

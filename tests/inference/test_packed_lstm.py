@@ -12,12 +12,12 @@ from torch import Tensor
 
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.inference.packed_lstm import run_packed
-from elmo_cli.model.architecture import LstmOptions
+from elmo_cli.model.architecture import LstmArchitecture
 from elmo_cli.model.lstm import Lstm, LstmState, RunLstm
 from tests.support.cell_formulas import WAYS, processor
 from tests.support.strategies import random_tensor
 
-SMALL = LstmOptions(
+SMALL = LstmArchitecture(
     dim=5,
     projection_dim=3,
     n_layers=1,
@@ -26,11 +26,13 @@ SMALL = LstmOptions(
 )
 
 
-def random_lstm(options: LstmOptions = SMALL, *, projects: bool = True) -> Lstm:
-    size = options.projection_dim if projects else options.dim
-    lstm = Lstm(replace(options, projection_dim=size), projects=projects)
-    for number, weight in enumerate(lstm.parameters()):
-        values = random_tensor(*weight.shape, seed=number)
+def random_lstm(
+    architecture: LstmArchitecture = SMALL, *, projects: bool = True
+) -> Lstm:
+    size = architecture.projection_dim if projects else architecture.dim
+    lstm = Lstm(replace(architecture, projection_dim=size), projects=projects)
+    for index, weight in enumerate(lstm.parameters()):
+        values = random_tensor(*weight.shape, seed=index)
         # gates open, clips are reached
         weight.data = 1.5 * values / weight.shape[-1] ** 0.5
     return lstm
@@ -40,17 +42,17 @@ def results(
     run: RunLstm, lstm: Lstm, sizes: Sequence[int], n_more: int = 0
 ) -> list[Tensor]:
     """Return the hidden and final states, and gradients of a random sum of them."""
-    width = lstm.options.projection_dim
+    width = lstm.architecture.projection_dim
     n_sentences = sizes[0] + n_more
     inputs = random_tensor(sum(sizes), width, seed=9).requires_grad_()
     hidden = random_tensor(n_sentences, width, seed=10).requires_grad_()
-    cell = random_tensor(n_sentences, lstm.options.dim, seed=11).requires_grad_()
+    cell = random_tensor(n_sentences, lstm.architecture.dim, seed=11).requires_grad_()
     outputs, ended = lstm(inputs, sizes, LstmState(hidden, cell), run)
 
     tensors = [outputs, ended.hidden, ended.cell]
     weighted = []
-    for number, values in enumerate(tensors):
-        factors = random_tensor(*values.shape, seed=20 + number)
+    for index, values in enumerate(tensors):
+        factors = random_tensor(*values.shape, seed=20 + index)
         weighted.append((values * factors).flatten())
     total = torch.cat(weighted).sum()
     leaves = [inputs, hidden, cell, *lstm.parameters()]
@@ -65,8 +67,8 @@ clips = st.sampled_from([None, 0, 0.1, 0.4, 3.0])
 @given(
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
     n_more=st.integers(0, 2),
-    options=st.builds(
-        LstmOptions,
+    architecture=st.builds(
+        LstmArchitecture,
         dim=st.integers(1, 40),
         projection_dim=st.integers(1, 6),
         n_layers=st.just(1),
@@ -79,11 +81,11 @@ def test_outputs_and_gradients_equal_the_readable_lstm(
     capability: str,
     sizes: list[int],
     n_more: int,
-    options: LstmOptions,
+    architecture: LstmArchitecture,
     projects: bool,
 ) -> None:
     sizes = sorted(sizes, reverse=True)
-    lstm = random_lstm(options, projects=projects)
+    lstm = random_lstm(architecture, projects=projects)
     expected = results(Lstm.by_steps, lstm, sizes, n_more)
     with processor(capability):
         values = results(run_packed, lstm, sizes, n_more)
@@ -118,14 +120,14 @@ def test_a_second_backward_pass_is_possible() -> None:
 def test_autocast_is_as_precise_as_in_the_readable_lstm(
     capability: str, projects: bool
 ) -> None:
-    options = LstmOptions(
+    architecture = LstmArchitecture(
         dim=40,
         projection_dim=12,
         n_layers=1,
         cell_clip=3.0,
         proj_clip=3.0,
     )
-    lstm = random_lstm(options, projects=projects)
+    lstm = random_lstm(architecture, projects=projects)
     sizes = [4, 4, 3, 1]
     whole = results(Lstm.by_steps, lstm, sizes)
     with processor(capability), torch.autocast("cpu", torch.bfloat16):

@@ -15,7 +15,7 @@ from elmo_cli.embedder import Array
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference import select_activations as functions
 from elmo_cli.inference.select_activations import pool_tokens, selected_arrays
-from elmo_cli.options.selection import POOLINGS, Pooling, Selection
+from elmo_cli.options.selection import POOLINGS, Pooling, SelectionSettings
 from tests.support.golden import GOLDEN
 from tests.support.strategies import seeds
 
@@ -69,14 +69,14 @@ def test_every_sentence_is_pooled_by_itself(
     pooled = pool_tokens(torch.from_numpy(values), lengths, pooling)
     assert pooled.shape == (*shape, len(lengths), 3)
     start = 0
-    for number, length in enumerate(lengths):
+    for index, length in enumerate(lengths):
         sentence = values[..., start : start + length, :]
         start += length
         expected = POOL_ONE[pooling](sentence)
-        assert_allclose(pooled[..., number, :], expected, atol=1e-6)
+        assert_allclose(pooled[..., index, :], expected, atol=1e-6)
         # No sum depends on the sentences before or after, not even in its last bit.
         alone = pool_tokens(torch.from_numpy(sentence), [length], pooling)
-        assert torch.equal(pooled[..., number, :], alone[..., 0, :])
+        assert torch.equal(pooled[..., index, :], alone[..., 0, :])
 
 
 @pytest.mark.parametrize("pooling", [None, *POOLINGS])
@@ -123,21 +123,21 @@ def test_half_precision_is_pooled_in_float32() -> None:
 @pytest.mark.parametrize(
     ("selection", "attributes"),
     [
-        (Selection(), {"layers": "all"}),
-        (Selection("0, 2", pooling="max"), {"layers": "0,2", "pooling": "max"}),
-        (Selection(normalize=True), {"layers": "all", "normalize": "True"}),
+        (SelectionSettings(), {"layers": "all"}),
+        (SelectionSettings("0, 2", pooling="max"), {"layers": "0,2", "pooling": "max"}),
+        (SelectionSettings(normalize=True), {"layers": "all", "normalize": "True"}),
         (
-            Selection(mix=(0, 1, 2.5)),
+            SelectionSettings(mix=(0, 1, 2.5)),
             {"layers": "mix", "mix": "0.0,1.0,2.5", "gamma": "1.0"},
         ),
     ],
 )
 def test_a_selection_is_written_to_attributes_and_read(
-    selection: Selection, attributes: dict[str, str]
+    selection: SelectionSettings, attributes: dict[str, str]
 ) -> None:
     checked = selection.for_model(3)
     assert checked.to_attributes() == attributes
-    assert Selection.from_attributes(attributes) == checked
+    assert SelectionSettings.from_attributes(attributes) == checked
 
 
 def test_an_invalid_selection_is_an_error_before_the_first_sentence(
@@ -154,7 +154,7 @@ def test_an_invalid_selection_is_an_error_before_the_first_sentence(
 def test_chunks_of_a_batch_have_the_values_of_the_whole(
     layers: str, pooling: Pooling | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    selection = Selection(layers, pooling=pooling, normalize=True)
+    selection = SelectionSettings(layers, pooling=pooling, normalize=True)
     lengths = [5, 1, 3, 3, 7]
     batch = torch.randn(3, sum(lengths), 16)
     whole, _ = selected_arrays(selection, batch, lengths, "float32")
@@ -169,7 +169,7 @@ def test_chunks_of_a_batch_have_the_values_of_the_whole(
 
 @pytest.mark.parametrize(("value", "dtype"), [(3e38, "float32"), (65_000.0, "float16")])
 def test_values_are_finite_even_if_their_sum_is_not(value: float, dtype: str) -> None:
-    selection = Selection("all")
+    selection = SelectionSettings("all")
     lengths = [400, 400]
     layers = torch.full((3, 800, 4), value)
     _, are_finite = selected_arrays(selection, layers, lengths, dtype)

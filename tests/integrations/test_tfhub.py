@@ -43,8 +43,8 @@ def expected_outputs(
     embedder: ElmoEmbedder, tokens: Sequence[list[str]], n_steps: int, hub: HubElmo
 ) -> dict[str, Any]:
     """Compute the outputs in plain numpy, from each sentence's activations."""
-    n_layers = embedder.options.n_layers
-    width = embedder.options.width
+    n_layers = embedder.architecture.n_layers
+    width = embedder.architecture.width
     layers = np.zeros((n_layers, len(tokens), n_steps, width))
     for i, sentence in enumerate(tokens):
         layers[:, i, : len(sentence)] = embedder.embed_sentence(sentence)

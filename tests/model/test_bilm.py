@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose
 
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.model import token_encoder
-from elmo_cli.model.architecture import LstmOptions
+from elmo_cli.model.architecture import LstmArchitecture
 from elmo_cli.model.bilm import BiLm, BiLmState, Dropout, map_state
 from elmo_cli.model.lstm import Lstm, LstmState
-from elmo_cli.model.options_json import parse_options
+from elmo_cli.model.options_json import parse_architecture
 from elmo_cli.model.packing import pack
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import CharacterEncoder, HighwayLayer
@@ -70,11 +70,11 @@ def test_sentences_from_the_zero_state_give_allennlps_layers(golden: Golden) -> 
 
 def test_carried_state_gives_allennlps_layers(golden: Golden) -> None:
     batches = [[golden.sentences[i] for i in batch] for batch in GOLDEN_BATCHES]
-    for number, layers in enumerate(carried_layers(golden.bilm, batches)):
-        for slot, i in enumerate(GOLDEN_BATCHES[number]):
+    for index, layers in enumerate(carried_layers(golden.bilm, batches)):
+        for slot, i in enumerate(GOLDEN_BATCHES[index]):
             end = len(golden.sentences[i]) + 1
             activations = layers[:, slot, 1:end]
-            expected = golden.expected[f"stateful/{number}/{i}"][()]
+            expected = golden.expected[f"stateful/{index}/{i}"][()]
             assert_allclose(activations, expected, atol=golden.tolerance(i))
 
 
@@ -86,12 +86,12 @@ def test_the_reference_agrees_with_allennlp(golden: Golden) -> None:
         assert_allclose(layers, expected, atol=TOLERANCE)
     state = None
     slot = 1
-    for number, batch in enumerate(GOLDEN_BATCHES[:2]):
+    for index, batch in enumerate(GOLDEN_BATCHES[:2]):
         i = batch[slot]
         layers, state = reference.bilm(
             golden.sentences[i], golden.options, arrays, state=state
         )
-        expected = golden.expected[f"stateful/{number}/{i}"][()]
+        expected = golden.expected[f"stateful/{index}/{i}"][()]
         assert_allclose(layers[:, 1:-1], expected, atol=TOLERANCE)
 
 
@@ -117,7 +117,7 @@ def test_any_model_agrees_with_the_reference(
 
 def test_dropout_changes_layers_in_training_alone() -> None:
     torch.manual_seed(0)
-    bilm = BiLm(parse_options(small_architecture()), dropout=0.5)
+    bilm = BiLm(parse_architecture(small_architecture()), dropout=0.5)
     ids = bilm.sentence_ids([["a", "b", "c"]])
     assert not torch.equal(bilm(ids).layers, bilm(ids).layers)
     bilm.eval()
@@ -171,10 +171,10 @@ def small_encoder(
 ) -> CharacterEncoder:
     content = small_architecture()
     content["char_cnn"].update(filters=filters, activation=activation)
-    options = parse_options(content).char_cnn
-    assert options is not None
+    architecture = parse_architecture(content).char_cnn
+    assert architecture is not None
     torch.manual_seed(0)
-    return CharacterEncoder(options, 3).requires_grad_(False)
+    return CharacterEncoder(architecture, 3).requires_grad_(False)
 
 
 def test_token_vectors_are_allennlps(golden: Golden) -> None:
@@ -281,14 +281,14 @@ def test_sentences_are_packed_step_after_step(lengths: list[int]) -> None:
 
 
 def test_the_given_state_is_not_changed() -> None:
-    options = LstmOptions(
+    architecture = LstmArchitecture(
         dim=5,
         projection_dim=3,
         n_layers=1,
         cell_clip=0.4,
         proj_clip=0.4,
     )
-    lstm = Lstm(options).requires_grad_(False)
+    lstm = Lstm(architecture).requires_grad_(False)
     hidden = torch.randn(2, 3)
     cell = torch.randn(2, 5)
     hidden_before = hidden.clone()

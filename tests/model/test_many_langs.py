@@ -14,11 +14,11 @@ import torch
 from numpy.testing import assert_allclose
 
 from elmo_cli import Elmo, ElmoEmbedder, ElmoError
-from elmo_cli.model.architecture import CharacterOptions, LstmOptions
+from elmo_cli.model.architecture import CharacterArchitecture, LstmArchitecture
 from elmo_cli.model.lexicon_encoder import LexiconEncoder
 from elmo_cli.model.lexicons import Lexicon, Lexicons
-from elmo_cli.model.many_langs_config import ManyLangsOptions
-from elmo_cli.model.options_json import read_options
+from elmo_cli.model.many_langs_config import ManyLangsArchitecture
+from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.load import load_bilm
@@ -65,10 +65,10 @@ def test_readable_and_fast_models_equal_the_package(model: Path) -> None:
 def test_carried_state_equals_the_package(model: Path) -> None:
     carrying = ElmoEmbedder(model=model, state="carry")
     with h5py.File(model / "expected.hdf5") as file:
-        for number, batch in enumerate(json.loads(file.attrs["batches"])):
+        for index, batch in enumerate(json.loads(file.attrs["batches"])):
             activations = carrying.embed_batch([SENTENCES[i] for i in batch])
             for slot, values in enumerate(activations):
-                expected = file[f"stateful/{number}/{slot}"][()]
+                expected = file[f"stateful/{index}/{slot}"][()]
                 assert_allclose(values, expected, atol=TOLERANCE)
 
 
@@ -89,10 +89,10 @@ def test_the_ids_of_a_token() -> None:
     symbols = ["<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>", "a", "b"]
     characters = Lexicon({symbol: row for row, symbol in enumerate(symbols)})
     words = Lexicon({"<oov>": 0, "ab": 1, "aba": 2, "<bos>": 3})
-    lstm = LstmOptions(2, 2, 1)
-    char_cnn = CharacterOptions(2, ((1, 3),), 1, "relu", 5)
-    options = ManyLangsOptions(lstm, char_cnn, 4, 5)
-    encoder = LexiconEncoder(options, Lexicons(characters, words))
+    lstm = LstmArchitecture(2, 2, 1)
+    char_cnn = CharacterArchitecture(2, ((1, 3),), 1, "relu", 5)
+    architecture = ManyLangsArchitecture(lstm, char_cnn, 4, 5)
+    encoder = LexiconEncoder(architecture, Lexicons(characters, words))
     # The word, <eow>, the characters, <bow>, <pad>: all raised by one.
     assert encoder.token_ids(["ab", "abab", "x", "<bos>", "<eos>"]).tolist() == [
         [2, 6, 7, 8, 5, 4],
@@ -101,19 +101,23 @@ def test_the_ids_of_a_token() -> None:
         [4, 6, 1, 5, 4, 4],
         [1, 6, 2, 5, 4, 4],
     ]
-    encoder = LexiconEncoder(options, Lexicons(None, words))
+    encoder = LexiconEncoder(architecture, Lexicons(None, words))
     assert encoder.token_ids(["ab"]).tolist() == [[2]]
-    encoder = LexiconEncoder(options, Lexicons(characters, None))
+    encoder = LexiconEncoder(architecture, Lexicons(characters, None))
     assert encoder.token_ids(["ab"]).tolist() == [[1, 6, 7, 8, 5, 4]]
 
 
 def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> None:
     path = "/home/somebody/cnn_50_100_512_4096_sample.json"
     (folder / "config.json").write_text(json.dumps({"config_path": path}))
-    options = read_options(folder / "config.json")
-    assert isinstance(options, ManyLangsOptions)
-    assert (options.n_layers, options.width, options.word_dim) == (3, 1024, 100)
-    parts = parameters_by_part(options, n_words=150_000, n_characters=3_000)
+    architecture = read_architecture(folder / "config.json")
+    assert isinstance(architecture, ManyLangsArchitecture)
+    assert (architecture.n_layers, architecture.width, architecture.word_dim) == (
+        3,
+        1024,
+        100,
+    )
+    parts = parameters_by_part(architecture, n_words=150_000, n_characters=3_000)
     assert parts["projection"] == (2048 + 100 + 1) * 512
     assert parts["word embedding"] == 15_000_000
 

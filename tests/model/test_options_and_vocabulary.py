@@ -1,4 +1,4 @@
-"""The options of a model, its vocabulary, and the character ids of tokens."""
+"""The architecture of a model, its vocabulary, and the character ids of tokens."""
 
 import gzip
 import re
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from elmo_cli import batch_to_ids
 from elmo_cli.errors.exceptions import InputError, OptionsError
-from elmo_cli.model.architecture import CharacterOptions, LstmOptions
+from elmo_cli.model.architecture import CharacterArchitecture, LstmArchitecture
 from elmo_cli.model.characters import character_ids
-from elmo_cli.model.options_json import parse_options, read_options
+from elmo_cli.model.options_json import parse_architecture, read_architecture
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.vocabulary_files import read_vocabulary, read_words
 from tests.support import reference
@@ -31,12 +31,18 @@ def replaced(name: str, value: Any) -> dict[str, Any]:
 
 
 def test_every_key_of_a_golden_file_is_read() -> None:
-    options = read_options(GOLDEN / "tanh-clip" / "options.json")
-    assert options.lstm == LstmOptions(24, 10, 1, 0.4, 0.25, use_skip_connections=True)
-    assert options.char_cnn == CharacterOptions(
+    architecture = read_architecture(GOLDEN / "tanh-clip" / "options.json")
+    assert architecture.lstm == LstmArchitecture(
+        24, 10, 1, 0.4, 0.25, use_skip_connections=True
+    )
+    assert architecture.char_cnn == CharacterArchitecture(
         5, ((1, 6), (3, 9), (7, 12)), 1, "tanh", 50
     )
-    assert (options.char_cnn.n_filters, options.n_layers, options.width) == (27, 2, 20)
+    assert (
+        architecture.char_cnn.n_filters,
+        architecture.n_layers,
+        architecture.width,
+    ) == (27, 2, 20)
 
 
 @pytest.mark.parametrize("is_null", [True, False])
@@ -48,11 +54,11 @@ def test_missing_and_null_keys_have_bilm_tfs_defaults(is_null: bool) -> None:
         for key in defaults:
             content[section].pop(key, None)
         content[section] |= dict.fromkeys(defaults) if is_null else {}
-    options = parse_options(content)
-    assert options.char_cnn is not None
-    assert vars(options.lstm).items() >= lstm.items()
-    assert vars(options.char_cnn).items() >= char_cnn.items()
-    assert parse_options({"lstm": content["lstm"]}).char_cnn is None
+    architecture = parse_architecture(content)
+    assert architecture.char_cnn is not None
+    assert vars(architecture.lstm).items() >= lstm.items()
+    assert vars(architecture.char_cnn).items() >= char_cnn.items()
+    assert parse_architecture({"lstm": content["lstm"]}).char_cnn is None
 
 
 def test_keys_that_only_training_uses_are_ignored() -> None:
@@ -63,7 +69,7 @@ def test_keys_that_only_training_uses_are_ignored() -> None:
         "dropout": "?",
     }
     content["lstm"]["n_negative_samples_batch"] = 8192
-    assert parse_options(content) == parse_options(small_architecture())
+    assert parse_architecture(content) == parse_architecture(small_architecture())
 
 
 @pytest.mark.parametrize(
@@ -114,7 +120,7 @@ def test_keys_that_only_training_uses_are_ignored() -> None:
 )
 def test_an_invalid_value_is_reported(name: str, value: Any, problem: str) -> None:
     with pytest.raises(OptionsError) as caught:
-        parse_options(replaced(name, value))
+        parse_architecture(replaced(name, value))
     assert str(caught.value) == f"the options: {name}: {problem}"
 
 
@@ -133,7 +139,7 @@ def test_all_errors_are_reported_together() -> None:
         'char_cnn.activation: expected "relu" or "tanh", found "gelu"'
     )
     with pytest.raises(OptionsError, match=f"^{re.escape(message)}$"):
-        parse_options(content)
+        parse_architecture(content)
 
 
 @pytest.mark.parametrize(
@@ -156,10 +162,10 @@ def test_an_error_in_a_file_names_the_file(
 ) -> None:
     path = tmp_path / "options.json"
     with pytest.raises(OptionsError, match=f"^{path}: no such file"):
-        read_options(path)
+        read_architecture(path)
     path.write_bytes(content)
     with pytest.raises(OptionsError, match="^" + re.escape(f"{path}: {fault}")):
-        read_options(path)
+        read_architecture(path)
 
 
 WORDS = ["<S>", "</S>", "<UNK>", "the", "東京", "naïve"]

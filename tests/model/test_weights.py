@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, WeightsError
 from elmo_cli.model import tensor_files
-from elmo_cli.model.options_json import read_options
+from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.weights import read_weights, write_weights
 from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.pretrained.files import ModelFiles
@@ -30,7 +30,7 @@ from tests.support.golden import GOLDEN
 from tests.support.strategies import RandomModel, make_model, models, small_architecture
 
 MODEL = GOLDEN / "tanh-clip"
-OPTIONS = read_options(MODEL / "options.json")
+ARCHITECTURE = read_architecture(MODEL / "options.json")
 WHOLE = (MODEL / "weights.hdf5").read_bytes()
 ACTIVATIONS = (MODEL / "allennlp-all.hdf5").read_bytes()
 BIAS = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell/B"
@@ -62,7 +62,7 @@ def assert_agrees_with_reference(
 def message_of(path: Path) -> str:
     """Return the error for a weights file, without its path."""
     with pytest.raises(WeightsError) as caught:
-        read_weights(path, OPTIONS)
+        read_weights(path, ARCHITECTURE)
     message = str(caught.value)
     assert message.startswith(f"{path}")
     return message[len(str(path)) :]
@@ -156,7 +156,7 @@ def test_a_damaged_weights_file_is_a_weights_error(tmp_path: Path) -> None:
         path.write_bytes(content)
         try:
             # Bytes between the structures may well not matter.
-            read_weights(path, OPTIONS)
+            read_weights(path, ARCHITECTURE)
         except WeightsError as error:
             messages += str(error)
     assert "not a valid weights file: " in messages
@@ -166,7 +166,7 @@ def test_a_bug_is_not_reported_as_damage(monkeypatch: pytest.MonkeyPatch) -> Non
     fails = Mock(side_effect=TypeError("a bug"))
     monkeypatch.setattr("elmo_cli.model.weights.torch.from_numpy", fails)
     with pytest.raises(TypeError, match="a bug"):
-        read_weights(MODEL / "weights.hdf5", OPTIONS)
+        read_weights(MODEL / "weights.hdf5", ARCHITECTURE)
 
 
 def with_one(value: float, *shape: int) -> NDArray[np.float32]:

@@ -118,8 +118,8 @@ def test_a_run_killed_before_any_call_resumes(text: Path, name: str) -> None:
         run(text, output)
     assert len(states) > 3
     whole = {path.name for path in output.parent.iterdir()}
-    for number, state in enumerate(states):
-        folder = Path(str(number))
+    for index, state in enumerate(states):
+        folder = Path(str(index))
         restore(state, folder)
         # The same command also removes the log of a complete output, which other
         # formats refuse.

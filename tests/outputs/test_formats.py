@@ -58,7 +58,7 @@ def test_every_format_holds_the_values(
             write(corpus, path)
         return
     write(corpus, path, stops=stops)
-    names = [record.id or str(number) for number, record in enumerate(corpus.records)]
+    names = [record.id or str(index) for index, record in enumerate(corpus.records)]
     arrays = read(path, names)
     for values, expected in zip(arrays, corpus.values, strict=True):
         assert_array_equal(values.reshape(expected.shape), expected)

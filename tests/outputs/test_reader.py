@@ -52,9 +52,9 @@ def test_the_files_of_allennlp_are_read(golden: Golden, layers: str) -> None:
     path = golden.folder / f"allennlp-{layers}.hdf5"
     with open_activations(path) as activations, h5py.File(path) as file:
         assert len(activations) == len(golden.sentences)
-        for number, sentence in enumerate(golden.sentences):
-            assert_array_equal(activations[number], file[str(number)][()])
-            assert activations[" ".join(sentence)].shape == activations[number].shape
+        for index, sentence in enumerate(golden.sentences):
+            assert_array_equal(activations[index], file[str(index)][()])
+            assert activations[" ".join(sentence)].shape == activations[index].shape
 
 
 @layouts
@@ -73,7 +73,7 @@ def test_numbers_slices_and_sentences(layout: str, tmp_path: Path) -> None:
         assert "a" in activations
         assert "d" not in activations
         assert 1 not in activations
-        assert activations.number_of("a") == 2
+        assert activations.index_of("a") == 2
         assert activations.sentence(-1) == "c"
         with pytest.raises(KeyError, match="'d'"):
             activations["d"]
@@ -102,9 +102,9 @@ def test_texts_of_one_hash_are_told_apart(
         "elmo_cli.outputs.hdf5_packed.hash", lambda text: 7, raising=False
     )
     with open_activations(tmp_path / "out") as activations:
-        assert activations.number_of("a") == 2
-        assert activations.number_of("b") == 1
-        assert activations.number_of("c") == 3
+        assert activations.index_of("a") == 2
+        assert activations.index_of("b") == 1
+        assert activations.index_of("c") == 3
         assert "d" not in activations
 
 
@@ -114,8 +114,8 @@ def test_many_records_of_a_packed_file_are_read_in_blocks(tmp_path: Path) -> Non
     more = random.integers(0, 4, 100)
     records = []
     values = []
-    for number, length in enumerate([*some, 5000, 0, *more]):
-        records.append(Record(f"line {number}", ["t"] * length))
+    for index, length in enumerate([*some, 5000, 0, *more]):
+        records.append(Record(f"line {index}", ["t"] * length))
         vectors = random.normal(size=(length, 64))
         values.append(vectors.astype(np.float32))
     write(Corpus(records, values, {"layers": "top"}), tmp_path / "out", "packed")
@@ -123,7 +123,7 @@ def test_many_records_of_a_packed_file_are_read_in_blocks(tmp_path: Path) -> Non
         for which in (slice(None), slice(900, 2600)):
             for array, expected in zip(activations[which], values[which], strict=True):
                 assert_array_equal(array, expected)
-        assert activations.number_of("line 2501") == 2501
+        assert activations.index_of("line 2501") == 2501
 
 
 @layouts
@@ -147,7 +147,7 @@ def test_blank_lines_without_datasets_are_no_damage(tmp_path: Path) -> None:
     with open_activations(tmp_path / "out") as activations:
         assert len(activations) == 2
         assert activations.attributes["records"] == 3
-        assert activations.number_of("c") == 1
+        assert activations.index_of("c") == 1
 
 
 def numbers_of(activations: Iterable[NDArray[Any]]) -> list[int]:
@@ -168,8 +168,8 @@ def test_several_files_are_read_as_one(layout: str, tmp_path: Path) -> None:
         assert [record.text for record, _ in activations.records()] == sentences
         assert numbers_of(activations) == [0, 1, 2, 0, 1]
         assert numbers_of(activations[1:5:2]) == [1, 0]
-        assert activations.number_of("c") == 3
-        assert activations.number_of("a") == 0
+        assert activations.index_of("c") == 3
+        assert activations.index_of("a") == 0
         with pickle.loads(pickle.dumps(activations)) as copied:
             assert numbers_of(copied) == [0, 1, 2, 0, 1]
             assert int(copied[-1][0, 0, 0]) == 1
@@ -332,7 +332,7 @@ def test_every_record_is_in_one_shard(n_lines: int, total: int) -> None:
         shard = Shard(number, total)
         records = ShardReader(map(line_record, lines), shard)
         for index, (record, _, _) in enumerate(records.read()):
-            assert record.text == str(shard.number_in_input(index))
+            assert record.text == str(shard.index_in_input(index))
             numbers.append(int(record.text))
         whole = ShardReader(map(line_record, lines))
         list(whole.read())
@@ -361,14 +361,14 @@ def test_shards_read_as_one_equal_the_output_of_a_run(
         assert len(shared) == len(whole)
         in_order = layout == "packed" or source == "text"
         for number, (record, values) in enumerate(whole.records()):
-            index = number if in_order else shared.number_of(record.id or "")
+            index = number if in_order else shared.index_of(record.id or "")
             assert_allclose(shared[index], values, atol=1e-6)
             assert shared.key(index) == record.id
             if layout == "packed" and source == "text":
                 assert shared.sentence(index) == record.text
             name = record.id or record.text
             if in_order and name:
-                assert shared.number_of(name) == whole.number_of(name)
+                assert shared.index_of(name) == whole.index_of(name)
         if in_order:
             for values, expected in zip(shared, whole, strict=True):
                 assert_allclose(values, expected, atol=1e-6)
@@ -433,6 +433,6 @@ def test_datasets_of_a_shard_have_the_numbers_of_the_input() -> None:
         with open_activations(layout) as activations:
             lengths = [values.shape[1] for values in activations]
             assert lengths == [0, 2, 2]
-            assert activations.number_of("a bank") == 2
+            assert activations.index_of("a bank") == 2
     with h5py.File("allennlp") as file:
         assert set(file) == {"1", "4", "7", "sentence_to_index"}

@@ -122,8 +122,8 @@ def test_a_complete_file_takes_no_more_records(layout: str, tmp_path: Path) -> N
     with open_writer(tmp_path / "out", corpus.attributes, layout=layout) as writer:
         assert writer.is_complete
         assert writer.n_records == 2
-        for number, record in enumerate(corpus.records):
-            writer.skip_written(number, record)
+        for index, record in enumerate(corpus.records):
+            writer.skip_written(index, record)
         with pytest.raises(ValueError, match="is complete: it takes no more records"):
             writer.write(corpus.records[0], corpus.values[0])
         with pytest.raises(ValueError, match="is complete: it takes no more records"):

@@ -14,7 +14,7 @@ import elmo_cli
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.optional_imports import install_command
-from elmo_cli.model.options_json import read_options
+from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.weights import read_weights
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.convert import convert_weights
@@ -146,7 +146,7 @@ def test_a_damaged_file_is_reported(converted: Path) -> None:
     ):
         converted.write_bytes(damaged)
         with pytest.raises(WeightsError, match=message):
-            read_weights(converted, read_options(OPTIONS))
+            read_weights(converted, read_architecture(OPTIONS))
 
 
 def test_the_command_logs_one_line(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.model.options_json import read_options
+from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.pretrained.download import download_file
 from elmo_cli.pretrained.url_files import local_file
@@ -101,7 +101,7 @@ def test_the_error_names_the_last_host_and_the_log_the_others(
     advice = r"If you can get the file elsewhere, give its path in place of the URL\."
     message = rf"^cannot download weights.hdf5 from {host}: {reason}\. {advice}$"
     with pytest.raises(ModelError, match=message):
-        download_file([first, second], destination, read_options)
+        download_file([first, second], destination, read_architecture)
     assert (
         f"cannot download weights.hdf5 from {host}: HTTP Error 403: Forbidden. Trying "
         "another address." in caplog.messages

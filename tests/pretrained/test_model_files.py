@@ -27,7 +27,7 @@ from elmo_cli.pretrained.find import files_of, find_model
 from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.registry import PublishedModel
-from elmo_cli.pretrained.trained_with import read_options_and_training
+from elmo_cli.pretrained.trained_with import read_architecture_and_training
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo
 from tests.support.golden import GOLDEN
@@ -130,9 +130,11 @@ def test_a_command_looks_up_a_folder_and_reads_its_options_once(
     text = tmp_path / "text.txt"
     text.write_text("The cat sat .\n")
     look_up = Mock(wraps=read_folder)
-    read = Mock(wraps=read_options_and_training)
+    read = Mock(wraps=read_architecture_and_training)
     monkeypatch.setattr("elmo_cli.pretrained.find.read_folder", look_up)
-    monkeypatch.setattr("elmo_cli.pretrained.files.read_options_and_training", read)
+    monkeypatch.setattr(
+        "elmo_cli.pretrained.files.read_architecture_and_training", read
+    )
     result = elmo("embed", text, tmp_path / "vectors.hdf5", "--model", TINY)
     assert result.exit_code == 0, result.output
     look_up.assert_called_once_with(TINY, str(TINY))

@@ -1,6 +1,6 @@
 """The list of published models, and warnings for texts of another domain."""
 
-from elmo_cli.model.options_json import parse_options, read_options
+from elmo_cli.model.options_json import parse_architecture, read_architecture
 from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.find import files_of, find_model
@@ -21,14 +21,14 @@ def test_the_published_numbers_of_parameters() -> None:
         ("original", 4096, 2),
     ):
         lstm = {"dim": dim, "projection_dim": dim // 8, "n_layers": 2}
-        options = parse_options(
+        architecture = parse_architecture(
             {"lstm": lstm, "char_cnn": {**char_cnn, "n_highway": n_highway}}
         )
         model = published_model(name)
         assert model is not None
-        assert sum(parameters_by_part(options).values()) == model.parameters
-    options = read_options(find_model("mini").options)
-    assert sum(parameters_by_part(options).values()) == MODELS[0].parameters
+        assert sum(parameters_by_part(architecture).values()) == model.parameters
+    architecture = read_architecture(find_model("mini").options)
+    assert sum(parameters_by_part(architecture).values()) == MODELS[0].parameters
 
 
 def test_the_registry_is_sound() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.ids import IdRules
 from elmo_cli.records.open_input import open_input
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 def read(
     path: str | Path,
-    settings: TextSettings = DEFAULT_SETTINGS,
+    settings: TextSettings = DEFAULT_TEXT_SETTINGS,
     *,
     name_datasets: bool = True,
 ) -> list[Record]:
@@ -342,7 +342,7 @@ def test_an_open_file_and_bytes_are_read(name: str) -> None:
     with open_records(open_input(path), on_bytes=counts.append) as (records, *_):
         assert [record.text for record in records] == ["a\rb\nc"]
     assert sum(counts) == path.stat().st_size
-    text = TextSettings(name)
+    text = TextSettings(input_format=name)
     with (
         path.open(newline="") as file,
         open_records(open_input(file, text)) as (records, *_),

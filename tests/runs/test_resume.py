@@ -73,13 +73,12 @@ RUNS: dict[str, dict[str, Any]] = {
 def test_a_stopped_run_resumes_and_writes_an_equal_file(text: Path, name: str) -> None:
     lines = text.read_bytes().splitlines()
     if name == "names":
-        lines = [b"%d / %s" % (number, line) for number, line in enumerate(lines)]
+        lines = [b"%d / %s" % (index, line) for index, line in enumerate(lines)]
     if name == "skipped":
         lines[1] = lines[20] = b"caf\xe9"
     if name in ("FASTA", "keys"):
         lines = [
-            b">id%d of many\n%s" % (number, line[:9])
-            for number, line in enumerate(lines)
+            b">id%d of many\n%s" % (index, line[:9]) for index, line in enumerate(lines)
         ]
     text.write_bytes(b"\n".join(lines))
     for n_windows in (1, 3, 1):
@@ -103,10 +102,10 @@ def test_a_run_killed_before_any_system_call_resumes(text: Path) -> None:
     with kills(Path("whole")) as states:
         embed(text, "whole/out.hdf5", **settings)
     resumed = []
-    for number, state in enumerate(states):
-        restore(state, Path(f"{number}"))
-        resumed.append(embed(text, f"{number}/out.hdf5", **settings))
-        assert_same_file(f"{number}/out.hdf5", "whole/out.hdf5")
+    for index, state in enumerate(states):
+        restore(state, Path(f"{index}"))
+        resumed.append(embed(text, f"{index}/out.hdf5", **settings))
+        assert_same_file(f"{index}/out.hdf5", "whole/out.hdf5")
     assert len({summary.resumed_from for summary in resumed}) > 2
     assert any(summary.was_complete for summary in resumed)
 

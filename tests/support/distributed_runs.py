@@ -9,7 +9,7 @@ from typing import Any
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import open_activations
-from elmo_cli.distributed.inputs import Part
+from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts
@@ -84,8 +84,8 @@ def assert_equal_to_embed(
         open_activations("plain.hdf5") as plain,
     ):
         assert len(activations) == len(plain)
-        for number, values in enumerate(activations):
-            expected = plain[activations.key(number) or number]
+        for index, values in enumerate(activations):
+            expected = plain[activations.key(index) or index]
             assert (values.dtype, values.shape) == (expected.dtype, expected.shape)
             assert_allclose(values, expected, atol=tolerance)
-            assert_array_equal(values, activations[number])
+            assert_array_equal(values, activations[index])

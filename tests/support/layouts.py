@@ -58,9 +58,9 @@ def corpora(draw: st.DrawFn) -> Corpus:
     records = []
     values = []
     random = np.random.default_rng(draw(st.integers(0, 99)))
-    for number, line in enumerate(lines):
-        key = f"id.{number}" if keyed else None
-        record_attributes = {"original_id": f"id.{number} of {line!r}"} if keyed else {}
+    for index, line in enumerate(lines):
+        key = f"id.{index}" if keyed else None
+        record_attributes = {"original_id": f"id.{index} of {line!r}"} if keyed else {}
         records.append(
             Record("" if keyed else line, line.split(), key, record_attributes)
         )
@@ -113,15 +113,15 @@ def write(
     for stop in (*sorted(stops), None):
         with open_writer(path, corpus.attributes, layout=layout, **options) as writer:
             n_written = writer.n_records
-            for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
-                if number < n_written:
-                    writer.skip_written(number, record)
+            for index, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
+                if index < n_written:
+                    writer.skip_written(index, record)
                     continue
-                if number == stop:
+                if index == stop:
                     break
                 writer.write(record, values)
-                if number + 1 in checkpoints:
-                    writer.checkpoint(ResumePoint(Progress(number + 1, "")))
+                if index + 1 in checkpoints:
+                    writer.checkpoint(ResumePoint(Progress(index + 1, "")))
             if stop is None:
                 finish(writer)
 
@@ -135,7 +135,7 @@ def assert_holds(path: str | Path, corpus: Corpus, *, in_order: bool = True) -> 
         assert len(activations) == len(corpus.records)
         arrays = list(activations)
         for number, (record, values) in enumerate(zip(*corpus[:2], strict=True)):
-            index = number if in_order else activations.number_of(record.id or "")
+            index = number if in_order else activations.index_of(record.id or "")
             for read in (
                 activations[index],
                 arrays[index],
@@ -154,7 +154,7 @@ def assert_holds(path: str | Path, corpus: Corpus, *, in_order: bool = True) -> 
                     for i, each in enumerate(corpus.records)
                     if each.text == record.text
                 )
-                assert activations.number_of(record.text) == last
+                assert activations.index_of(record.text) == last
                 assert (number != last) or activations.sentence(number) == record.text
         for name in ("no such record", ""):
             assert name not in activations

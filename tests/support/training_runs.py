@@ -13,11 +13,11 @@ import pytest
 
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.training.train import train_model
-from elmo_cli.training.training_options import (
-    RunOptions,
-    StartOptions,
-    TextOptions,
-    TrainingOptions,
+from elmo_cli.training.training_settings import (
+    RunSettings,
+    StartSettings,
+    TrainingSettings,
+    TrainingTextSettings,
 )
 from tests.support.strategies import small_architecture
 
@@ -63,10 +63,10 @@ def train(output: str, *, should_stop: Any = lambda: False, **settings: Any) -> 
         "validation_file": "validation.txt",
     }
     values |= SETTINGS | settings
-    text = TextOptions(**_take(TextOptions, values))
-    start = StartOptions(**_take(StartOptions, values))
-    training = _take(TrainingOptions, values)
-    run = RunOptions(**_take(RunOptions, values))
+    text = TrainingTextSettings(**_take(TrainingTextSettings, values))
+    start = StartSettings(**_take(StartSettings, values))
+    training = _take(TrainingSettings, values)
+    run = RunSettings(**_take(RunSettings, values))
     assert not values, values
     return train_model(text, output, start, training, run, should_stop=should_stop)
 

@@ -130,9 +130,9 @@ def read_transcript(path: Path) -> list[list[Example]]:
 
 def _shown_lines(lines: list[str]) -> list[str]:
     """Return the first of these lines, as far as they show what a command prints."""
-    for number, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if not line.startswith(("  ", "! ", "[")):
-            return lines[:number]
+            return lines[:index]
     return lines
 
 

@@ -27,7 +27,7 @@ from elmo_cli.training.batches import (
 )
 from elmo_cli.training.find_text_files import find_text_files
 from elmo_cli.training.text_counts import count_text
-from elmo_cli.training.training_options import TrainingOptions
+from elmo_cli.training.training_settings import TrainingSettings
 from elmo_cli.training.training_text import TextProgress, TrainingText
 
 
@@ -36,8 +36,8 @@ def write_files(
 ) -> tuple[Path, ...]:
     suffix = ".txt.gz" if compressed else ".txt"
     paths = []
-    for number, text in enumerate(texts):
-        path = folder / f"{number}{suffix}"
+    for index, text in enumerate(texts):
+        path = folder / f"{index}{suffix}"
         content = text.encode()
         path.write_bytes(gzip.compress(content) if compressed else content)
         paths.append(path)
@@ -161,8 +161,8 @@ def test_errors_name_their_line_after_a_resume(tmp_path: Path) -> None:
 
 
 VOCABULARY = Vocabulary(["<S>", "</S>", "<UNK>", "a", "b", "c"])
-ZERO = TrainingOptions(state="zero", batch_tokens=9, max_length=5)
-CARRY = TrainingOptions(state="carry", batch_size=3, unroll=4)
+ZERO = TrainingSettings(state="zero", batch_tokens=9, max_length=5)
+CARRY = TrainingSettings(state="carry", batch_size=3, unroll=4)
 
 
 @pytest.fixture
@@ -242,9 +242,9 @@ def test_blocks_match_bilm_tf(
     sentences: list[list[str]], n_streams: int, unroll: int
 ) -> None:
     expected = as_bilm_tf(iter(sentences), n_streams, unroll)
-    options = TrainingOptions(state="carry", batch_size=n_streams, unroll=unroll)
+    settings = TrainingSettings(state="carry", batch_size=n_streams, unroll=unroll)
     taken = ((sentence, TextProgress()) for sentence in sentences)
-    blocks = split_into_blocks(taken, options, TextProgress())
+    blocks = split_into_blocks(taken, settings, TextProgress())
     for rows, _ in islice(blocks, 3):
         for row in rows:
             read = []
@@ -254,12 +254,12 @@ def test_blocks_match_bilm_tf(
         assert len(rows) == n_streams
 
 
-@pytest.mark.parametrize("options", [ZERO, CARRY], ids=lambda options: options.state)
+@pytest.mark.parametrize("settings", [ZERO, CARRY], ids=lambda settings: settings.state)
 def test_batches_resume_from_any_progress(
-    text: TrainingText, options: TrainingOptions
+    text: TrainingText, settings: TrainingSettings
 ) -> None:
-    whole = list(islice(read_batches(text, options, TextProgress()), 40))
+    whole = list(islice(read_batches(text, settings, TextProgress()), 40))
     for number, (_, progress) in enumerate(whole[:30], start=1):
-        resumed = list(islice(read_batches(text, options, progress), 8))
+        resumed = list(islice(read_batches(text, settings, progress), 8))
         assert resumed == whole[number : number + 8]
     assert whole[-1][1].epoch > 1

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.model.options_json import parse_options
+from elmo_cli.model.options_json import parse_architecture
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training import loss as losses
 from elmo_cli.training.batches import Piece, Row, make_batch
 from elmo_cli.training.objective import Objective
 from elmo_cli.training.optimizer import learning_rate_at, make_optimizer
-from elmo_cli.training.training_options import TrainingOptions
+from elmo_cli.training.training_settings import TrainingSettings
 from tests.support.cell_formulas import WAYS, processor
 from tests.support.strategies import architectures, random_tensor, small_architecture
 
@@ -27,8 +27,8 @@ SENTENCES = [["a", "b", "x", "c"], ["c"], ["b", "a"], ["c", "c", "a"]]
 
 def objective(content: dict[str, object] | None = None, seed: int = 0) -> Objective:
     torch.manual_seed(seed)
-    bilm = BiLm(parse_options(content or small_architecture()), VOCABULARY)
-    softmax = losses.OutputLayer(len(VOCABULARY), bilm.options.lstm.projection_dim)
+    bilm = BiLm(parse_architecture(content or small_architecture()), VOCABULARY)
+    softmax = losses.OutputLayer(len(VOCABULARY), bilm.architecture.lstm.projection_dim)
     torch.nn.init.normal_(softmax.bias)
     return Objective(bilm, softmax).eval()
 
@@ -171,8 +171,8 @@ def test_sampled_softmax_matches_autograd(
     capability: str, n: int, n_samples: int, seed: int, short: bool
 ) -> None:
     softmax = losses.OutputLayer(60, 7)
-    for number, weight in enumerate(softmax.parameters()):
-        weight.data = random_tensor(*weight.shape, seed=seed + number)
+    for index, weight in enumerate(softmax.parameters()):
+        weight.data = random_tensor(*weight.shape, seed=seed + index)
     context = random_tensor(n, 7, seed=seed + 2).requires_grad_()
     generator = torch.Generator().manual_seed(seed)
     targets = torch.randint(60, (n,), generator=generator)
@@ -207,8 +207,8 @@ def test_sampled_loss_is_zero_if_all_samples_are_targets() -> None:
 
 def test_adagrad_steps_match_tensorflow() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
-    options = TrainingOptions(optimizer="adagrad", learning_rate=0.2)
-    optimizer = make_optimizer([weight], options)
+    settings = TrainingSettings(optimizer="adagrad", learning_rate=0.2)
+    optimizer = make_optimizer([weight], settings)
     total = np.ones(2)
     expected = np.array([1.0, -2.0])
     for gradient in (np.array([3.0, 0.5]), np.array([-1.0, 2.0])):
@@ -220,7 +220,7 @@ def test_adagrad_steps_match_tensorflow() -> None:
 
 
 def test_learning_rate_rises_stays_and_falls() -> None:
-    options = TrainingOptions(
+    settings = TrainingSettings(
         steps=100,
         learning_rate=2.0,
         warmup_steps=4,
@@ -228,14 +228,14 @@ def test_learning_rate_rises_stays_and_falls() -> None:
     )
     rates = []
     for step in range(100):
-        rate = learning_rate_at(step, share_done=step / 100, options=options)
+        rate = learning_rate_at(step, share_done=step / 100, settings=settings)
         rates.append(rate.value)
         assert rate.is_rising == (step < 3)
     assert rates[:5] == [0.5, 1.0, 1.5, 2.0, 2.0]
     assert set(rates[4:80]) == {2.0}
     np.testing.assert_allclose(rates[80:], 2 * np.linspace(1, 0.05, 20))
-    constant = replace(options, warmup_steps=0, decay_share=0.0)
-    last = learning_rate_at(99, share_done=0.99, options=constant)
+    constant = replace(settings, warmup_steps=0, decay_share=0.0)
+    last = learning_rate_at(99, share_done=0.99, settings=constant)
     assert last.value == 2.0
     assert not last.is_rising
     # A short run warms up over a tenth of its steps.

@@ -29,7 +29,7 @@ from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.processes import Processes
-from elmo_cli.training.training_options import TrainingOptions, complete_options
+from elmo_cli.training.training_settings import TrainingSettings, complete_settings
 from tests.support import reference
 from tests.support.accept import CheckExample
 from tests.support.commands import assert_fails, elmo
@@ -116,9 +116,9 @@ def test_trained_model_equals_allennlp() -> None:
     embedder = ElmoEmbedder(model=folder, state="zero")
     sentences = (folder / "sentences.txt").read_text().splitlines()
     with h5py.File(folder / "allennlp-all.hdf5") as allennlp:
-        for number, sentence in enumerate(sentences):
+        for index, sentence in enumerate(sentences):
             activations = embedder.embed_sentence(sentence.split())
-            np.testing.assert_allclose(activations, allennlp[str(number)][:], atol=1e-5)
+            np.testing.assert_allclose(activations, allennlp[str(index)][:], atol=1e-5)
     allennlps = json.loads((folder / "options.json").read_text())
     # Every key that AllenNLP wants is written, though none of these need be given.
     content = small_architecture()
@@ -171,7 +171,7 @@ def test_preset_is_an_architecture() -> None:
     )
     result = elmo(*command.split())
     assert (result.exit_code, result.stdout) == (0, "")
-    assert ElmoEmbedder(model="model").options == ElmoEmbedder().options
+    assert ElmoEmbedder(model="model").architecture == ElmoEmbedder().architecture
 
 
 def test_unused_vocabulary_size_gives_a_warning(
@@ -394,7 +394,7 @@ def test_resume_restores_missing_validation_lines() -> None:
 
 
 def test_train_has_an_option_for_each_training_option() -> None:
-    options = {field.name for field in fields(TrainingOptions)}
+    options = {field.name for field in fields(TrainingSettings)}
     assert options <= {parameter.name for parameter in train_command.train.params}
 
 
@@ -412,7 +412,7 @@ def test_options_from_a_bilm_tf_options_file() -> None:
         "n_tokens_vocab": 793471,
     }
     given = {"optimizer": "adagrad", "unroll": 4}
-    assert complete_options(given, published) == TrainingOptions(
+    assert complete_settings(given, published) == TrainingSettings(
         optimizer="adagrad",
         dropout=0.3,
         epochs=1,
@@ -425,7 +425,7 @@ def test_options_from_a_bilm_tf_options_file() -> None:
         decay_share=0.0,
     )
     given = {"optimizer": "adamw", "unroll": 4}
-    assert complete_options(given, published) == TrainingOptions(
+    assert complete_settings(given, published) == TrainingSettings(
         optimizer="adamw",
         dropout=0.3,
         epochs=1,
@@ -433,9 +433,9 @@ def test_options_from_a_bilm_tf_options_file() -> None:
         unroll=4,
         negative_samples=7,
     )
-    full = complete_options({}, {"sample_softmax": False})
+    full = complete_settings({}, {"sample_softmax": False})
     assert full.negative_samples == 0
-    full = complete_options(
+    full = complete_settings(
         {}, {"sample_softmax": False, "n_negative_samples_batch": 7}
     )
     assert full.negative_samples == 0

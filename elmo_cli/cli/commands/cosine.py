@@ -17,7 +17,7 @@ from elmo_cli.cli.queries import (
 from elmo_cli.cli.row_printer import RowPrinter, cell, print_rows
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.selection import parse_mean_layers
 from elmo_cli.options.text import TextSettings
@@ -107,8 +107,8 @@ def cosine(
         )
     from elmo_cli.text.choose_tokenizer import raw_or_all
 
-    model_settings = options_from(ModelSettings, values)
-    text_settings = options_from(TextSettings, values)
+    model_settings = settings_from(ModelSettings, values)
+    text_settings = settings_from(TextSettings, values)
     resolved = loading.resolve(model_settings)
 
     def parse(sentences: Sequence[str]) -> "PairRow":
@@ -141,7 +141,7 @@ def cosine(
         _print_cosines(embedder, chunks, layers, for_people=not reads_lines)
         return
     if layers is None:
-        numbers = range(embedder.options.n_layers)
+        numbers = range(embedder.architecture.n_layers)
         names = [f"cosine_{name}" for name in [*numbers, "average"]]
     else:
         names = ["cosine"]
@@ -198,7 +198,7 @@ def _write_pairs(
             if isinstance(pair, InputError):
                 errors.append(f"row {n_rows}: {stderr.shown_message(pair)}")
                 cosines = [None] * (
-                    embedder.options.n_layers + 1 if layers is None else 1
+                    embedder.architecture.n_layers + 1 if layers is None else 1
                 )
             else:
                 cosines = _cosines(next(found), layers)
@@ -253,6 +253,6 @@ def _print_cosines(
             click.echo(similarity.first.marked)
             click.echo(similarity.second.marked)
             click.echo()
-            for number, value in enumerate(similarity.layers):
-                click.echo(f"layer {number}  {value:8.4f}")
+            for index, value in enumerate(similarity.layers):
+                click.echo(f"layer {index}  {value:8.4f}")
             click.echo(f"average  {similarity.average:8.4f}")

@@ -14,10 +14,10 @@ from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.exceptions import StoppedError
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.resources import Resources
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.resources import ResourceSettings
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import DISTRIBUTED_FORMATS, TextSettings
 
 if TYPE_CHECKING:
@@ -41,14 +41,26 @@ _WITHOUT_RAY = [("--engine", "none")]
         default="ray",
         help="Run the workers with Ray (ray) or compute in this process (none).",
     ),
-    field_option(Resources, "address", requires=_WITH_RAY),
+    field_option(ResourceSettings, "address", requires=_WITH_RAY),
     field_option(
-        Resources, "workers", type=WholeNumber(1), metavar="N", requires=_WITH_RAY
+        ResourceSettings,
+        "workers",
+        type=WholeNumber(1),
+        metavar="N",
+        requires=_WITH_RAY,
     ),
-    field_option(Resources, "cpus_per_worker", type=POSITIVE, requires=_WITH_RAY),
-    field_option(Resources, "gpus_per_worker", type=Number(0), requires=_WITH_RAY),
     field_option(
-        Resources, "attempts", type=WholeNumber(1), metavar="N", requires=_WITH_RAY
+        ResourceSettings, "cpus_per_worker", type=POSITIVE, requires=_WITH_RAY
+    ),
+    field_option(
+        ResourceSettings, "gpus_per_worker", type=Number(0), requires=_WITH_RAY
+    ),
+    field_option(
+        ResourceSettings,
+        "attempts",
+        type=WholeNumber(1),
+        metavar="N",
+        requires=_WITH_RAY,
     ),
     field_option(
         TextSettings,
@@ -133,19 +145,19 @@ def distribute(
         raise click.UsageError(
             "give INPUT... FOLDER, as in `elmo distribute corpus.txt vectors`"
         )
-    model_settings = options_from(ModelSettings, values)
-    text_settings = options_from(TextSettings, values)
+    model_settings = settings_from(ModelSettings, values)
+    text_settings = settings_from(TextSettings, values)
 
     # Importing torch and Ray takes seconds.
     with stop_on_signal() as should_stop:
-        from elmo_cli.distributed.inputs import find_paths
+        from elmo_cli.distributed.find_inputs import find_paths
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.files.shared_folder import Folder
         from elmo_cli.options.shard import WHOLE
 
         shard = text_settings.parse_shard() or WHOLE
-        resources = options_from(Resources, values)
+        resources = settings_from(ResourceSettings, values)
         workers = _load_workers(engine, resources)
     if should_stop():
         raise StoppedError("Stopped before the first part")
@@ -155,8 +167,8 @@ def distribute(
     tokenizer = _choose_tokenizer(first, text_settings, resolved)
     # A wrong model, layer or precision is an error before there is a folder.
     files = loading.find_files(resolved)
-    selection = options_from(Selection, values)
-    selection.for_model(files.parsed_options.n_layers)
+    selection = settings_from(SelectionSettings, values)
+    selection.for_model(files.architecture.n_layers)
     loading.say_model(files, model_settings, writes_file=True)
     _check_precision(engine, model_settings, resources)
     # Workers share the tokenizer by its full name, and each has its own device and
@@ -201,7 +213,7 @@ def _print_status(folder: str, *, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _load_workers(engine: str, resources: Resources) -> "Workers | None":
+def _load_workers(engine: str, resources: ResourceSettings) -> "Workers | None":
     """Return the function that runs workers, or None to compute in this process."""
     if engine == "none":
         return None
@@ -215,7 +227,8 @@ def _choose_tokenizer(
     path: str, text_settings: TextSettings, model: "ResolvedModel"
 ) -> "Tokenizer":
     """Return the tokenizer of all files, which the beginning of the first one shows."""
-    from elmo_cli.distributed.inputs import find_input_format, read_first_texts_of
+    from elmo_cli.distributed.find_inputs import find_input_format
+    from elmo_cli.distributed.read_part import read_first_texts_of
     from elmo_cli.records.open_input import content_of
 
     content = content_of(find_input_format(text_settings, path))
@@ -228,7 +241,7 @@ def _choose_tokenizer(
 
 
 def _check_precision(
-    engine: str, model_settings: ModelSettings, resources: Resources
+    engine: str, model_settings: ModelSettings, resources: ResourceSettings
 ) -> None:
     """Raise an error for a precision that the device is known to lack."""
     from elmo_cli.inference.device import choose_device

@@ -14,7 +14,7 @@ from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import (
     OUTPUT_FORMATS,
@@ -23,7 +23,7 @@ from elmo_cli.options.output import (
     is_hdf5_name,
 )
 from elmo_cli.options.output_format import HDF5
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.runs.file_plan import FilePlan, plan_file
 
@@ -107,10 +107,10 @@ def embed(
     chooses another format. OUTPUT appears once it is complete. If a run to HDF5 is
     interrupted, repeat the command to resume it.
     """
-    model_settings = options_from(ModelSettings, values)
-    text_settings = options_from(TextSettings, values)
-    selection = options_from(Selection, values)
-    output_settings = options_from(OutputSettings, values)
+    model_settings = settings_from(ModelSettings, values)
+    text_settings = settings_from(TextSettings, values)
+    selection = settings_from(SelectionSettings, values)
+    output_settings = settings_from(OutputSettings, values)
     has_format = output_settings.file_format is not None
     _warn_about_options_without_effect()
     old_name = _old_name_of_layers(

@@ -14,7 +14,7 @@ from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.queries import query_settings, read_query_table
 from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
@@ -112,8 +112,8 @@ def neighbours(
             stderr.say(
                 "Warning: these vectors include layer 0, which finds similar spelling"
             )
-        model_settings = _model_of(files, options_from(ModelSettings, values))
-        text_settings = options_from(TextSettings, values)
+        model_settings = _model_of(files, settings_from(ModelSettings, values))
+        text_settings = settings_from(TextSettings, values)
         text_settings = _with_tokenizer_of(files, text_settings)
         model = loading.resolve(model_settings)
         chunks: Iterable[list[Occurrence]]

@@ -15,10 +15,10 @@ from elmo_cli.cli.shared_options import choice
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import MATCHES
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OCCURRENCE_FORMATS, OutputSettings
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 
 
@@ -77,19 +77,19 @@ def occurrences(
         plan_occurrences,
     )
 
-    model_settings = options_from(ModelSettings, values)
-    text_settings = replace(options_from(TextSettings, values), reads_places=True)
-    selection = options_from(Selection, values)
+    model_settings = settings_from(ModelSettings, values)
+    text_settings = settings_from(TextSettings, values)
+    selection = settings_from(SelectionSettings, values)
     if selection.mix is None and values["layers"] is None:
         selection = replace(selection, layers=DEFAULT_LAYERS)
     targets = read_targets(words)
     model = resolve(model_settings)
-    opened = open_text(text, text_settings, model)
+    opened = open_text(text, text_settings, model, reads_places=True)
     plan = plan_occurrences(
         opened,
         output_file,
         selection,
-        options_from(OutputSettings, values),
+        settings_from(OutputSettings, values),
         state=model_settings.state,
         match=match,
     )

@@ -15,7 +15,7 @@ from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import flag
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 
@@ -61,8 +61,8 @@ def perplexity(
     from 1. Log probabilities are natural logarithms. For one row per token, use `elmo
     surprisal`.
     """
-    model_settings = options_from(ModelSettings, values)
-    text_settings = options_from(TextSettings, values)
+    model_settings = settings_from(ModelSettings, values)
+    text_settings = settings_from(TextSettings, values)
     source = source_of(text)
     source.check()  # Loading the model can take a while.
     if text_settings.keep_columns and not per_sentence:

@@ -19,7 +19,7 @@ from elmo_cli.cli.parameter_types import POSITIVE
 from elmo_cli.cli.queries import in_chunks
 from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings, ReadingDirection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.ids import IdRules
@@ -54,7 +54,7 @@ _READING = (
 
 
 @dataclass(frozen=True)
-class _PredictChoices:
+class _PredictSettings:
     top: int = 10
     backward: bool = False
     with_unknown: bool = False
@@ -143,9 +143,9 @@ def predict(
     the rank of the word, the word and its probability. --each adds the position of the
     token, from 0, the token, and whether it is in the vocabulary.
     """
-    choices = options_from(_PredictChoices, values)
-    model_settings = options_from(ModelSettings, values)
-    text_settings = options_from(TextSettings, values)
+    choices = settings_from(_PredictSettings, values)
+    model_settings = settings_from(ModelSettings, values)
+    text_settings = settings_from(TextSettings, values)
     path = _find_texts(text, file)
     resolved = loading.resolve(model_settings)
     opened: Tokenizer | TextInput
@@ -243,7 +243,7 @@ def _checked(record: Record, *, each: bool) -> Record:
 
 
 def _make_find(
-    model: "LanguageModel", choices: _PredictChoices
+    model: "LanguageModel", choices: _PredictSettings
 ) -> "tuple[Find, Sequence[str]]":
     """Return the function that finds the answers, and the names of their columns."""
     from elmo_cli.language_model.candidates import PREDICTION_COLUMNS
@@ -317,7 +317,7 @@ def _join_answers(answers: "list[Answer]") -> "Answer":
 
 
 def _print_answers(
-    texts: _Texts, model: "LanguageModel", choices: _PredictChoices
+    texts: _Texts, model: "LanguageModel", choices: _PredictSettings
 ) -> None:
     from elmo_cli.language_model.next_words import Prediction
 

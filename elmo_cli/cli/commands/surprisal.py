@@ -13,7 +13,7 @@ from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import choice, command_option, flag, path_option
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     DIRECTIONS,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _SurprisalChoices:
+class _SurprisalSettings:
     direction: Direction = "forward"
     entropy: bool = False
     by: "UnitKind | None" = None
@@ -154,9 +154,9 @@ def surprisal(
     is a pair of sentences with their surprisals, and 1 if the good one is more
     probable.
     """
-    choices = options_from(_SurprisalChoices, values)
-    model_settings = options_from(ModelSettings, values)
-    text_settings = options_from(TextSettings, values)
+    choices = settings_from(_SurprisalSettings, values)
+    model_settings = settings_from(ModelSettings, values)
+    text_settings = settings_from(TextSettings, values)
     source = source_of(text)
     source.check()  # Loading the model can take a while.
     if choices.plot is not None:
@@ -168,21 +168,24 @@ def surprisal(
     if not input_format.has_columns and (choices.pairs or choices.regions):
         name = "--pair-columns" if choices.pairs else "--regions"
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
-    text_settings = replace(text_settings, splits_words=unit == "word")
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
     resolved = loading.resolve(model_settings)
     if choices.pairs:
         _print_pairs(source, text_settings, choices, resolved)
         return
-    are_texts = unit == "word" or source.path is None
+    by_word = unit == "word"
     opened = loading.open_text(
-        source, text_settings, resolved, lines_are_texts=are_texts
+        source,
+        text_settings,
+        resolved,
+        lines_are_texts=by_word or source.path is None,
+        splits_words=by_word,
     )
     _print_units(opened, unit, choices, resolved)
 
 
-def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind":
+def _unit(choices: _SurprisalSettings, text_settings: TextSettings) -> "UnitKind":
     """Return the unit of a row; raise a `UsageError` if the input cannot have it."""
     if text_settings.word_column is not None:
         if choices.by not in (None, "word"):
@@ -204,7 +207,7 @@ def _unit(choices: _SurprisalChoices, text_settings: TextSettings) -> "UnitKind"
 def _print_units(
     text: TextInput,
     unit: "UnitKind",
-    choices: _SurprisalChoices,
+    choices: _SurprisalSettings,
     resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES, plot_surprisals
@@ -217,14 +220,14 @@ def _print_units(
             tokenizer=ignore_marks(text.tokenizer),
             column_option="--regions",
         )
-    frequencies = None
+    log_frequencies = None
     if choices.frequencies is not None:
-        frequencies = _read_frequencies(choices.frequencies)
+        log_frequencies = _read_frequencies(choices.frequencies)
     table = SurprisalTable(
         unit=unit,
         direction=choices.direction,
         with_entropy=choices.entropy,
-        frequencies=frequencies,
+        log_frequencies=log_frequencies,
         with_regions=choices.regions is not None and unit != "region",
         with_sentence_numbers=text.splits_records,
     )
@@ -270,14 +273,10 @@ def _read_frequencies(path: str) -> dict[str, float]:
         f"Frequencies: counts from column {read.count_column} of {path}, words from "
         f"column {read.word_column}"
     )
-    n_added = len(read.added_words)
-    if n_added:
-        has = "has" if n_added == 1 else "have"
-        stderr.say(
-            f"Warning: {counted(n_added, 'word')}, such as {read.added_words[0]!r}, "
-            f"{has} several rows with different counts in {path}. They were added."
-        )
-    return read.frequencies
+    warning = read.warning(path)
+    if warning is not None:
+        stderr.say(f"Warning: {warning}")
+    return read.log_frequencies
 
 
 def _say_sharing(tally: "_Tally", unit: "UnitKind") -> None:
@@ -350,7 +349,7 @@ class _Tally:
 def _print_pairs(
     source: Source,
     text_settings: TextSettings,
-    choices: _SurprisalChoices,
+    choices: _SurprisalSettings,
     resolved: "ResolvedModel",
 ) -> None:
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns

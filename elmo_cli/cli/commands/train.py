@@ -13,17 +13,17 @@ from elmo_cli.cli.shared_options import command_option, field_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.cli.value_completion import complete_models
 from elmo_cli.files.json_form import json_text
-from elmo_cli.options.fields import option_fields, options_from
+from elmo_cli.options.fields import option_fields, settings_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 from elmo_cli.training.find_text_files import find_text_files
-from elmo_cli.training.training_options import (
+from elmo_cli.training.training_settings import (
     ADAGRAD_DEFAULTS,
-    RunOptions,
-    StartOptions,
-    TextOptions,
-    TrainingOptions,
+    RunSettings,
+    StartSettings,
+    TrainingSettings,
+    TrainingTextSettings,
 )
 
 _SHARE: Final = Number(0, 1)
@@ -35,11 +35,11 @@ _WITH_ADAGRAD: Final = ("--optimizer", "adagrad")
 
 
 def _training(name: str, **settings: Any) -> Decorator:
-    """Add the option of a field of `TrainingOptions`, which is None unless it is given.
+    """Add the option of a field of `TrainingSettings`, which is None unless given.
 
-    Its default may depend on the optimizer, so that `complete_options` sets it.
+    Its default may depend on the optimizer, so that `complete_settings` sets it.
     """
-    default = getattr(TrainingOptions, name)
+    default = getattr(TrainingSettings, name)
     if isinstance(default, float):
         default_text = f"{default:.3g}"
     else:
@@ -49,7 +49,7 @@ def _training(name: str, **settings: Any) -> Decorator:
     if isinstance(default, int):
         settings.setdefault("type", WholeNumber(1))
     return field_option(
-        TrainingOptions, name, default=None, default_text=default_text, **settings
+        TrainingSettings, name, default=None, default_text=default_text, **settings
     )
 
 
@@ -65,12 +65,12 @@ def _training(name: str, **settings: Any) -> Decorator:
         type=click.Path(file_okay=False, path_type=Path),
         help="Folder for the model. A run that stopped there is resumed.",
     ),
-    field_option(StartOptions, "preset", excludes=["--options-file", "--init-from"]),
-    field_option(StartOptions, "options_file", type=_PATH),
-    field_option(StartOptions, "init_from", shell_complete=complete_models),
-    field_option(StartOptions, "vocabulary_file", type=_PATH),
+    field_option(StartSettings, "preset", excludes=["--options-file", "--init-from"]),
+    field_option(StartSettings, "options_file", type=_PATH),
+    field_option(StartSettings, "init_from", shell_complete=complete_models),
+    field_option(StartSettings, "vocabulary_file", type=_PATH),
     field_option(
-        StartOptions,
+        StartSettings,
         "vocabulary_size",
         type=WholeNumber(4),
         excludes=["--vocabulary-file"],
@@ -83,20 +83,20 @@ def _training(name: str, **settings: Any) -> Decorator:
 @shared_options.splitting_options()
 @option_group(
     "Validation",
-    field_option(TextOptions, "validation_file", type=_PATH),
+    field_option(TrainingTextSettings, "validation_file", type=_PATH),
     field_option(
-        TextOptions,
+        TrainingTextSettings,
         "validation_share",
         type=_BELOW_ONE,
         show_default=False,
         excludes=["--validation-file"],
     ),
-    field_option(RunOptions, "eval_steps", type=WholeNumber(1)),
+    field_option(RunSettings, "eval_steps", type=WholeNumber(1)),
 )
 @option_group(
     "Length and batches",
     _training("epochs", excludes=["--steps"]),
-    field_option(TrainingOptions, "steps", type=WholeNumber(1)),
+    field_option(TrainingSettings, "steps", type=WholeNumber(1)),
     _training("state"),
     _training("batch_tokens", excludes=[_WITH_CARRY]),
     _training("max_length", excludes=[_WITH_CARRY]),
@@ -120,9 +120,9 @@ def _training(name: str, **settings: Any) -> Decorator:
 @option_group(
     "Run",
     shared_options.device_option(),
-    field_option(RunOptions, "checkpoint_seconds", type=Number(0)),
-    field_option(RunOptions, "tensorboard"),
-    field_option(RunOptions, "keep_checkpoint"),
+    field_option(RunSettings, "checkpoint_seconds", type=Number(0)),
+    field_option(RunSettings, "tensorboard"),
+    field_option(RunSettings, "keep_checkpoint"),
 )
 def train(
     texts: tuple[str, ...],
@@ -148,11 +148,11 @@ def train(
     perplexity is printed as JSON. To resume after Ctrl-C or a crash, repeat the
     command.
     """
-    text_settings = options_from(TextSettings, values)
-    start_options = options_from(StartOptions, values)
-    init_from = start_options.init_from
-    options_file = start_options.options_file
-    if not (init_from or options_file or start_options.preset):
+    text_settings = settings_from(TextSettings, values)
+    start_settings = settings_from(StartSettings, values)
+    init_from = start_settings.init_from
+    options_file = start_settings.options_file
+    if not (init_from or options_file or start_settings.preset):
         raise click.UsageError("give --preset, --options-file or --init-from")
     if options_file is None:
         model_settings = ModelSettings(model=init_from)
@@ -170,20 +170,20 @@ def train(
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
-    training_options = {name: values[name] for name in option_fields(TrainingOptions)}
+    training_settings = {name: values[name] for name in option_fields(TrainingSettings)}
     with stop_on_signal() as should_stop:
         perplexity = train_model(
-            TextOptions(
+            TrainingTextSettings(
                 files=texts,
-                settings=text_settings,
+                text=text_settings,
                 tokenizer=tokenizer,
                 validation_file=validation_file,
                 validation_share=validation_share,
             ),
             folder,
-            start_options,
-            training_options,
-            options_from(RunOptions, values),
+            start_settings,
+            training_settings,
+            settings_from(RunSettings, values),
             should_stop=should_stop,
         )
     if perplexity is not None:

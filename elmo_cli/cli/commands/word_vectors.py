@@ -10,9 +10,10 @@ from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.fields import options_from
+from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
+from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
@@ -42,7 +43,7 @@ from elmo_cli.text.sources import Source
     shared_options.mean_layers_option(metavar="all|top|N,...", requires=["--corpus"]),
     shared_options.count(
         "--min-count",
-        default=5,
+        default=DEFAULT_MIN_COUNT,
         requires=["--corpus"],
         help="Skip words that occur fewer than N times.",
     ),
@@ -100,19 +101,19 @@ def word_vectors(
         Source(words_file, "Give the name of a file with one word per line.").check()
     # Loading the model can take a while.
     check_vectors_file(Path(output), words_file, corpus, overwrite=overwrite)
-    model_settings = options_from(ModelSettings, values)
+    model_settings = settings_from(ModelSettings, values)
     if corpus is None:
-        from elmo_cli.analysis.token_vectors import write_token_vectors
+        from elmo_cli.analysis.token_vectors import write_vectors_of_model
 
         resolved = loading.resolve(model_settings)
         files = loading.find_files(resolved, with_softmax=softmax)
         loading.say_model(files, model_settings, writes_file=True)
         with progress_bar.progress_bar(" words") as bar:
-            n_words = write_token_vectors(
+            n_words = write_vectors_of_model(
+                files,
                 str(words_file),
                 output,
                 softmax=softmax,
-                model=files,
                 device=model_settings.device,
                 overwrite=overwrite,
                 on_progress=bar.update,
@@ -120,13 +121,16 @@ def word_vectors(
     else:
         source = Source(corpus)
         source.check()
-        text_settings = options_from(TextSettings, values)
+        text_settings = settings_from(TextSettings, values)
         resolved = loading.resolve(model_settings)
         text = loading.open_text(source, text_settings, resolved)
 
-        from elmo_cli.analysis.average_vectors import Averaging, write_average_vectors
+        from elmo_cli.analysis.average_vectors import (
+            AveragingSettings,
+            write_average_vectors,
+        )
 
-        check_layers = ignore if layers is None else Selection(layers).for_model
+        check_layers = ignore if layers is None else SelectionSettings(layers).for_model
         embedder = loading.load_embedder(
             resolved, check_layers=check_layers, writes_file=True
         )
@@ -136,7 +140,7 @@ def word_vectors(
                 text,
                 output,
                 words_file,
-                averaging=Averaging(layers, min_count, at_most),
+                averaging=AveragingSettings(layers, min_count, at_most),
                 overwrite=overwrite,
                 on_progress=bar.update,
             )

@@ -1,6 +1,6 @@
-"""Options of a training run, with bilm-tf's names and defaults where they make sense.
+"""Settings of a training run, with bilm-tf's names and defaults where they make sense.
 
-The value of a training option comes from the caller, else from the training keys of a
+A training setting comes from the caller, else from the training keys of a
 bilm-tf options.json, else from the defaults, some of which depend on the optimizer.
 """
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from elmo_cli.options.fields import option
-from elmo_cli.options.text import DEFAULT_SETTINGS, TextSettings
+from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
-from elmo_cli.training.bilm_tf_options import read_published
+from elmo_cli.training.bilm_tf_settings import read_published
 from elmo_cli.training.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TextOptions:
+class TrainingTextSettings:
     """The text to train on, and the text to measure perplexity on."""
 
     files: tuple[str | Path, ...]
     """Paths or patterns, which may have `*`, `?`, `[...]` and `**`."""
-    settings: TextSettings = DEFAULT_SETTINGS
+    text: TextSettings = DEFAULT_TEXT_SETTINGS
     tokenizer: Tokenizer = WHITESPACE
     validation_file: str | Path | None = option(
         None, "Text to measure the perplexity on.", value="FILE"
@@ -39,7 +39,7 @@ class TextOptions:
 
 
 @dataclass(frozen=True)
-class StartOptions:
+class StartSettings:
     """The model that a run starts from, and the words that it learns to predict.
 
     One of `options_file`, `preset` and `init_from` is required.
@@ -76,8 +76,8 @@ class StartOptions:
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """Options that do not change what is learned."""
+class RunSettings:
+    """Settings that do not change what is learned."""
 
     device: "Device" = "cpu"
     checkpoint_seconds: float = option(300, "Seconds between checkpoints.", value="N")
@@ -91,8 +91,8 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
-    """All options that change what is learned.
+class TrainingSettings:
+    """All settings that change what is learned.
 
     With the zero state, every sentence is a row of a batch. Longer sentences than
     `max_length` are split into pieces, each of which starts from the zero state. With
@@ -160,47 +160,47 @@ ADAGRAD_DEFAULTS: Final[dict[str, float]] = {
     "decay_share": 0.0,
     "max_grad_norm": 10.0,
 }
-"""Defaults of `TrainingOptions` that are others with Adagrad."""
+"""Defaults of `TrainingSettings` that are others with Adagrad."""
 LENGTH_OPTIONS: Final = ("steps", "epochs")
 """Options that may change when a run resumes, to make it longer or shorter."""
 
 
-def complete_options(
+def complete_settings(
     given: Mapping[str, Any], options_json: Mapping[str, Any]
-) -> TrainingOptions:
-    """Return all options: those given, else those in options.json, else defaults."""
+) -> TrainingSettings:
+    """Return all settings: those given, else those in options.json, else defaults."""
     chosen = {name: value for name, value in given.items() if value is not None}
-    optimizer = chosen.get("optimizer", TrainingOptions.optimizer)
+    optimizer = chosen.get("optimizer", TrainingSettings.optimizer)
     values: dict[str, Any] = {}
     if optimizer == "adagrad":
         values.update(ADAGRAD_DEFAULTS)
     values.update(read_published(options_json, optimizer))
     values.update(chosen)
-    return TrainingOptions(**values)
+    return TrainingSettings(**values)
 
 
-def effective_options(
-    options: TrainingOptions, *, n_words: int, warmup_steps: int
+def effective_settings(
+    settings: TrainingSettings, *, n_words: int, warmup_steps: int
 ) -> dict[str, Any]:
-    """Return the options that have an effect.
+    """Return the settings that have an effect.
 
     The learning rate rose over `warmup_steps`.
     """
-    unused = {"epochs" if options.steps else "steps"}
-    if options.state == "carry":
+    unused = {"epochs" if settings.steps else "steps"}
+    if settings.state == "carry":
         unused.update(["batch_tokens", "max_length"])
     else:
         unused.add("batch_size")
         # The loss of Adagrad is multiplied by `unroll`.
-        if options.optimizer != "adagrad":
+        if settings.optimizer != "adagrad":
             unused.add("unroll")
-    if options.optimizer == "adagrad":
+    if settings.optimizer == "adagrad":
         unused.add("weight_decay")
     values = {}
-    for name, value in asdict(options).items():
+    for name, value in asdict(settings).items():
         if name not in unused:
             values[name] = value
-    if options.negative_samples >= n_words:
+    if settings.negative_samples >= n_words:
         values["negative_samples"] = 0
     values["warmup_steps"] = warmup_steps
     return values

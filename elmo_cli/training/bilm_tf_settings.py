@@ -1,4 +1,4 @@
-"""Training options in the options.json that bilm-tf writes."""
+"""Training settings in the options.json that bilm-tf writes."""
 
 import json
 import logging
@@ -33,23 +33,23 @@ _SHARE: Final = ValueCheck("a number from 0 to below 1", _is_share)
 _POSITIVE: Final = ValueCheck(f"a number above 0, up to {_MAX_NUMBER:g}", _is_positive)
 
 
-class _Option(NamedTuple):
-    """Option of bilm-tf: its name in `TrainingOptions`, and the check of its value."""
+class _Setting(NamedTuple):
+    """Setting of bilm-tf: its name in `TrainingSettings`, and how to check it."""
 
     name: str
     check: ValueCheck
 
 
-_OPTIONS: Final = {
-    "dropout": _Option("dropout", _SHARE),
-    "all_clip_norm_val": _Option("max_grad_norm", _POSITIVE),
-    "n_epochs": _Option("epochs", _integer_from(1)),
-    "batch_size": _Option("batch_size", _integer_from(1)),
-    "unroll_steps": _Option("unroll", _integer_from(1)),
-    "n_negative_samples_batch": _Option("negative_samples", _integer_from(0)),
-    "learning_rate": _Option("learning_rate", _POSITIVE),
+_SETTINGS: Final = {
+    "dropout": _Setting("dropout", _SHARE),
+    "all_clip_norm_val": _Setting("max_grad_norm", _POSITIVE),
+    "n_epochs": _Setting("epochs", _integer_from(1)),
+    "batch_size": _Setting("batch_size", _integer_from(1)),
+    "unroll_steps": _Setting("unroll", _integer_from(1)),
+    "n_negative_samples_batch": _Setting("negative_samples", _integer_from(0)),
+    "learning_rate": _Setting("learning_rate", _POSITIVE),
 }
-"""Training options by bilm-tf's keys. The command line takes the same values."""
+"""Training settings by bilm-tf's keys. The command line takes the same values."""
 _ONLY_ADAGRAD: Final = ("learning_rate", "all_clip_norm_val")
 """Keys whose published values do not fit another optimizer."""
 _UNSUPPORTED: Final = {"bidirectional": False, "share_embedding_softmax": True}
@@ -57,15 +57,15 @@ _UNSUPPORTED: Final = {"bidirectional": False, "share_embedding_softmax": True}
 
 
 def read_published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
-    """Return the fields of `TrainingOptions` that an options.json has."""
+    """Return the fields of `TrainingSettings` that an options.json has."""
     for key, unsupported in _UNSUPPORTED.items():
         if content.get(key) is unsupported:
             problem = f"{key}: {json.dumps(unsupported)} is not supported"
             raise OptionsError(f"{problem}. Remove it from options.json.")
     if content.get("sample_softmax") is False:
         content = {**content, "n_negative_samples_batch": 0}
-    options = {}
-    for key, (name, check) in _OPTIONS.items():
+    settings = {}
+    for key, (name, check) in _SETTINGS.items():
         value = content.get(key)
         if value is None:
             continue
@@ -74,8 +74,8 @@ def read_published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]
         if not check.accepts(value):
             problem = f"expected {check.expected}, found {value!r}"
             raise OptionsError(f"{name} in options.json: {problem}")
-        options[name] = value
-    if options:
-        shown = ", ".join(f"{name} {value}" for name, value in options.items())
+        settings[name] = value
+    if settings:
+        shown = ", ".join(f"{name} {value}" for name, value in settings.items())
         logger.info("Training options from options.json: %s", shown)
-    return options
+    return settings
