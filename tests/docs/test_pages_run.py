@@ -36,7 +36,7 @@ BLOCK = re.compile(
 FIGURE = re.compile(r"\d+\.\d+")
 INSTALLATION = r"^pip [^&]*(&& )?"
 """Beginning of a line of shell that a test does not run."""
-LARGE_MODELS = r"(--model |\")(original|seqvec|catelmo|many-langs-fr|many-langs-de)(?=[\"\s])"
+LARGE_MODELS = r"(--model |\")(original|seqvec|catelmo|many-langs-(?:fr|de))(?=[\"\s])"
 """Names of published models, in whose place a test takes the bundled one."""
 UNCOUNTED = {
     "README.md": "vectors.hdf5",
