@@ -58,17 +58,6 @@ class _SurprisalSettings:
 @option_group(
     "Rows",
     choice(
-        "--direction",
-        DIRECTIONS,
-        default="forward",
-        help="Predict each token from the tokens before it, after it, or each in turn.",
-    ),
-    flag(
-        "--entropy",
-        excludes=["--pair-columns"],
-        help="Also print the entropy of each prediction.",
-    ),
-    choice(
         "--by",
         ["token", "word", "region", "sentence"],
         excludes=["--pair-columns"],
@@ -93,6 +82,17 @@ class _SurprisalSettings:
             "Column of texts whose regions are separated by `|`: print one row per "
             "region, or with --by word, one row per word with its region."
         ),
+    ),
+    choice(
+        "--direction",
+        DIRECTIONS,
+        default="forward",
+        help="Predict each token from the tokens before it, after it, or each in turn.",
+    ),
+    flag(
+        "--entropy",
+        excludes=["--pair-columns"],
+        help="Also print the entropy of each prediction.",
     ),
     path_option(
         "--frequencies FILE",
