@@ -48,12 +48,21 @@ class Command(click.Command):
         if ctx.resilient_parsing:  # TAB completes an unfinished command.
             return rest
         if rest:
-            raise unexpected_error(rest, ctx)
+            raise self._unexpected(ctx, rest)
         for option in self.params:
             if isinstance(option, Option):
                 option.check(ctx)
         _check_output(ctx)
         return rest
+
+    def _unexpected(self, ctx: click.Context, rest: list[str]) -> click.UsageError:
+        """Return the error for the arguments that the command does not take."""
+        taken = []
+        for parameter in self.params:
+            if isinstance(parameter, click.Argument):
+                taken.append(str(ctx.params[str(parameter.name)]))
+        with ctx:
+            return unexpected_error([*taken, *rest], n_expected=len(taken))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. A wrong option ends it with status 2."""

@@ -6,7 +6,7 @@ itself raises for an option, an argument or a value get theirs here.
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -34,9 +34,18 @@ def usage_errors_in_one_line() -> Iterator[None]:
         raise click.UsageError(_message(error)) from None
 
 
-def unexpected_error(rest: list[str], ctx: click.Context) -> click.UsageError:
-    """Return the error for the arguments that the command does not take."""
-    return click.UsageError(_unexpected(rest, ctx), ctx)
+def unexpected_error(
+    typed: Sequence[str], n_expected: int, takes: str | None = None
+) -> click.UsageError:
+    """Return the error for more arguments than the running command takes.
+
+    Args:
+        typed: All arguments.
+        n_expected: Number of arguments that the command takes.
+        takes: What it takes. By default, that is the names of its arguments.
+    """
+    ctx = click.get_current_context()
+    return click.UsageError(_unexpected(typed, n_expected, takes, ctx), ctx)
 
 
 def missing_error(name: str) -> click.UsageError:
@@ -61,16 +70,17 @@ def _message(error: click.UsageError) -> str:
     return error.message
 
 
-def _unexpected(rest: list[str], ctx: click.Context) -> str:
+def _unexpected(
+    typed: Sequence[str], n_expected: int, takes: str | None, ctx: click.Context
+) -> str:
     """Return the message for the arguments after those that the command takes."""
     command = ctx.command
     start = f"elmo {command.name}"
-    parameters = [each for each in command.params if isinstance(each, click.Argument)]
-    typed = [str(ctx.params[str(each.name)]) for each in parameters] + rest
+    first = typed[n_expected]
     last = typed[-1]
-    flag = _flag_before(rest[0], ctx)
+    flag = _flag_before(first, ctx)
     if flag is not None:
-        return f"{flag}: takes no value. Remove {rest[0]}."
+        return f"{flag}: takes no value. Remove {first}."
     if command.name == "models":
         return f"{last}: unexpected. Use `elmo info {shlex.quote(last)}`."
     names = arguments_of(command)
@@ -80,11 +90,11 @@ def _unexpected(rest: list[str], ctx: click.Context) -> str:
             return f"{last}: unexpected. Use --plot {shlex.quote(last)}."
         writes = f"{start} writes to standard output"
         return f"{last}: unexpected, because {writes}. Use `> {shlex.quote(last)}`."
-    takes = " ".join(names).strip("[]") or "no arguments"
-    problem = f"{rest[0]}: unexpected, because {start} takes {takes}"
+    takes = takes or " ".join(names).strip("[]") or "no arguments"
+    problem = f"{first}: unexpected, because {start} takes {takes}"
     inputs = typed[:-1] if has_output else typed
     output = f" {shlex.quote(last)}" if has_output else ""
-    if names[:1] not in (["INPUT"], ["TEXT"]):
+    if not names or names[0] not in ("INPUT", "INPUT...", "TEXT"):
         return f"{problem}.{example_of(command)}"
     if all(map(_is_text_file, inputs)):
         piped = f"cat {shlex.join(inputs)} | {start} -{output}"

@@ -15,6 +15,7 @@ _SYNONYMS: Final = {
     "mean": "average",
     "bf16": "bfloat16",
     "fp16": "float16",
+    "gpu": "cuda",
     "half": "float16",
     "fp32": "float32",
     "float": "float32",
@@ -33,13 +34,18 @@ def listed(words: Iterable[object], last: str) -> str:
     return f"{', '.join(texts[:-1])} {last} {texts[-1]}"
 
 
-def expected_one_of(choices: Iterable[str], found: str) -> str:
+def expected_one_of(choices: Iterable[str], found: object) -> str:
     """Return the problem of a value that is not one of the choices, and its remedy."""
     choices = list(choices)
-    return (
-        f"expected {listed(choices, 'or')}, found {found!r}."
-        f"{did_you_mean(found, choices)}"
-    ).rstrip(".")
+    problem = f"expected {listed(choices, 'or')}, found {found!r}"
+    if not isinstance(found, str):
+        return problem
+    digits = "0123456789"
+    stems = [choice.rstrip(digits) for choice in choices]
+    if found.rstrip(digits) in stems:  # float64 is no mistake for float16.
+        return problem
+    question = did_you_mean(found, choices)
+    return f"{problem}.{question}" if question else problem
 
 
 def did_you_mean(

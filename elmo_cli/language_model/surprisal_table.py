@@ -83,7 +83,7 @@ class SurprisalTable:
     unit: UnitKind = "token"
     direction: Direction = "forward"
     with_entropy: bool = False
-    frequencies: Mapping[str, float] | None = None
+    log_frequencies: Mapping[str, float] | None = None
     """Log frequencies of words, in bits, as in `FrequencyList`. None estimates them
     from the ranks in the vocabulary; the name of their column says so."""
     with_regions: bool = False
@@ -107,7 +107,7 @@ class SurprisalTable:
             names.append("surprisal_average")
         if self.with_entropy:
             names += directed("entropy", self.direction)
-        is_estimated = self.frequencies is None
+        is_estimated = self.log_frequencies is None
         names.append("log_frequency_by_rank" if is_estimated else "log_frequency")
         names += ["length", "known"]
         return names
@@ -152,7 +152,7 @@ class SurprisalTable:
             direction=self.direction,
             with_entropy=self.with_entropy,
         )
-        frequencies = self.frequencies
+        frequencies = self.log_frequencies
         if frequencies is None:
             frequencies = estimate_frequencies(model.vocabulary)
         frequency = lru_cache(2**16)(partial(self._frequency, frequencies))

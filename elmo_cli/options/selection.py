@@ -7,8 +7,8 @@ from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
-from elmo_cli.errors.wording import shown
+from elmo_cli.errors.messages import Message, option_of
+from elmo_cli.errors.wording import expected_one_of, shown
 from elmo_cli.options.fields import check_choices, option
 
 Pooling = Literal["mean", "max", "first", "last"]
@@ -116,7 +116,13 @@ class SelectionSettings:
 
 def _check_float32(name: str, value: float) -> None:
     if math.isnan(value) or abs(value) > _MAX_FLOAT32:
-        raise SettingsError(f"{name}: expected finite float32 numbers, found {value}")
+        raise SettingsError(
+            Message(
+                "{option}: expected finite float32 numbers, found {value}",
+                option=option_of(name),
+                value=value,
+            )
+        )
 
 
 def parse_layers(layers: Layers, available: Sequence[int]) -> list[int] | None:
@@ -181,12 +187,6 @@ def _check_layers(name: str, n_layers: int) -> str:
 
 
 def _no_such_layers(name: str, *, names: Sequence[str], n_layers: int) -> SettingsError:
-    return SettingsError(
-        Message(
-            "{--layers} {name}: expected {names}, or numbers from 0 to {last}, "
-            "separated by commas",
-            name=repr(shown(name)),
-            names=", ".join(names),
-            last=n_layers - 1,
-        )
-    )
+    numbers = f"numbers from 0 to {n_layers - 1} separated by commas"
+    problem = expected_one_of([*names, numbers], shown(name))
+    return SettingsError(Message("{--layers}: {problem}", problem=problem))

@@ -85,7 +85,9 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
         found = f"found {repr(value)[:60]}"
         problem = f"field {name!r}: expected a text or a list of tokens, {found}"
         return _invalid(row, problem, text)
-    if text.settings.reads_places:
+    if text.settings.word_column is not None:
+        record = record._replace(fields=fields)
+    if text.reads_places:
         record = record._replace(place=find_place(row.fields, name))
     return record._replace(
         id=row_id.text,
@@ -120,7 +122,7 @@ def _tokenized(value: object, column: str, text: TextInput) -> Record | None:
         return None
     if text.tokenizer.clean is not None:
         raise InputError(LIST_OF_REGIONS)
-    if text.settings.splits_words:
+    if text.splits_words:
         return record_of_words(value, text.tokenizer)
     return Record(joined, value)
 

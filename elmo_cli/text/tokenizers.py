@@ -118,7 +118,7 @@ def make_tokenizer(
     if not re.fullmatch("[a-z]{2,3}", code):
         raise SettingsError(
             Message(
-                "{--language} {code}: not a code of ISO 639. Use one such as fr.",
+                "{--language}: expected a code of ISO 639, such as fr, found {code}",
                 code=repr(code),
             )
         )
@@ -190,7 +190,7 @@ def _load_moses(language: str) -> Callable[[str], list[str]]:
 def _load_spacy(
     language: str, segmenter: str | None = None
 ) -> Callable[[str], list[str]]:
-    spacy = load_extra("tokenizer spacy", "spacy", "spacy")
+    spacy = load_extra(Message("{--tokenizer spacy}"), "spacy", "spacy")
     config = {}
     if segmenter is not None:
         config = {"nlp": {"tokenizer": {"segmenter": segmenter}}}

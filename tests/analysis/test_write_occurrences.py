@@ -350,11 +350,13 @@ def test_change_requires_the_match_of_both_files() -> None:
     words = [line.split("\t")[0] for line in lines]
     assert words.count("mouse") == 1
     result = elmo("change", "a.hdf5", "form.hdf5", "--match", "lemma")
-    error = "\nError: form.hdf5: not made with --match lemma, or without a record"
+    error = "Error: form.hdf5: not made with --match lemma, or without a record"
     assert error in result.stderr
     with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
-    with pytest.raises(ElmoError, match=r"^match 'lemmas': expected form or lemma$"):
+    with pytest.raises(
+        ElmoError, match=r"^match: expected form or lemma, found 'lemmas'$"
+    ):
         write_targets("t.conllu", "u.hdf5", match="lemmas")
 
 
@@ -518,7 +520,11 @@ def test_the_annotated_words_of_a_table_are_its_occurrences(
     embedder = ElmoEmbedder(model=TINY)
     words = {"bank": "bank", "banks": "bank"}
     counts, _ = write_occurrences(
-        embedder, name, "u.parquet", words, tokenizer="whitespace"
+        embedder,
+        name,
+        "u.parquet",
+        words,
+        text=TextSettings(tokenizer="whitespace"),
     )
     assert counts == {"bank": 6}
     rows = read_rows("u.parquet")

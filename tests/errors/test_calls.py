@@ -19,8 +19,9 @@ from elmo_cli import (
     batch_to_ids,
     open_activations,
     write_occurrences,
+    write_token_vectors,
+    write_word_vectors,
 )
-from elmo_cli.analysis.token_vectors import write_token_vectors
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError
 from elmo_cli.options.text import TextSettings
 from elmo_cli.pretrained.convert import convert_weights
@@ -142,7 +143,7 @@ MISSING_FILES = [
         "missing: no such file",
     ),
     error_of(
-        lambda m: write_token_vectors("missing", "out.txt"),
+        lambda m: write_token_vectors(m.embedder, "missing", "out.txt"),
         FileNotFoundError,
         "missing: no such file",
     ),
@@ -189,7 +190,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: ElmoEmbedder(model=TINY, state="cold"),  # type: ignore[call-overload]
         ValueError,
-        "state 'cold': expected zero, warm or carry",
+        "state: expected zero, warm or carry, found 'cold'",
     ),
     error_of(
         lambda m: TextSettings(text_column="a", word_column="b"),
@@ -204,17 +205,17 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: ElmoEmbedder(model=TINY, state=""),  # type: ignore[call-overload]
         ValueError,
-        "state '': expected zero, warm or carry",
+        "state: expected zero, warm or carry, found ''",
     ),
     error_of(
         lambda m: ElmoEmbedder(model=TINY, precision="float8"),  # type: ignore[call-overload]
         ValueError,
-        "precision 'float8': expected float32, tf32, bfloat16, float16 or int8",
+        "precision: expected float32, tf32, bfloat16, float16 or int8, found 'float8'",
     ),
     error_of(
         lambda m: ElmoEmbedder(model=TINY, batch_tokens=0),
         ValueError,
-        "batch_tokens 0: expected 1 or more",
+        "batch_tokens: expected 1 or more, found 0",
     ),
     error_of(
         lambda m: ElmoEmbedder(weight_file=m.weights),  # type: ignore[call-overload]
@@ -257,7 +258,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: Elmo(model=TINY, num_output_representations=0),
         ValueError,
-        "num_output_representations 0: expected 1 or more",
+        "num_output_representations: expected 1 or more, found 0",
     ),
     error_of(
         lambda m: Elmo(model=TINY, requires_grad=True, vocab_to_cache=["a"]),
@@ -268,7 +269,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.encode(["a"], pooling="sum"),  # type: ignore[call-overload]
         ValueError,
-        "pooling 'sum': expected mean, max, first or last",
+        "pooling: expected mean, max, first or last, found 'sum'",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], prompt_name="query"),
@@ -326,75 +327,119 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.encode(["a"], layers="middle"),
         ValueError,
-        "layers 'middle': expected all, top, average, sum, word_emb, lstm1, "
-        "lstm2, or numbers from 0 to 2, separated by commas",
+        "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found 'middle'",
     ),
     error_of(
         lambda m: list(m.embedder.embed_sentences([["the"]], layers=-4)),
         ValueError,
-        "layers '-4': expected all, top, average, sum, word_emb, lstm1, lstm2, or "
-        "numbers from 0 to 2, separated by commas",
+        "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found '-4'",
     ),
     error_of(
         lambda m: list(m.embedder.embed_sentences([["the"]], layers=[0, 3])),
         ValueError,
-        "layers '0,3': expected all, top, average, sum, word_emb, lstm1, lstm2, "
-        "or numbers from 0 to 2, separated by commas",
+        "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found '0,3'",
     ),
     error_of(
         lambda m: list(m.embedder.embed_sentences([["the"]], layers=[])),
         ValueError,
-        "layers '': expected all, top, average, sum, word_emb, lstm1, lstm2, or "
-        "numbers from 0 to 2, separated by commas",
+        "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found ''",
     ),
     error_of(
         lambda m: list(m.embedder.embed_sentences([["the"]], layers=[[0]])),  # type: ignore[list-item]
         ValueError,
-        "layers '[0]': expected all, top, average, sum, word_emb, lstm1, lstm2, "
-        "or numbers from 0 to 2, separated by commas",
+        "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found '[0]'",
     ),
     error_of(
         lambda m: list(m.embedder.embed_sentences([["the"]], layers="0,-9")),
         ValueError,
-        "layers '0,-9': expected all, top, average, sum, word_emb, lstm1, lstm2, "
-        "or numbers from 0 to 2, separated by commas",
+        "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found '0,-9'",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], tokenizer="words"),
         ValueError,
-        "tokenizer 'words': unknown. Use auto, whitespace, moses, spacy, residues, "
-        "or a language with moses or spacy, such as spacy:de, or spacy:zh with a "
-        "segmenter, such as spacy:zh:jieba.",
+        "tokenizer: expected auto, whitespace, moses, spacy or residues, found "
+        "'words'. moses and spacy may have a language, such as spacy:de, and "
+        "spacy:zh a segmenter, such as spacy:zh:jieba.",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], device="tpu"),
         ValueError,
-        "device 'tpu': unknown. Use auto, cpu, cuda, cuda:N or mps.",
+        "device: expected auto, cpu, cuda, cuda:N or mps, found 'tpu'",
     ),
     error_of(
         lambda m: list(m.embedder.embed_sentences([["a"]], 0)),
         ValueError,
-        "batch_size 0: expected 1 or more",
+        "batch_size: expected 1 or more, found 0",
     ),
     error_of(
         lambda m: m.embedder.embed_file(StringIO("a"), "x", "all", 0),
         ValueError,
-        "batch_size 0: expected 1 or more",
+        "batch_size: expected 1 or more, found 0",
+    ),
+    error_of(
+        lambda m: m.embedder.embed_file(StringIO("a"), "x", "top", layers=2),
+        ValueError,
+        "choose one of layers and output_format",
+    ),
+    error_of(
+        lambda m: m.embedder.similarity("cat", "A cat.", "A cat.", layers=9),
+        ValueError,
+        "layers: expected all, average, top, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found '9'",
+    ),
+    error_of(
+        lambda m: write_occurrences(
+            m.embedder,
+            m.text,
+            "x.hdf5",
+            {"cat": "cat"},
+            text="moses",  # type: ignore[arg-type]
+        ),
+        ValueError,
+        "text: expected TextSettings, found the string 'moses'",
+    ),
+    error_of(
+        lambda m: write_word_vectors(m.embedder, m.text, "x.vec", min_count=100),
+        ValueError,
+        "FOLDER/in.txt: no word occurs 100 times or more. Lower min_count.",
+    ),
+    error_of(
+        lambda m: write_word_vectors(m.embedder, m.text, "x.vec", ["New York"]),
+        ValueError,
+        "words[0]: 'New York' has white space, which .vec cannot store. Choose HDF5 "
+        "or npz.",
+    ),
+    error_of(
+        lambda m: write_token_vectors(m.embedder, [], "x.vec"),
+        ValueError,
+        "words: expected a list of words, found an empty one",
+    ),
+    error_of(
+        lambda m: write_word_vectors(m.embedder, m.text, "x.doc"),
+        OutputError,
+        "x.doc: unknown suffix '.doc'. Choose .vec, .txt or .w2v (.gz may follow), "
+        ".bin, .npz, .tsv, .hdf5 or .h5.",
     ),
     error_of(
         lambda m: m.embedder.embed_file(StringIO("a"), "x", dtype="float64"),  # type: ignore[arg-type]
         ValueError,
-        "dtype 'float64': expected float32 or float16",
+        "dtype: expected float32 or float16, found 'float64'",
     ),
     error_of(
         lambda m: convert_weights(m.weights, "x", "float64"),
         ValueError,
-        "dtype 'float64': expected float32 or float16",
+        "dtype: expected float32 or float16, found 'float64'",
     ),
     error_of(
         lambda m: convert_weights(m.weights, "x", ""),
         ValueError,
-        "dtype '': expected float32 or float16",
+        "dtype: expected float32 or float16, found ''",
     ),
     error_of(
         lambda m: write_occurrences(m.embedder, m.text, m.vectors, {"cat": "cat"}),
@@ -418,7 +463,8 @@ WRONG_OPTIONS = [
         lambda m: m.embedder.embed_file(m.text, "x.jsonl", keep_columns=["id"]),
         ValueError,
         "keep_columns has no effect with text: it has no columns. If it is a "
-        "table, use input_format='csv', or tsv with tabs.",
+        "table, use input_format='csv', or input_format='tsv' if its cells are "
+        "separated by tabs.",
     ),
 ]
 

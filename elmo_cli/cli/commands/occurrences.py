@@ -78,13 +78,13 @@ def occurrences(
     )
 
     model_settings = settings_from(ModelSettings, values)
-    text_settings = replace(settings_from(TextSettings, values), reads_places=True)
+    text_settings = settings_from(TextSettings, values)
     selection = settings_from(SelectionSettings, values)
     if selection.mix is None and values["layers"] is None:
         selection = replace(selection, layers=DEFAULT_LAYERS)
     targets = read_targets(words)
     model = resolve(model_settings)
-    opened = open_text(text, text_settings, model)
+    opened = open_text(text, text_settings, model, reads_places=True)
     plan = plan_occurrences(
         opened,
         output_file,
@@ -111,7 +111,11 @@ def occurrences(
     _say_counts(counts)
     if not summary.was_complete:  # embed_file logs it.
         found = counted(sum(counts.values()), "occurrence")
-        read = counted(summary.n_records, plan.unit)
+        read = counted(summary.n_records + summary.n_written_earlier, plan.unit)
+        if summary.n_written_earlier:
+            read += (
+                f", {summary.n_written_earlier:,} of which were read in an earlier run"
+            )
         stderr.say(f"Wrote {stderr.shown_output(output_file)}: {found} in {read}")
 
 
