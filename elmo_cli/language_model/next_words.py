@@ -29,7 +29,7 @@ class Prediction(NamedTuple):
     place: str
     """`after` the text, `before` it, or in the `gap` that it has."""
     candidates: list[Candidate]
-    """Words by falling probability."""
+    """Words, the most probable first."""
     unknown: float
     """Probability of `<UNK>`, of all words outside the vocabulary; 0 in a gap."""
 

@@ -25,7 +25,7 @@ class Substitutes(NamedTuple):
 
     tokens: Sentence
     candidates: list[list[Candidate]]
-    """Words for each token, by falling probability."""
+    """Words for each token, the most probable first."""
 
     def rows(self, vocabulary: Vocabulary) -> Iterator[list[object]]:
         """Yield `SUBSTITUTE_COLUMNS` of each candidate for each token."""
