@@ -26,11 +26,11 @@ from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.scored_records import ScoredRecord, score_records
 from elmo_cli.language_model.units import (
     Unit,
-    UnitKind,
     find_units,
     units_of,
 )
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
+from elmo_cli.options.surprisal import UnitKind
 from elmo_cli.records.record import Record
 from elmo_cli.types import Sentence
 

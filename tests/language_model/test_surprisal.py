@@ -21,8 +21,9 @@ from elmo_cli.language_model import frequencies
 from elmo_cli.language_model.frequencies import estimate_frequencies
 from elmo_cli.language_model.frequency_file import read_frequencies
 from elmo_cli.language_model.surprisal_table import SurprisalTable
-from elmo_cli.language_model.units import UNIT_KINDS, Unit, UnitKind, find_units
+from elmo_cli.language_model.units import Unit, find_units
 from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.options.surprisal import UNIT_KINDS, UnitKind
 from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import normalize
 from tests.support import reference

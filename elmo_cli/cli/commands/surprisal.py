@@ -1,6 +1,6 @@
 """`elmo surprisal`."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,16 +10,12 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, print_rows
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
-from elmo_cli.cli.shared_options import choice, command_option, flag, path_option
+from elmo_cli.cli.shared_options import choice, field_option
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
-from elmo_cli.options.model import (
-    DEFAULT_BATCH_SIZE,
-    DIRECTIONS,
-    Direction,
-    ModelSettings,
-)
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.surprisal import SurprisalSettings, UnitKind
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.formats import find_format
 from elmo_cli.records.input_format import TextInput
@@ -28,51 +24,16 @@ from elmo_cli.text.sources import Source
 if TYPE_CHECKING:
     from elmo_cli.analysis.surprisal_picture import Measured
     from elmo_cli.language_model.surprisal_table import SurprisalTable
-    from elmo_cli.language_model.units import UnitKind
     from elmo_cli.pretrained.find import ResolvedModel
-
-
-@dataclass(frozen=True)
-class _SurprisalSettings:
-    direction: Direction = "forward"
-    entropy: bool = False
-    by: "UnitKind | None" = None
-    words_by: str | None = None
-    regions: str | None = None
-    frequencies: str | None = None
-    pairs: tuple[str, ...] | None = None
-    group_by: str | None = None
-    plot: str | None = None
-    overwrite: bool = False
-    row_format: str | None = None
-    batch_size: int = DEFAULT_BATCH_SIZE
 
 
 @command()
 @click.argument("text", metavar="INPUT", type=PATH)
 @option_group(
     "Rows",
-    choice(
-        "--direction",
-        DIRECTIONS,
-        default="forward",
-        help="Predict each token from the tokens before it, after it, or each in turn.",
-    ),
-    flag(
-        "--entropy",
-        excludes=["--pair-columns"],
-        help="Also print the entropy of each prediction.",
-    ),
-    choice(
-        "--by",
-        ["token", "word", "region", "sentence"],
-        excludes=["--pair-columns"],
-        help=(
-            "Unit of a row: token, word (between spaces), region (of --regions) or "
-            "sentence. [default: token, or region with --regions, or word with "
-            "--word-column]"
-        ),
-    ),
+    field_option(SurprisalSettings, "direction"),
+    field_option(SurprisalSettings, "with_entropy", excludes=["--pair-columns"]),
+    field_option(SurprisalSettings, "by", excludes=["--pair-columns"]),
     choice(
         "--words-by",
         ["space", "word"],
@@ -80,36 +41,27 @@ class _SurprisalSettings:
         hidden=True,
         help="Same as --by word.",
     ),
-    command_option(
-        "--regions COLUMN",
+    field_option(
+        SurprisalSettings,
+        "regions",
         excludes=["--pair-columns", "--text-column", "--word-column"],
         shell_complete=complete_columns,
-        help=(
-            "Column of texts whose regions are separated by `|`: print one row per "
-            "region, or with --by word, one row per word with its region."
-        ),
     ),
-    path_option(
-        "--frequencies FILE",
-        excludes=["--pair-columns"],
-        help=(
-            "Word counts for the log frequencies, one word and its count per line. "
-            "[default: estimated from ranks in the vocabulary]"
-        ),
+    field_option(
+        SurprisalSettings, "frequencies", type=PATH, excludes=["--pair-columns"]
     ),
-    command_option(
-        "--pair-columns GOOD,BAD",
-        "pairs",
+    field_option(
+        SurprisalSettings,
+        "pair_columns",
         aliases=("--pairs",),
         type=names_with_commas,
         shell_complete=complete_columns,
-        help="Compare the two sentences of each row, in the columns GOOD and BAD.",
     ),
-    command_option(
-        "--group-by COLUMN",
+    field_option(
+        SurprisalSettings,
+        "group_by",
         requires=["--pair-columns"],
         shell_complete=complete_columns,
-        help="Also print the accuracy of --pair-columns for each value of COLUMN.",
     ),
 )
 @option_group(
@@ -123,6 +75,11 @@ class _SurprisalSettings:
 @score_options(shows_cells=True, shows_softmax=True)
 def surprisal(
     text: str,
+    words_by: str | None,
+    plot: str | None,
+    overwrite: bool,
+    row_format: str | None,
+    batch_size: int,
     **values: Any,
 ) -> None:
     """Print the surprisal of each token of INPUT, one sentence per line.
@@ -154,25 +111,34 @@ def surprisal(
     is a pair of sentences with their surprisals, and 1 if the good one is more
     probable.
     """
-    choices = settings_from(_SurprisalSettings, values)
+    settings = settings_from(SurprisalSettings, values)
+    if words_by is not None and settings.by is None:
+        settings = replace(settings, by="word")
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     source = source_of(text)
     source.check()  # Loading the model can take a while.
-    if choices.plot is not None:
+    if plot is not None:
         from elmo_cli.analysis.drawing import check_figure
 
-        check_figure(choices.plot, overwrite=choices.overwrite)
-    unit = _unit(choices, text_settings)
+        check_figure(plot, overwrite=overwrite)
+    unit = settings.unit_of(text_settings)
     input_format = find_format(source, text_settings.input_format)
-    if not input_format.has_columns and (choices.pairs or choices.regions):
-        name = "--pair-columns" if choices.pairs else "--regions"
+    if not input_format.has_columns and (settings.pair_columns or settings.regions):
+        name = "--pair-columns" if settings.pair_columns else "--regions"
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
-    if choices.regions:
-        text_settings = replace(text_settings, text_column=choices.regions)
+    if settings.regions:
+        text_settings = replace(text_settings, text_column=settings.regions)
     resolved = loading.resolve(model_settings)
-    if choices.pairs:
-        _print_pairs(source, text_settings, choices, resolved)
+    if settings.pair_columns:
+        _print_pairs(
+            source,
+            text_settings,
+            settings,
+            resolved,
+            row_format=row_format,
+            batch_size=batch_size,
+        )
         return
     by_word = unit == "word"
     opened = loading.open_text(
@@ -182,68 +148,60 @@ def surprisal(
         lines_are_texts=by_word or source.path is None,
         splits_words=by_word,
     )
-    _print_units(opened, unit, choices, resolved)
+    drawn = _print_units(
+        opened, unit, settings, resolved, row_format=row_format, batch_size=batch_size
+    )
+    if plot is not None:
+        from elmo_cli.analysis.surprisal_picture import plot_surprisals
 
-
-def _unit(choices: _SurprisalSettings, text_settings: TextSettings) -> "UnitKind":
-    """Return the unit of a row; raise a `UsageError` if the input cannot have it."""
-    if text_settings.word_column is not None:
-        if choices.by not in (None, "word"):
-            raise click.UsageError(
-                f"choose one of --by {choices.by} and --word-column, which has words"
-            )
-        return "word"
-    if choices.by == "region" and choices.regions is None:
-        raise click.UsageError("--by region requires --regions")
-    if choices.by == "sentence" and choices.regions is not None:
-        raise click.UsageError("choose one of --by sentence and --regions")
-    if choices.by is not None:
-        return choices.by
-    if choices.words_by is not None:
-        return "word"
-    return "token" if choices.regions is None else "region"
+        n_drawn = plot_surprisals(drawn, plot, settings.direction, overwrite=overwrite)
+        stderr.say(f"Wrote {plot}: {counted(n_drawn, 'sentence')}")
 
 
 def _print_units(
     text: TextInput,
-    unit: "UnitKind",
-    choices: _SurprisalSettings,
+    unit: UnitKind,
+    settings: SurprisalSettings,
     resolved: "ResolvedModel",
-) -> None:
-    from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES, plot_surprisals
+    *,
+    row_format: str | None,
+    batch_size: int,
+) -> "list[Measured]":
+    """Print the rows of a text, and return its first records for a picture."""
+    from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import ignore_marks
 
-    if choices.regions is not None:
+    if settings.regions is not None:
         text = replace(
             text,
             tokenizer=ignore_marks(text.tokenizer),
             column_option="--regions",
         )
     log_frequencies = None
-    if choices.frequencies is not None:
-        log_frequencies = _read_frequencies(choices.frequencies)
+    if settings.frequencies is not None:
+        log_frequencies = _read_frequencies(settings.frequencies)
     table = SurprisalTable(
         unit=unit,
-        direction=choices.direction,
-        with_entropy=choices.entropy,
+        direction=settings.direction,
+        with_entropy=settings.with_entropy,
         log_frequencies=log_frequencies,
-        with_regions=choices.regions is not None and unit != "region",
+        with_regions=settings.regions is not None and unit != "region",
         with_sentence_numbers=text.splits_records,
     )
     model = loading.load_language_model(resolved)
     drawn: list[Measured] = []
     tally = _Tally()
     with open_scored_text(
-        text, model, may_have_regions=True, region_column=choices.regions
+        text, model, may_have_regions=True, region_column=settings.regions
     ) as opened:
         columns = [*opened.columns, *table.columns]
         kept = opened.records.example.columns
-        with print_rows(choices.row_format, columns, kept) as rows:
+        with print_rows(row_format, columns, kept) as rows:
             for scored in table.measure(
                 model,
                 opened.records.records,
-                choices.batch_size,
+                batch_size,
                 opened.records.is_ready,
             ):
                 _write_units(rows, table, scored)
@@ -251,14 +209,10 @@ def _print_units(
                     drawn.append(scored)
                 tally.add(scored)
                 opened.show_rate(tally.n_tokens)
-    _say_tally(tally, choices.frequencies)
+    _say_tally(tally, settings.frequencies)
     if tally.n_sharing:
         _say_sharing(tally, unit)
-    if choices.plot is not None:
-        n_drawn = plot_surprisals(
-            drawn, choices.plot, choices.direction, overwrite=choices.overwrite
-        )
-        stderr.say(f"Wrote {choices.plot}: {counted(n_drawn, 'sentence')}")
+    return drawn
 
 
 def _read_frequencies(path: str) -> dict[str, float]:
@@ -279,7 +233,7 @@ def _read_frequencies(path: str) -> dict[str, float]:
     return read.log_frequencies
 
 
-def _say_sharing(tally: "_Tally", unit: "UnitKind") -> None:
+def _say_sharing(tally: "_Tally", unit: UnitKind) -> None:
     """Print a warning about words or regions that have tokens in common."""
     sharing = f"{counted(tally.n_sharing, unit)}, such as {tally.sharing!r},"
     has = "has" if tally.n_sharing == 1 else "have"
@@ -349,31 +303,34 @@ class _Tally:
 def _print_pairs(
     source: Source,
     text_settings: TextSettings,
-    choices: _SurprisalSettings,
+    settings: SurprisalSettings,
     resolved: "ResolvedModel",
+    *,
+    row_format: str | None,
+    batch_size: int,
 ) -> None:
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
 
-    table = PairTable(choices.pairs or (), text_settings, choices.group_by)
+    table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
     text = loading.open_text(source, table.reading, resolved)
     model = loading.load_language_model(resolved)
-    accuracy = Accuracy(choices.direction, choices.group_by)
+    accuracy = Accuracy(settings.direction, settings.group_by)
     pairs = replace(text, column_option="--pair-columns")
     with open_scored_text(pairs, model, may_have_regions=True) as opened:
-        columns = [*opened.columns, *pair_columns(choices.direction)]
+        columns = [*opened.columns, *pair_columns(settings.direction)]
         kept = {
             name: value
             for name, value in opened.records.example.columns.items()
             if name not in table.columns
         }
-        with print_rows(choices.row_format, columns, kept) as rows:
+        with print_rows(row_format, columns, kept) as rows:
             for scored in table.measure(
                 model,
                 opened.records.records,
                 text.tokenizer,
-                choices.batch_size,
+                batch_size,
                 opened.records.is_ready,
-                direction=choices.direction,
+                direction=settings.direction,
             ):
                 rows.write([scored.result.row], scored.record.columns, scored.names)
                 accuracy.add(scored)
