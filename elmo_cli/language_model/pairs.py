@@ -17,9 +17,14 @@ from elmo_cli.language_model.directed_surprisal import (
     measure_directions,
 )
 from elmo_cli.language_model.language_model import LanguageModel
-from elmo_cli.language_model.scored_records import ScoredRecord, record_names
+from elmo_cli.language_model.scored_records import (
+    ScoredRecord,
+    WriteRows,
+    record_names,
+)
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
+from elmo_cli.records.open_records import Records
 from elmo_cli.records.record import Record
 from elmo_cli.runs.pipeline import per_item
 from elmo_cli.text.tokenizers import Tokenizer
@@ -243,3 +248,32 @@ class Accuracy:
                     f"{kind} {total:g} of {n_pairs:,} ({total / n_pairs:.1%})"
                 )
             yield f"{name}: correct {', '.join(shares)}"
+
+
+def run_pairs(
+    table: PairTable,
+    model: LanguageModel,
+    records: Records,
+    tokenizer: Tokenizer,
+    *,
+    direction: Direction,
+    write: WriteRows,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+) -> Accuracy:
+    """Measure the pairs of an open table, write their rows, and count correct ones.
+
+    `write` is called with each row of `pair_columns`, once it is computed. The other
+    arguments are those of `PairTable.measure`.
+    """
+    accuracy = Accuracy(direction, table.group)
+    for scored in table.measure(
+        model,
+        records.records,
+        tokenizer,
+        batch_size,
+        records.is_ready,
+        direction=direction,
+    ):
+        write([scored.result.row], scored.record.columns, scored.names)
+        accuracy.add(scored)
+    return accuracy

@@ -76,6 +76,10 @@ class UnitSurprisal(NamedTuple):
         return self.n_unknown == 0
 
 
+MeasuredRecord = ScoredRecord[list[UnitSurprisal]]
+"""Record with the surprisals of its units."""
+
+
 @dataclass(frozen=True)
 class SurprisalTable:
     """Table of surprisals: which rows and columns it has."""
@@ -139,7 +143,7 @@ class SurprisalTable:
         records: Iterable[Record],
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] | None = None,
-    ) -> Iterator[ScoredRecord[list[UnitSurprisal]]]:
+    ) -> Iterator[MeasuredRecord]:
         """Measure the units of a stream of records.
 
         `batch_size` and `is_ready` are as in `LanguageModel.iter_scores`.

@@ -8,7 +8,7 @@ import click
 from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
-from elmo_cli.cli.row_printer import RowPrinter, print_rows
+from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import choice, field_option
 from elmo_cli.cli.value_completion import complete_columns
@@ -22,8 +22,8 @@ from elmo_cli.records.input_format import TextInput
 from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.surprisal_picture import Measured
-    from elmo_cli.language_model.surprisal_table import SurprisalTable
+    from elmo_cli.language_model.surprisal_run import SurprisalSummary
+    from elmo_cli.language_model.surprisal_table import MeasuredRecord
     from elmo_cli.pretrained.find import ResolvedModel
 
 
@@ -166,9 +166,10 @@ def _print_units(
     *,
     row_format: str | None,
     batch_size: int,
-) -> "list[Measured]":
+) -> "list[MeasuredRecord]":
     """Print the rows of a text, and return its first records for a picture."""
     from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES
+    from elmo_cli.language_model.surprisal_run import run_surprisal
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import ignore_marks
 
@@ -190,29 +191,25 @@ def _print_units(
         with_sentence_numbers=text.splits_records,
     )
     model = loading.load_language_model(resolved)
-    drawn: list[Measured] = []
-    tally = _Tally()
     with open_scored_text(
         text, model, may_have_regions=True, region_column=settings.regions
     ) as opened:
         columns = [*opened.columns, *table.columns]
         kept = opened.records.example.columns
         with print_rows(row_format, columns, kept) as rows:
-            for scored in table.measure(
+            summary = run_surprisal(
+                table,
                 model,
-                opened.records.records,
-                batch_size,
-                opened.records.is_ready,
-            ):
-                _write_units(rows, table, scored)
-                if scored.result and len(drawn) < MAX_SENTENCES:
-                    drawn.append(scored)
-                tally.add(scored)
-                opened.show_rate(tally.n_tokens)
-    _say_tally(tally, settings.frequencies)
-    if tally.n_sharing:
-        _say_sharing(tally, unit)
-    return drawn
+                opened.records,
+                write=rows.write,
+                batch_size=batch_size,
+                n_first=MAX_SENTENCES,
+                on_tokens=opened.show_rate,
+            )
+    _say_counts(summary, settings.frequencies)
+    if summary.n_sharing:
+        _say_sharing(summary, unit)
+    return summary.first_records
 
 
 def _read_frequencies(path: str) -> dict[str, float]:
@@ -233,71 +230,31 @@ def _read_frequencies(path: str) -> dict[str, float]:
     return read.log_frequencies
 
 
-def _say_sharing(tally: "_Tally", unit: UnitKind) -> None:
+def _say_sharing(summary: "SurprisalSummary", unit: UnitKind) -> None:
     """Print a warning about words or regions that have tokens in common."""
-    sharing = f"{counted(tally.n_sharing, unit)}, such as {tally.sharing!r},"
-    has = "has" if tally.n_sharing == 1 else "have"
+    sharing = f"{counted(summary.n_sharing, unit)}, such as {summary.sharing!r},"
+    has = "has" if summary.n_sharing == 1 else "have"
     stderr.say(
         f"Warning: {sharing} {has} a token with characters of another {unit}. Each of "
         "them gets the whole surprisal of the token."
     )
 
 
-def _say_tally(tally: "_Tally", frequencies: str | None) -> None:
+def _say_counts(summary: "SurprisalSummary", frequencies: str | None) -> None:
     """Print the number of tokens, and a warning about words without a frequency.
 
     `frequencies` is the file that should have it, if the user gave one.
     """
     stderr.say(
-        f"{counted(tally.n_tokens, 'token')}, {tally.n_unknown:,} of them unknown"
+        f"{counted(summary.n_tokens, 'token')}, {summary.n_unknown:,} of them unknown"
     )
-    if frequencies is not None and tally.few_have_frequencies:
+    if frequencies is not None and summary.few_have_frequencies:
+        n_rows = counted(summary.n_rows, "row")
         stderr.say(
-            f"Warning: {tally.n_without_frequency:,} of {counted(tally.n_rows, 'row')} "
-            f"have no log frequency, because {frequencies} does not contain their "
-            "words. Name its columns word and count."
+            f"Warning: {summary.n_without_frequency:,} of {n_rows} have no log "
+            f"frequency, because {frequencies} does not contain their words. Name its "
+            "columns word and count."
         )
-
-
-def _write_units(rows: RowPrinter, table: "SurprisalTable", scored: "Measured") -> None:
-    """Write the rows of a record. A word that was a row keeps its columns."""
-    units = scored.result
-    word_columns = scored.record.word_columns
-    if not word_columns:
-        rows.write(map(table.row, units), scored.record.columns, scored.names)
-        return
-    for word, columns in zip(units, word_columns, strict=True):
-        rows.write([table.row(word)], columns, scored.names)
-
-
-class _Tally:
-    """Numbers of tokens and rows."""
-
-    def __init__(self) -> None:
-        self.n_tokens = 0
-        self.n_unknown = 0
-        self.n_rows = 0
-        self.n_without_frequency = 0
-        self.n_sharing = 0
-        self.sharing = ""
-        """First unit that shares a token with another one."""
-
-    def add(self, scored: "Measured") -> None:
-        """Count the tokens and rows of a record."""
-        self.n_tokens += len(scored.record.tokens)
-        self.n_rows += len(scored.result)
-        for unit in scored.result:
-            self.n_unknown += unit.n_unknown
-            if unit.log_frequency is None:
-                self.n_without_frequency += 1
-            if not unit.is_whole:
-                self.n_sharing += 1
-                self.sharing = self.sharing or unit.text
-
-    @property
-    def few_have_frequencies(self) -> bool:
-        """True if most rows have no log frequency."""
-        return 2 * self.n_without_frequency > self.n_rows
 
 
 def _print_pairs(
@@ -309,12 +266,11 @@ def _print_pairs(
     row_format: str | None,
     batch_size: int,
 ) -> None:
-    from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
+    from elmo_cli.language_model.pairs import PairTable, pair_columns, run_pairs
 
     table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
     text = loading.open_text(source, table.reading, resolved)
     model = loading.load_language_model(resolved)
-    accuracy = Accuracy(settings.direction, settings.group_by)
     pairs = replace(text, column_option="--pair-columns")
     with open_scored_text(pairs, model, may_have_regions=True) as opened:
         columns = [*opened.columns, *pair_columns(settings.direction)]
@@ -324,16 +280,15 @@ def _print_pairs(
             if name not in table.columns
         }
         with print_rows(row_format, columns, kept) as rows:
-            for scored in table.measure(
+            accuracy = run_pairs(
+                table,
                 model,
-                opened.records.records,
+                opened.records,
                 text.tokenizer,
-                batch_size,
-                opened.records.is_ready,
                 direction=settings.direction,
-            ):
-                rows.write([scored.result.row], scored.record.columns, scored.names)
-                accuracy.add(scored)
+                write=rows.write,
+                batch_size=batch_size,
+            )
     for line in accuracy.lines():
         stderr.say(line)
     stderr.say(
