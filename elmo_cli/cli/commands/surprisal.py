@@ -1,5 +1,8 @@
 """`elmo surprisal`."""
 
+import shlex
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -8,10 +11,12 @@ import click
 from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
-from elmo_cli.cli.row_printer import print_rows
+from elmo_cli.cli.row_printer import RowPrinter, print_rows
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import choice, field_option
 from elmo_cli.cli.value_completion import complete_columns
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -28,11 +33,9 @@ if TYPE_CHECKING:
 
 
 @command()
-@click.argument("text", metavar="INPUT", type=PATH)
+@click.argument("inputs", metavar="INPUT...", type=PATH, nargs=-1, required=True)
 @option_group(
     "Rows",
-    field_option(SurprisalSettings, "direction"),
-    field_option(SurprisalSettings, "with_entropy", excludes=["--pair-columns"]),
     field_option(SurprisalSettings, "by", excludes=["--pair-columns"]),
     choice(
         "--words-by",
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
         excludes=["--pair-columns", "--text-column", "--word-column"],
         shell_complete=complete_columns,
     ),
+    field_option(SurprisalSettings, "direction"),
+    field_option(SurprisalSettings, "with_entropy", excludes=["--pair-columns"]),
     field_option(
         SurprisalSettings, "frequencies", type=PATH, excludes=["--pair-columns"]
     ),
@@ -74,7 +79,7 @@ if TYPE_CHECKING:
 )
 @score_options(shows_cells=True, shows_softmax=True)
 def surprisal(
-    text: str,
+    inputs: tuple[str, ...],
     words_by: str | None,
     plot: str | None,
     overwrite: bool,
@@ -92,8 +97,8 @@ def surprisal(
     $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
 
     INPUT is a text file, a table such as CSV, - for standard input, or the text itself,
-    if it contains a space. By default, raw text is recognized and tokenized (moses);
-    tokenized text is split at spaces.
+    if it contains a space. Only --pair-columns takes several INPUTs. By default, raw
+    text is recognized and tokenized (moses); tokenized text is split at spaces.
 
     The output is a table with one row per token. Its columns are:
 
@@ -116,23 +121,25 @@ def surprisal(
         settings = replace(settings, by="word")
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
-    source = source_of(text)
-    source.check()  # Loading the model can take a while.
+    if len(inputs) > 1 and not settings.pair_columns:
+        raise click.UsageError(_several_inputs(inputs))
+    sources = [source_of(given) for given in inputs]
+    for source in sources:
+        source.check()  # Loading the model can take a while.
     if plot is not None:
         from elmo_cli.analysis.drawing import check_figure
 
         check_figure(plot, overwrite=overwrite)
     unit = settings.unit_of(text_settings)
-    input_format = find_format(source, text_settings.input_format)
-    if not input_format.has_columns and (settings.pair_columns or settings.regions):
-        name = "--pair-columns" if settings.pair_columns else "--regions"
-        raise click.UsageError(f"{name} requires a table, found {input_format.name}")
+    if settings.pair_columns or settings.regions:
+        for source in sources:
+            _check_is_table(source, text_settings, settings)
     if settings.regions:
         text_settings = replace(text_settings, text_column=settings.regions)
     resolved = loading.resolve(model_settings)
     if settings.pair_columns:
         _print_pairs(
-            source,
+            sources,
             text_settings,
             settings,
             resolved,
@@ -140,6 +147,7 @@ def surprisal(
             batch_size=batch_size,
         )
         return
+    [source] = sources
     by_word = unit == "word"
     opened = loading.open_text(
         source,
@@ -156,6 +164,29 @@ def surprisal(
 
         n_drawn = plot_surprisals(drawn, plot, settings.direction, overwrite=overwrite)
         stderr.say(f"Wrote {plot}: {counted(n_drawn, 'sentence')}")
+
+
+def _several_inputs(inputs: tuple[str, ...]) -> str:
+    """Return the error of several inputs without pairs."""
+    problem = "several INPUTs require --pair-columns"
+    sources = [Source(given) for given in inputs]
+    if all(source.is_file and find_format(source).is_plain for source in sources):
+        piped = f"cat {shlex.join(inputs)} | elmo surprisal -"
+        return f"{problem}. To read several texts, pipe them: {piped}"
+    if any(source.is_file for source in sources):
+        return problem
+    text = shlex.quote(" ".join(inputs))
+    return f"{problem}. Put a text in quotes: elmo surprisal {text}"
+
+
+def _check_is_table(
+    source: Source, text_settings: TextSettings, settings: SurprisalSettings
+) -> None:
+    """Raise a `UsageError` if an input without columns should have pairs or regions."""
+    input_format = find_format(source, text_settings.input_format)
+    if not input_format.has_columns:
+        name = "--pair-columns" if settings.pair_columns else "--regions"
+        raise click.UsageError(f"{name} requires a table, found {input_format.name}")
 
 
 def _print_units(
@@ -258,7 +289,7 @@ def _say_counts(summary: "SurprisalSummary", frequencies: str | None) -> None:
 
 
 def _print_pairs(
-    source: Source,
+    sources: list[Source],
     text_settings: TextSettings,
     settings: SurprisalSettings,
     resolved: "ResolvedModel",
@@ -266,32 +297,71 @@ def _print_pairs(
     row_format: str | None,
     batch_size: int,
 ) -> None:
-    from elmo_cli.language_model.pairs import PairTable, pair_columns, run_pairs
+    """Print the pairs of one or several tables, and how many are correct.
+
+    The first table decides the tokenizer. Several tables have a column `file`, by which
+    the accuracy is grouped unless another group is chosen.
+    """
+    from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
+    from elmo_cli.records.open_input import open_input
 
     table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
-    text = loading.open_text(source, table.reading, resolved)
+    first = loading.open_text(sources[0], table.reading, resolved)
+    texts = [first]
+    for source in sources[1:]:
+        texts.append(open_input(source, table.reading, first.tokenizer))
+    for text in texts:
+        names = text.format.column_names(text.source, text.settings)
+        if names and text.format.lists_columns:
+            table.check_columns(names, text.source.name)
     model = loading.load_language_model(resolved)
-    pairs = replace(text, column_option="--pair-columns")
-    with open_scored_text(pairs, model, may_have_regions=True) as opened:
-        columns = [*opened.columns, *pair_columns(settings.direction)]
-        kept = {
-            name: value
-            for name, value in opened.records.example.columns.items()
-            if name not in table.columns
-        }
-        with print_rows(row_format, columns, kept) as rows:
-            accuracy = run_pairs(
-                table,
-                model,
-                opened.records,
-                text.tokenizer,
-                direction=settings.direction,
-                write=rows.write,
-                batch_size=batch_size,
-            )
+    accuracy = Accuracy(settings.direction)
+    rows: RowPrinter | None = None
+    name_columns: Sequence[str] = ()
+    with ExitStack() as printing:
+        for text in texts:
+            file = [text.source.name] if len(texts) > 1 else []
+            pairs = replace(text, column_option="--pair-columns")
+            with open_scored_text(pairs, model, may_have_regions=True) as opened:
+                if rows is None:
+                    name_columns = opened.columns
+                    columns = [*name_columns, *pair_columns(settings.direction)]
+                    if file:
+                        columns.insert(0, "file")
+                    kept = table.kept_columns(opened.records.example)
+                    rows = printing.enter_context(print_rows(row_format, columns, kept))
+                if opened.columns != name_columns:
+                    raise _other_names(text.source.name, opened.columns, name_columns)
+                for scored in table.measure(
+                    model,
+                    opened.records.records,
+                    text.tokenizer,
+                    batch_size,
+                    opened.records.is_ready,
+                    direction=settings.direction,
+                ):
+                    row = [*file, *scored.names, *scored.result.row]
+                    rows.write([row], scored.record.columns)
+                    accuracy.add(scored.result, table.group_of(scored.record, *file))
     for line in accuracy.lines():
         stderr.say(line)
     stderr.say(
         f"{counted(accuracy.n_pairs, 'pair')}, {accuracy.n_unknown:,} of them with "
         "unknown words"
+    )
+
+
+def _other_names(
+    name: str, columns: Sequence[str], first_columns: Sequence[str]
+) -> InputError:
+    """Return the error of a table whose rows have other names than the first one's."""
+    return InputError(
+        Message(
+            "{name}: its rows are named by {columns}, and those of the first INPUT by "
+            "{first_columns}",
+            remedy="Choose a column of all of them with {--id-column}.",
+            name=name,
+            columns=" and ".join(columns),
+            first_columns=" and ".join(first_columns),
+        )
     )
