@@ -68,7 +68,8 @@ def write_word_vectors(
         softmax: Without a corpus, write the output vectors of the softmax. A word
             outside its vocabulary gets the vector of `<UNK>`.
         input_format: This and the following options of the corpus, up to `paragraphs`,
-            are those of `ElmoEmbedder.embed_file`. `tokenizer` looks at the corpus.
+            are those of `ElmoEmbedder.embed_file`. By default, the tokenizer is
+            chosen by the corpus.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens that were read, or without a
             corpus of words that were computed, since the last call.
