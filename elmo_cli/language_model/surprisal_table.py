@@ -91,7 +91,7 @@ class SurprisalTable:
     unit: UnitKind = "token"
     direction: Direction = "forward"
     with_entropy: bool = False
-    frequencies: Mapping[str, float] | None = None
+    log_frequencies: Mapping[str, float] | None = None
     """Log frequencies of words, in bits, as in `FrequencyList`. None estimates them
     from the ranks in the vocabulary; the name of their column says so."""
     with_regions: bool = False
@@ -105,7 +105,10 @@ class SurprisalTable:
         return [column.name for column in self._columns]
 
     def row(self, unit: UnitSurprisal) -> list[object]:
-        """Return the row of a unit. The length is its number of characters."""
+        """Return the row of a unit.
+
+        The length is its number of characters, without spaces around them.
+        """
         return [column.value(unit) for column in self._columns]
 
     @cached_property
@@ -128,10 +131,10 @@ class SurprisalTable:
             for index, name in enumerate(directed("entropy", self.direction)):
                 columns.append(_Column(name, partial(_entropy_at, index)))
         frequency = "log_frequency"
-        if self.frequencies is None:
+        if self.log_frequencies is None:
             frequency = "log_frequency_by_rank"
         columns.append(_Column(frequency, lambda unit: unit.log_frequency))
-        columns.append(_Column("length", lambda unit: len(unit.text)))
+        columns.append(_Column("length", lambda unit: len(unit.text.strip())))
         columns.append(_Column("known", lambda unit: unit.known))
         return columns
 
@@ -154,7 +157,7 @@ class SurprisalTable:
             direction=self.direction,
             with_entropy=self.with_entropy,
         )
-        frequencies = self.frequencies
+        frequencies = self.log_frequencies
         if frequencies is None:
             frequencies = estimate_frequencies(model.vocabulary)
         frequency = lru_cache(2**16)(partial(self._frequency, frequencies))
@@ -205,7 +208,9 @@ class SurprisalTable:
                     n_unknown=n_tokens - sum(known[tokens]),
                     surprisals=[sum(values[tokens]) for values in surprisal],
                     entropies=entropies,
-                    log_frequency=frequency(unit.text, words[tokens], unit.is_whole),
+                    log_frequency=frequency(
+                        unit.text.strip(), words[tokens], unit.is_whole
+                    ),
                     region=unit.region,
                     is_whole=unit.is_whole,
                 )
