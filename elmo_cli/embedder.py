@@ -947,3 +947,14 @@ class ElmoEmbedder:
             on_progress=on_progress,
             should_stop=should_stop,
         )
+
+
+def check_embedder(embedder: object) -> None:
+    """Raise an `InputError` for an argument `embedder` that is none."""
+    check_type(
+        "embedder",
+        embedder,
+        ElmoEmbedder,
+        "an ElmoEmbedder",
+        remedy="Give the model first, such as ElmoEmbedder().",
+    )

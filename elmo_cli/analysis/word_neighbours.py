@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.neighbours import Neighbour, Neighbours, find_neighbours
 from elmo_cli.analysis.vector_files import VectorFiles, opened_files
 from elmo_cli.analysis.vector_sources import VectorSource, mean_of
-from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
@@ -47,7 +47,7 @@ def find_word_neighbours(
     Raises:
         InputError: A file was made with another model; or as in `find_neighbours`.
     """
-    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
+    check_embedder(embedder)
     for index, query in enumerate(check_batch(queries, "queries")):
         check_type(
             f"queries[{index}]", query, Occurrence, "the result of find_occurrence"

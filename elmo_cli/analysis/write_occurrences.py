@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis import targets
 from elmo_cli.analysis.annotated_targets import PlaceFinder, place_tokens
-from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.engine import Engine
-from elmo_cli.errors.checks import check_choice, check_type
+from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.analysis import MATCHES, Match
@@ -278,7 +278,7 @@ def write_occurrences(
         InputError: No target word occurs, or the input cannot be read.
         ElmoError: The output cannot be written.
     """
-    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
+    check_embedder(embedder)
     targets.check_words(words)
     opened = embedder.open_text(corpus, text, reads_places=True)
     plan = plan_occurrences(
