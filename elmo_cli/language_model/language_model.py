@@ -8,7 +8,7 @@ token that is not in the vocabulary counts as the word `<UNK>`.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from elmo_cli.errors.checks import (
 )
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
+from elmo_cli.errors.missing_attributes import missing_attribute_error
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
@@ -79,6 +80,20 @@ class Predictions(NamedTuple):
     """
     entropy: NDArray[np.float64] | None
     """Entropy of each prediction, shape (D, T + 1); None unless it was requested."""
+
+
+_OTHER_DEVICE: Final = "Use LanguageModel(model, device=...)."
+_ADVICE: Final = {
+    **dict.fromkeys(("to", "cuda", "cpu"), _OTHER_DEVICE),
+    **dict.fromkeys(
+        ("generate", "sample"), "Use elmo_cli.sample_sentences(model, text)."
+    ),
+    "perplexity": "Use elmo_cli.measure_perplexity(model, texts).",
+    "predict": "Use elmo_cli.predict_words(model, texts).",
+    "substitutes": "Use elmo_cli.find_substitutes(model, texts).",
+    "surprisal": "Use elmo_cli.measure_surprisal(model, texts).",
+}
+"""What to use in place of methods that similar classes have."""
 
 
 class LanguageModel:
@@ -169,6 +184,11 @@ class LanguageModel:
             f"precision={self.engine.settings.precision!r}, "
             f"device='{self.engine.device}')"
         )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute_error(self, name, _ADVICE)
 
     @property
     def files(self) -> ModelFiles:

@@ -323,9 +323,8 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.similarities([("A cat.", "A cat.")]),  # type: ignore[list-item]
         ValueError,
-        "pairs[0]: expected two results of find_occurrence, found a value of type "
-        "tuple. To compare a word in two sentences, use similarity(word, sentence1, "
-        "sentence2).",
+        "pairs[0]: expected (word, sentence1, sentence2), or two results of "
+        "find_occurrence, found a value of type tuple",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], layers="middle"),
