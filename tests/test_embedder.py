@@ -400,6 +400,18 @@ def test_tokens_are_encoded_as_they_are(tiny: ElmoEmbedder) -> None:
     assert_same_values(vectors, expected[2:])
 
 
+def test_raw_texts_follow_the_rules_of_their_language(tiny: ElmoEmbedder) -> None:
+    raw = ["Tee bzw. Kaffee."]
+    expected = tiny.encode([["Tee", "bzw.", "Kaffee", "."]])
+    assert_same_values(tiny.encode(raw, language="de"), expected)
+    # English has no such abbreviation, so the full stop becomes a token.
+    separated = [["Tee", "bzw", ".", "Kaffee", "."]]
+    assert_same_values(tiny.encode(raw), tiny.encode(separated))
+    # A tokenized text is split at its spaces in every language.
+    tokenized = ["Tee bzw. Kaffee ."]
+    assert_same_values(tiny.encode(tokenized, language="de"), expected)
+
+
 @pytest.mark.parametrize(
     ("choice", "shape"),
     [

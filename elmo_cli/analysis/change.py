@@ -11,6 +11,7 @@ from elmo_cli.analysis.occurrence_matrices import Matrix, Occurrences, read_occu
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Correction, Measure
 from elmo_cli.options.selection import Layers
@@ -96,9 +97,14 @@ def measure_change(
     if correction is not None:
         check_choice("correction", correction, CORRECTIONS)
         if not permutations:
-            raise SettingsError(f"correction {correction!r}: requires permutations")
+            raise SettingsError(
+                Message(
+                    "{--correction} {correction}: requires {--permutations}",
+                    correction=repr(correction),
+                )
+            )
     if measure == "jsd":
-        load_extra("measure jsd", "sklearn", "sklearn")
+        load_extra(Message("{--measure jsd}"), "sklearn", "sklearn")
     no_occurrences = np.empty((0, 0))
     changes = []
     for word in dict.fromkeys([*old, *new]):

@@ -197,7 +197,8 @@ class TargetFinder:
             if other != word:
                 raise InputError(
                     Message(
-                        "{--ignore-case}: {form} is a form of {word} and of {other}. "
+                        "{--ignore-case True}: {form} is a form of {word} and of "
+                        "{other}. "
                         "Remove one of them.",
                         form=repr(form),
                         word=repr(word),
@@ -227,7 +228,7 @@ class TargetFinder:
         [(example, _)] = self.other_case.most_common(1)
         return Message(
             "{occurrences} in another case, such as {example}, {are} not counted",
-            remedy="Use {--ignore-case}.",
+            remedy="Use {--ignore-case True}.",
             occurrences=counted(n_found, "occurrence"),
             example=repr(example),
             are="is" if n_found == 1 else "are",

@@ -82,7 +82,7 @@ def plan_occurrences(
             "{--state carry}: sentences without a target word are not computed, so no "
             "state can be carried over"
         )
-        remedy = "Choose {--state zero} or warm."
+        remedy = "Choose {--state zero} or {--state warm}."
         raise SettingsError(Message(problem, remedy=remedy))
     plan = plan_file(text, output, selection, written, state=state)
     if text.format.has_sequences:

@@ -46,7 +46,9 @@ def split_inputs(
         if splits_records is None:
             splits_records = splits_these
         if splits_these != splits_records:
-            problem = "{path}: {--split-sentences} requires text alone, or tables alone"
+            problem = (
+                "{path}: {--split-sentences True} requires text alone, or tables alone"
+            )
             remedy = "Embed them to two folders."
             raise SettingsError(Message(problem, remedy=remedy, path=path))
         input_format.check_settings(text)

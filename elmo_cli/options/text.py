@@ -225,7 +225,8 @@ class TextSettings:
             raise SettingsError(
                 Message(
                     "{--keep-columns} has no effect with {--word-column}, because a "
-                    "row is a whole text; elmo surprisal prints a row per word"
+                    "row is a whole text",
+                    shell_remedy="`elmo surprisal` prints a row per word.",
                 )
             )
 

@@ -131,7 +131,10 @@ class InputFormat:
             ("--keep-columns", settings.keep_columns != ()),
         ):
             if is_chosen and not self.has_columns:
-                remedy = "If it is a table, use {--input-format csv}, or tsv with tabs."
+                remedy = (
+                    "If it is a table, use {--input-format csv}, or "
+                    "{--input-format tsv} if its cells are separated by tabs."
+                )
                 message = Message(
                     "{option} has no effect with {format}: it has no columns",
                     remedy=remedy if suggests_table and self.is_plain else None,
@@ -142,19 +145,22 @@ class InputFormat:
         for name, value in (
             ("--delimiter", settings.delimiter),
             ("--quotes", settings.quotes),
-            ("--no-header", settings.no_header or None),
+            ("--no-header True", settings.no_header or None),
         ):
             if value is not None and not self.has_cells:
                 raise SettingsError(
                     Message(
-                        "{option} requires {--input-format csv} or tsv, found {format}",
+                        "{option} requires {--input-format csv} or "
+                        "{--input-format tsv}, found {format}",
                         option=option_named(name),
                         format=self.name,
                     )
                 )
         if settings.paragraphs and not self.is_plain:
             raise SettingsError(
-                Message("{--paragraphs} requires text, found {name}", name=self.name)
+                Message(
+                    "{--paragraphs True} requires text, found {name}", name=self.name
+                )
             )
 
 

@@ -77,7 +77,7 @@ def open_input(
         text = replace(text, settings=replace(settings, tokenizer=tokenizer.name))
     if input_format.has_tokens:
         if tokenizer.splits_by is not None:
-            problem = "{--split-sentences} requires text or a table, found {name}"
+            problem = "{--split-sentences True} requires text or a table, found {name}"
             raise SettingsError(Message(problem, name=input_format.name))
         if tokenizer.name != WHITESPACE.name:
             problem = "{--tokenizer} has no effect with {name}, which has tokens"

@@ -190,7 +190,7 @@ def _load_moses(language: str) -> Callable[[str], list[str]]:
 def _load_spacy(
     language: str, segmenter: str | None = None
 ) -> Callable[[str], list[str]]:
-    spacy = load_extra("tokenizer spacy", "spacy", "spacy")
+    spacy = load_extra(Message("{--tokenizer spacy}"), "spacy", "spacy")
     config = {}
     if segmenter is not None:
         config = {"nlp": {"tokenizer": {"segmenter": segmenter}}}

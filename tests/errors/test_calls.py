@@ -489,7 +489,8 @@ WRONG_OPTIONS = [
         lambda m: m.embedder.embed_file(m.text, "x.jsonl", keep_columns=["id"]),
         ValueError,
         "keep_columns has no effect with text: it has no columns. If it is a "
-        "table, use input_format='csv', or tsv with tabs.",
+        "table, use input_format='csv', or input_format='tsv' if its cells are "
+        "separated by tabs.",
     ),
 ]
 

@@ -249,7 +249,7 @@ def test_a_language_without_rules_of_moses_is_warned_of(
 @pytest.mark.parametrize(
     ("name", "split", "package", "message"),
     [
-        ("spacy", False, "spacy", "tokenizer spacy needs spacy, which is not .*"),
+        ("spacy", False, "spacy", "tokenizer='spacy' needs spacy, which is not .*"),
         ("moses", True, "sentencex", ".* pip install .*\\[sentences\\].*"),
         ("spacy:zh:jieba", False, "jieba", ".*Install it with `pip install jieba`.*"),
     ],
