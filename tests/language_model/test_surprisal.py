@@ -116,7 +116,11 @@ def test_the_surprisal_of_both_directions_is_their_average(model_folder: Path) -
 def test_wrong_calls_are_errors_before_the_first_result(model_folder: Path) -> None:
     model: Any = LanguageModel(model_folder)
     cases: list[tuple[Any, str]] = [
-        (("the", model), "model: expected a LanguageModel, found the string 'the'"),
+        (
+            ("the", model),
+            "model: expected a LanguageModel, found the string 'the'. Give the model "
+            "first, such as LanguageModel().",
+        ),
         (
             (model, ["the"], "words"),
             "by 'words': expected token, word, region or sentence",
