@@ -20,7 +20,7 @@ COMMAND = ("embed", "-", "out.hdf5", "--model", str(TINY))
 LINES = b"The cat sat on the mat\n" * 40
 OFTEN = """\
 import elmo_cli.runs.embed_file
-from elmo_cli.cli import main
+from elmo_cli.cli.main import main
 elmo_cli.runs.embed_file.checkpoint_tokens = lambda options: 6
 main()
 """

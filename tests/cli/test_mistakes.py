@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_cli.cli import COMMANDS, find_command
+from elmo_cli.cli.command_list import COMMANDS, find_command
 from tests.support.commands import elmo
 
 BASES = {

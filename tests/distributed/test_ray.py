@@ -80,7 +80,7 @@ print(run_parts(folder, plan, settings, engine).failed)
 """The third part kills its workers."""
 
 HASTY = """
-from elmo_cli.cli import main
+from elmo_cli.cli.main import main
 from elmo_cli.distributed import ray_engine
 ray_engine._CONNECT_SECONDS = ray_engine._SILENT_SECONDS = 3
 main()

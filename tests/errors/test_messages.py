@@ -12,7 +12,7 @@ import click
 import pytest
 
 import elmo_cli
-from elmo_cli.cli import COMMANDS, find_command
+from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, joined, spelled_as_options
 from elmo_cli.options.fields import option_fields

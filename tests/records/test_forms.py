@@ -669,7 +669,7 @@ def test_proteins_log_a_warning_for_a_model_of_english() -> None:
 COUNT_OPENINGS = """
 import sys
 from click.testing import CliRunner
-from elmo_cli.cli import main
+from elmo_cli.cli.main import main
 
 counts, path = [], ""
 
