@@ -61,13 +61,13 @@ def test_formats_resume_to_the_weights_of_equal_text(
     name: str, whole: tuple[str, Any]
 ) -> None:
     is_table = name.startswith("table")
-    columns = {"settings": TextSettings(text_column="said")} if is_table else {}
+    columns = {"text": TextSettings(text_column="said")} if is_table else {}
     for step in (1, 5):
         with pytest.raises(StoppedError):
             train("parts", should_stop=stop_after(step), files=(name, name), **columns)
     if is_table:
         with pytest.raises(ModelError, match=r"text_column said \(now not given\)"):
-            train("parts", files=(name, name), settings=TextSettings())
+            train("parts", files=(name, name), text=TextSettings())
     assert train("parts", files=(name, name), **columns) == whole[1]
     assert_same_weights(whole[0], "parts")
     assert ("| text column | `said` |" in Path("parts/card.md").read_text()) == is_table
@@ -93,7 +93,7 @@ def test_validation_share_keeps_the_tokens_of_records(name: str, texts: None) ->
         TextSettings(text_column="said") if name == "table.csv" else TextSettings()
     )
     share = {"validation_file": None, "validation_share": 0.2}
-    perplexity = train("model", steps=2, files=(name,), settings=settings, **share)
+    perplexity = train("model", steps=2, files=(name,), text=settings, **share)
     [chosen] = Path("model").glob("validation.*")
     assert ("a b" in read_vocabulary("model/vocab.txt").words) == (name == "text.jsonl")
     measured = json.loads(
