@@ -56,8 +56,8 @@ def find_word_neighbours(
         for source in opened.sources:
             _check_model(source, embedder)
 
-        def is_excluded(number: int, neighbour: Neighbour) -> bool:
-            query = queries[number]
+        def is_excluded(index: int, neighbour: Neighbour) -> bool:
+            query = queries[index]
             if neighbour.sentence == query.sentence:
                 return True
             return other_words and _is_same_word(opened, query.token, neighbour)

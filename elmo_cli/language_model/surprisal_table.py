@@ -45,7 +45,7 @@ class UnitSurprisal(NamedTuple):
     """Surprisal of a `Unit` of a sentence, and what predicts its reading time."""
 
     number: int
-    """Position of a token, from 0; or number of another unit, from 1."""
+    """Number in its text, from 1."""
     text: str
     n_tokens: int
     n_unknown: int
@@ -115,7 +115,9 @@ class SurprisalTable:
     def row(self, unit: UnitSurprisal) -> list[object]:
         """Return the row of a unit. The length is its number of characters."""
         row: list[object] = []
-        if self.unit != "sentence" or self.with_sentence_numbers:
+        if self.unit == "token":
+            row.append(unit.number - 1)  # The column `position` counts from 0.
+        elif self.unit != "sentence" or self.with_sentence_numbers:
             row.append(unit.number)
         row.append(unit.text)
         if self.unit != "token":

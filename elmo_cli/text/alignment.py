@@ -93,13 +93,13 @@ def _locate_normalized(text: str, tokens: Sentence) -> list[CharacterSpan]:
 
     One character may have several normalized ones, and even be in several tokens.
     """
-    characters = list(_normalized(text))
+    characters = list(_normalized_characters(text))
     located: list[CharacterSpan] = []
     position = 0
     for token in tokens:
         start = end = located[-1].end if located else 0
         is_empty = True
-        for _, expected in _normalized(token):
+        for _, expected in _normalized_characters(token):
             if expected.isspace():
                 continue
             position = _skip_blanks(characters, position, until=expected)
@@ -118,7 +118,7 @@ def _locate_normalized(text: str, tokens: Sentence) -> list[CharacterSpan]:
     return located
 
 
-def _normalized(text: str) -> Iterator[tuple[int, str]]:
+def _normalized_characters(text: str) -> Iterator[tuple[int, str]]:
     """Yield the normalized characters of a text, with the index of their character."""
     for index, character in enumerate(text):
         for normalized in normalize(character).upper():

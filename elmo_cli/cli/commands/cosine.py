@@ -166,12 +166,12 @@ def _find_pair(
         columns[f"word{side}"] = words[side - 1]
         columns[f"occurrence{side}"] = numbers[side - 1] or 1
         columns[f"sentence{side}"] = sentences[side - 1]
-    first = _find_on_side(words[0], sentences[0], numbers[0], 1, tokenizer)
-    second = _find_on_side(words[1], sentences[1], numbers[1], 2, tokenizer)
+    first = _occurrence_in_argument(words[0], sentences[0], numbers[0], 1, tokenizer)
+    second = _occurrence_in_argument(words[1], sentences[1], numbers[1], 2, tokenizer)
     return columns, (first, second)
 
 
-def _find_on_side(
+def _occurrence_in_argument(
     word: str, sentence: str, number: int | None, side: int, tokenizer: "Tokenizer"
 ) -> "Occurrence":
     from elmo_cli.text.occurrences import occurrence_of
