@@ -61,7 +61,7 @@ def read_quotas(
 
 
 def run() -> None:
-    """Run the command of the command line; see `elmo_cli.cli.main`."""
+    """Run the command of the command line; see `main` in `cli/main.py`."""
     handler = signal.getsignal(signal.SIGINT)
     # Ctrl-C during an import would print a traceback. If nohup ignores Ctrl-C, it
     # stays ignored.

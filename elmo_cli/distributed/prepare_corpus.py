@@ -54,7 +54,7 @@ def prepare_corpus(
         patterns: Paths, URIs and patterns of the inputs.
         folder: Folder of the parts. It is not created.
         settings: Settings as the user gave them.
-        model: Model of `settings.model`.
+        model: Model of the settings.
         resources: Resources of the workers. None computes in this process.
         on_tokenizer: Called with the tokenizer of all files, before a model is
             downloaded.
