@@ -86,12 +86,12 @@ def _targets_of_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
     """Yield the number of each line, as `line 3`, and a word with its forms."""
     with source:
         lines, _ = source.lines()
-        for number, line in enumerate(lines, start=1):
+        for line in lines:
             # The target word of the line "," is a comma.
-            forms = [line]
-            if line != ",":
-                forms = [form.strip() for form in line.split(",")]
-            yield f"line {number}", forms
+            forms = [line.text]
+            if line.text != ",":
+                forms = [form.strip() for form in line.text.split(",")]
+            yield f"line {line.number}", forms
 
 
 def _targets_of_rows(

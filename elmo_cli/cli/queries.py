@@ -37,7 +37,9 @@ def peek_first_line(source: Source) -> str:
     """Return the first line of a source, which is not read yet for `read_queries`."""
     with source.peeking():
         lines, _ = source.lines()
-        return next(lines, "")
+        for line in lines:
+            return line.text
+        return ""
 
 
 def read_queries(
@@ -46,7 +48,8 @@ def read_queries(
     """Yield the parsed lines of standard input, in lists that are ready together."""
     with source:
         lines, is_ready = source.lines()
-        yield from in_chunks(lines, parse, is_ready, "standard input, line")
+        texts = (line.text for line in lines)
+        yield from in_chunks(texts, parse, is_ready, "standard input, line")
 
 
 def in_chunks(

@@ -458,7 +458,7 @@ def read_part(part: Part, settings: TextSettings, *, has_ids: bool) -> Iterator[
         n_lines = min(max(part.n_lines, 0), sys.maxsize)
         taken = islice(reader.take(), n_lines)
         decode = partial(reader.lines.decode, skip_errors=settings.skip_errors)
-        records = input_format.parse(map(decode, taken), text, first=part.line)
+        records = input_format.parse(map(decode, taken), text)
         yield from check_records(records, text)
         if reader.take_sha256() != part.sha256:
             raise changed_error(part.path)

@@ -6,7 +6,7 @@ from typing import Final
 
 _PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
 """Option in a template, perhaps with a value after a space, or the name of a value."""
-_FLAGS: Final = (
+FLAGS: Final = (
     "--forget-sentences",
     "--ignore-case",
     "--no-header",
@@ -18,7 +18,7 @@ _FLAGS: Final = (
     "--use-sentence-keys",
 )
 """Options without a value, which are `True` in Python."""
-_ARGUMENTS: Final = {"--format": "file_format"}
+ARGUMENTS: Final = {"--format": "file_format"}
 """Arguments of Python that are not called like their option."""
 
 
@@ -35,7 +35,9 @@ class Message:
     `str` of a message spells options as arguments of Python: `quotes='none'`. The
     command line calls `as_options`. Only the author of a message writes braces: they
     hold an option, or the name of a value, which is inserted as it is. A value may be a
-    message or an error itself.
+    message or an error itself, or an option that is chosen at run time:
+
+        Message("{option} requires a table", option=option_named("--quotes"))
 
     `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in
     a shell, such as a pipe. Of several remedies, the first one whose options the
@@ -57,7 +59,7 @@ class Message:
         self._values = values
 
     def __str__(self) -> str:
-        return self._spell(_argument, self._remedy, offered=None)
+        return self._spell(_as_argument, self._remedy, offered=None)
 
     def __repr__(self) -> str:
         return f"Message({str(self)!r})"
@@ -69,7 +71,8 @@ class Message:
         another option is left out. Its values are the names that the user typed, such
         as `--cuda` for `--device`. The problem shows them, and the remedy does not.
         """
-        return self._spell(_option, self._shell_remedy or self._remedy, offered)
+        remedy = self._shell_remedy or self._remedy
+        return self._spell(_as_option, remedy, offered)
 
     def _spell(
         self,
@@ -77,13 +80,15 @@ class Message:
         remedy: str | Sequence[str] | None,
         offered: Mapping[str, str] | None,
     ) -> str:
-        problem = self._fill(self._problem, spell, offered, offered or {})
+        problem = self._fill(self._problem, spell, offered)
         if remedy is None:
             return problem
+        # A remedy shows the names of the options themselves.
+        not_typed = None if offered is None else {name: name for name in offered}
         for each in [remedy] if isinstance(remedy, str) else remedy:
-            if _is_offered(each, offered):
+            if offered is None or self._options_in(each) <= offered.keys():
                 end = "" if problem.endswith((".", "?", "!")) else "."
-                return f"{problem}{end} {self._fill(each, spell, offered, {})}"
+                return f"{problem}{end} {self._fill(each, spell, not_typed)}"
         return problem
 
     def _fill(
@@ -91,28 +96,37 @@ class Message:
         template: str,
         spell: Callable[[str, str], str],
         offered: Mapping[str, str] | None,
-        typed_names: Mapping[str, str],
     ) -> str:
         """Replace the options and the names of values in a template."""
 
         def replace(match: re.Match[str]) -> str:
-            option = match["option"]
-            if option is not None:
-                return spell(typed_names.get(option, option), match["rest"].strip())
+            name = match["option"]
+            if name is not None:
+                typed = name if offered is None else offered.get(name, name)
+                return spell(typed, match["rest"].strip())
             value = self._values[match["rest"]]
-            if spell is _option:
+            if spell is _as_option:
                 return spelled_as_options(value, offered)
             return str(value)
 
         return _PLACEHOLDER.sub(replace, template)
 
+    def _options_in(self, template: str) -> set[str]:
+        """Return the options in a template, and those that are values in it."""
+        options: set[str] = set()
+        for match in _PLACEHOLDER.finditer(template):
+            if match["option"] is not None:
+                options.add(match["option"])
+                continue
+            value = self._values[match["rest"]]
+            if isinstance(value, Message):
+                options |= value._options_in(value._problem)
+        return options
 
-def _is_offered(remedy: str, offered: Mapping[str, str] | None) -> bool:
-    """Return whether a command has all options of a remedy."""
-    if offered is None:
-        return True
-    options = [match["option"] for match in _PLACEHOLDER.finditer(remedy)]
-    return all(option is None or option in offered for option in options)
+
+def option_named(name: str) -> Message:
+    """Return an option as a value of a message: `--quotes`, or `--quotes none`."""
+    return Message(f"{{{name}}}")
 
 
 def joined(parts: Iterable[object], separator: str = ", ") -> Message:
@@ -129,12 +143,12 @@ def spelled_as_options(value: object, offered: Mapping[str, str] | None = None) 
     return value.as_options(offered) if isinstance(value, Message) else str(value)
 
 
-def _option(name: str, value: str) -> str:
+def _as_option(name: str, value: str) -> str:
     return f"{name} {value}" if value else name
 
 
-def _argument(option: str, value: str) -> str:
-    name = _ARGUMENTS.get(option, option[2:].replace("-", "_"))
-    if option in _FLAGS:
-        return f"{name}=True"
-    return f"{name}={value!r}" if value else name
+def _as_argument(name: str, value: str) -> str:
+    argument = ARGUMENTS.get(name, name[2:].replace("-", "_"))
+    if name in FLAGS:
+        return f"{argument}=True"
+    return f"{argument}={value!r}" if value else argument

@@ -71,9 +71,7 @@ def read_frequencies(path: str | Path) -> FrequencyList:
     counts_of_word: dict[str, list[float]] = {}
     with Source(path, remedy) as source:
         lines, _ = source.lines()
-        numbered = (
-            (number, line) for number, line in enumerate(lines, start=1) if line.strip()
-        )
+        numbered = ((line.number, line.text) for line in lines if line.text)
         sample = list(islice(numbered, _SAMPLE_LINES))
         form = _find_form(path, [line for _, line in sample])
         for word, count in _read_counts(path, chain(sample, numbered), form):

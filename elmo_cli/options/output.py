@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, option_named
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.output_format import (
     FORMATS,
@@ -131,7 +131,7 @@ class OutputSettings:
                     raise SettingsError(
                         Message(
                             "{option} requires HDF5, found the output format {name}",
-                            option=Message(f"{{--{option_name}}}"),
+                            option=option_named(f"--{option_name}"),
                             name=self.name,
                         )
                     )

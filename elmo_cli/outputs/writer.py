@@ -18,7 +18,6 @@ from elmo_cli.errors.exceptions import ElmoError, OutputError
 from elmo_cli.errors.messages import Message, joined
 from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.resumable import resumable_file
-from elmo_cli.files.resumable.checkpoint_log import remove_log
 from elmo_cli.files.resumable.resumable_file import ResumableFile
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.output_format import HDF5, PARQUET
@@ -213,7 +212,6 @@ class ActivationsWriter:
     def _leave_complete(self) -> None:
         """Check that this run would write the same as a complete file, and leave it."""
         self.is_complete = True
-        remove_log(self.path)
         saved = saved_at_end(self.path)
         differing = self._differences(saved)
         if differing:

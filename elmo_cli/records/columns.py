@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, option_named
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.options.column_names import column_names_text
 from elmo_cli.options.text import (
@@ -87,75 +87,76 @@ def choose_columns(
     # A column of tokens comes before the text only if its cells are lists.
     candidates = columns.texts if has_lists else columns.texts[::-1]
     found = [name for name in candidates if name in names]
-    listing = f"The columns are {_listed(names)}."
     if not found:
         expected = " or ".join(map(repr, columns.texts))
-        problem = f"{table}: no column {expected}. {listing}"
+        problem = f"{table}: no column {expected}. {_listing(names)}"
         raise InputError(missing_text(problem, columns, names))
     text = found[0]
     ids = columns.ids
     for name in ids:
         if name not in names:
             if columns.requires_id:
-                raise _missing_column_error(name, names, listing, "--id-column", table)
+                raise _missing_column_error(name, names, "--id-column", table)
             ids = ()
     kept = columns.kept
     if kept == ALL_COLUMNS:
         kept = tuple(columns.others(names, text))
     for name in (text, *ids, *kept):
         if name not in names:
-            raise _missing_column_error(name, names, listing, "--keep-columns", table)
+            raise _missing_column_error(name, names, "--keep-columns", table)
         if names.count(name) > 1:
-            remedy = "Rename all but one of them."
-            raise InputError(f"{table}: several columns {name!r}. {listing} {remedy}")
+            raise InputError(
+                f"{table}: several columns {name!r}. {_listing(names)} Rename all but "
+                "one of them."
+            )
     return replace(columns, texts=(text,), ids=ids, kept=kept)
 
 
 def missing_text(problem: str, columns: Columns, names: Sequence[str]) -> Message:
     """Return the error for a table or a row that lacks the column of the text."""
-    choose = f"Choose one with {{{columns.text_option}}}"
-    remedies = [f"{choose}."]
+    remedies = ["Choose one with {option}."]
     words = [name for name in names if name.lower() in _WORD_NAMES]
     if columns.is_usual and words:
         or_words = (
-            "or if each row is a word, use {--word-column} {word} and {--id-column} "
-            "for its text."
+            "Choose one with {option}, or if each row is a word, use {--word-column} "
+            "{word} and {--id-column} for its text."
         )
-        remedies.insert(0, f"{choose}, {or_words}")
+        remedies.insert(0, or_words)
     return Message(
         "{problem}",
         remedy=remedies,
         problem=problem,
+        option=option_named(columns.text_option),
         word=words[0] if words else None,
     )
 
 
 def _missing_column_error(
-    name: str, names: Sequence[str], listing: str, option: str, table: str
+    name: str, names: Sequence[str], option_name: str, table: str
 ) -> InputError:
-    question = did_you_mean(name, names)
-    choose = f"Choose one with {{{option}}}."
+    choose = "Choose one with {option}."
     with_comma = [each for each in names if each.startswith(f"{name},")]
     if with_comma:
-        choose = f"A name with a comma needs quotes: {{{option}}} '{{quoted}}'."
+        choose = "A name with a comma needs quotes: {option} '{quoted}'."
     return InputError(
         Message(
-            f"{{table}}: no column {{name}}. {{listing}}{{question}} {choose}",
+            "{table}: no column {name}. {listing}{question} " + choose,
             table=table,
             name=repr(name),
-            listing=listing,
-            question=question,
+            listing=_listing(names),
+            question=did_you_mean(name, names),
+            option=option_named(option_name),
             quoted=column_names_text(with_comma[:1]),
         )
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Return the first names of columns for a message."""
-    if not names:
-        return "missing"
-    listed = ", ".join(map(repr, names[:_MAX_NAMES]))
-    return f"{listed}, ..." if len(names) > _MAX_NAMES else listed
+def _listing(names: Sequence[str]) -> str:
+    """Return a sentence that lists the first names of columns."""
+    listed = ", ".join(map(repr, names[:_MAX_NAMES])) or "missing"
+    if len(names) > _MAX_NAMES:
+        listed += ", ..."
+    return f"The columns are {listed}."
 
 
 def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Final
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.records.conllu import TO_ONE_SENTENCE_PER_LINE
+from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import HEAD_BYTES, Source
 
 _MAX_WAITING: Final = 8
@@ -61,18 +62,20 @@ def check_is_text(source: Source) -> None:
     _refuse_columns(lines, source.name)
 
 
-def refuse_columns(lines: Iterable[str], name: str) -> Iterator[str]:
+def refuse_columns(lines: Iterable[Line], name: str) -> Iterator[Line]:
     """Yield the lines of a stream. Raise an `InputError` if they seem to have columns.
 
     A line waits for the next one only while all of them seem to be columns.
     """
     lines = iter(lines)
-    held: list[str] = []
+    held: list[Line] = []
+    texts: list[str] = []
     for line in lines:
         held.append(line)
-        if len(held) == _MAX_WAITING or not _may_have_columns(held):
+        texts.append(line.text)
+        if len(held) == _MAX_WAITING or not _may_have_columns(texts):
             break
-    _refuse_columns(held, name)
+    _refuse_columns(texts, name)
     yield from held
     yield from lines
 

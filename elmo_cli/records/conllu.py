@@ -16,7 +16,7 @@ from typing import Final
 from elmo_cli.errors.messages import Message
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record
-from elmo_cli.text.line_reader import InvalidLine
+from elmo_cli.text.line_reader import Line
 from elmo_cli.types import Sentence
 
 TO_ONE_SENTENCE_PER_LINE: Final = (
@@ -44,8 +44,6 @@ _WORD: Final = re.compile(
 _MAX_CHECKED: Final = 5
 """Number of first words that show the format."""
 
-_NumberedLines = list[tuple[int, str]]
-
 
 class Conllu(InputFormat):
     """Sentences with annotations, one word per line."""
@@ -70,12 +68,9 @@ class Conllu(InputFormat):
         complete = words[:-1] or words
         return all(map(_WORD.match, complete[:_MAX_CHECKED]))
 
-    def parse(
-        self, lines: Iterable[str], text: TextInput, first: int = 1
-    ) -> Iterator[Record]:
+    def parse(self, lines: Iterable[Line], text: TextInput) -> Iterator[Record]:
         """Yield the sentences."""
-        numbered = enumerate(lines, start=first)
-        for is_blank, block in groupby(numbered, key=lambda pair: pair[1] == ""):
+        for is_blank, block in groupby(lines, key=lambda line: line.text == ""):
             if is_blank:
                 continue
             for index, sentence in enumerate(_split_at_first_ids(block)):
@@ -87,43 +82,43 @@ class Conllu(InputFormat):
                 yield record
 
 
-def _split_at_first_ids(lines: Iterable[tuple[int, str]]) -> Iterator[_NumberedLines]:
-    """Split numbered lines before the first ID of each sentence, or its comments."""
-    sentence: _NumberedLines = []
-    comments: _NumberedLines = []
+def _split_at_first_ids(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Split lines before the first ID of each sentence, or before its comments."""
+    sentence: list[Line] = []
+    comments: list[Line] = []
     has_words = False
-    for number, line in lines:
-        identifier = line.partition("\t")[0]
-        if has_words and line.startswith("#"):
-            comments.append((number, line))
+    for line in lines:
+        identifier = line.text.partition("\t")[0]
+        if has_words and line.text.startswith("#"):
+            comments.append(line)
             continue
         # ID 0.1 is an empty node before the first word.
         if has_words and (identifier == "1" or identifier.startswith(("1-", "0."))):
             yield sentence
             sentence = []
             has_words = False
-        sentence += [*comments, (number, line)]
+        sentence += [*comments, line]
         comments = []
         has_words = has_words or identifier.isdecimal()
     yield sentence + comments
 
 
-def _record_of_sentence(lines: _NumberedLines, text: TextInput) -> Record | None:
+def _record_of_sentence(lines: list[Line], text: TextInput) -> Record | None:
     """Return the record of a sentence; None for comments alone."""
     identifier = _find_sentence_id(lines)
-    start = lines[0][0]
+    start = lines[0].number
     tokens: Sentence = []
     lemmas: Sentence = []
-    for number, line in lines:
-        if isinstance(line, InvalidLine):
+    for line in lines:
+        if line.error is not None:
             error: str | Message = line.error
             return Record(" ".join(tokens), [], identifier, error=error, start=start)
-        if line.startswith("#"):
+        if line.text.startswith("#"):
             continue
-        fields = line.split("\t")
+        fields = line.text.split("\t")
         problem = _find_problem(fields, n_words=len(tokens))
         if problem is not None:
-            error = text.error_at(number, problem)
+            error = text.error_at(line.number, problem)
             return Record(" ".join(tokens), [], identifier, error=error, start=start)
         if fields[0].isdecimal():
             tokens.append(fields[1])
@@ -133,12 +128,12 @@ def _record_of_sentence(lines: _NumberedLines, text: TextInput) -> Record | None
     return Record(" ".join(tokens), tokens, identifier, lemmas=lemmas, start=start)
 
 
-def _find_sentence_id(lines: _NumberedLines) -> str | None:
+def _find_sentence_id(lines: list[Line]) -> str | None:
     """Return the last `sent_id` in the comments of a sentence, if there is one."""
     identifier = None
-    for _, line in lines:
-        if line.startswith("#") and not isinstance(line, InvalidLine):
-            match = _SENT_ID.match(line)
+    for line in lines:
+        if line.error is None:
+            match = _SENT_ID.match(line.text)
             if match is not None:
                 identifier = match[1]
     return identifier

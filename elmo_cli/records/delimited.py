@@ -7,7 +7,7 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
@@ -18,7 +18,7 @@ from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.input_rows import InputRow, record_of_row
 from elmo_cli.records.missing_header import missing_header_error
 from elmo_cli.records.record import Record
-from elmo_cli.text.line_reader import InvalidLine
+from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import Source
 
 _DELIMITERS: Final = (",", ";", "\t", "|")
@@ -40,11 +40,9 @@ class Delimited(InputFormat):
     splits_at_cr = True
     usual_delimiter: str
 
-    def parse(
-        self, lines: Iterable[str], text: TextInput, first: int = 1
-    ) -> Iterator[Record]:
+    def parse(self, lines: Iterable[Line], text: TextInput) -> Iterator[Record]:
         """Yield the records of the rows, given as lines with their ends."""
-        rows = _read_cells(lines, text.settings, self.usual_delimiter, first)
+        rows = _read_rows(iter(lines), text.settings, self.usual_delimiter)
         header = next(rows, None)
         if header is None:
             return
@@ -66,18 +64,19 @@ class Delimited(InputFormat):
                     f"found {len(cell_row.cells)}"
                 )
             row = InputRow(
-                cell_row.start,
-                dict(zip(names, cell_row.cells, strict=False)),
-                problem_of_row,
-                cell_row.unreadable,
+                start=cell_row.start,
+                fields=dict(zip(names, cell_row.cells, strict=False)),
+                problem=problem_of_row,
+                unreadable=cell_row.unreadable,
             )
             yield record_of_row(row, columns, text)
 
     def column_names(self, source: Source, settings: TextSettings) -> list[str]:
         """Return the names in the header."""
         head = source.head or source.first_line
-        lines = head.decode("utf-8-sig", "replace").splitlines(keepends=True)
-        header = next(_read_cells(lines, settings, self.usual_delimiter), None)
+        texts = head.decode("utf-8-sig", "replace").splitlines(keepends=True)
+        lines = (Line(number, text) for number, text in enumerate(texts, start=1))
+        header = next(_read_rows(lines, settings, self.usual_delimiter), None)
         if header is None:
             return []
         return _numbers_of_columns(header.cells) if settings.no_header else header.cells
@@ -120,22 +119,38 @@ class Tsv(Delimited):
 
 
 class _CellRow(NamedTuple):
-    """Row of cells that are not all empty."""
+    """Row of cells."""
 
     start: int
     """Number of its first line."""
     cells: list[str]
     problem: Message | None
+    """What is wrong with its quotes."""
     unreadable: str | None
     """Error of the first line that is not UTF-8."""
+
+    @property
+    def is_blank(self) -> bool:
+        """True for a blank line, and for a row whose several cells are all empty."""
+        if self.problem is not None or len(self.cells) == 1:
+            return False
+        return not any(self.cells)
+
+
+class _Header(NamedTuple):
+    """First row of a table."""
+
+    line: Line
+    """Its first line."""
+    delimiter: str
 
 
 class _Dialect(NamedTuple):
     """How the cells of a table are separated, by its header and the options."""
 
     delimiter: str
-    quoting: Literal[0, 3]
-    """`csv.QUOTE_MINIMAL` or `csv.QUOTE_NONE`."""
+    has_quotes: bool
+    """True if quotes may enclose a cell."""
     cells_have_lines: bool
     """True if a quoted cell may have several lines."""
     quotes_may_be_text: bool
@@ -144,75 +159,82 @@ class _Dialect(NamedTuple):
     """Remedy for wrong quotes."""
 
 
-def _read_cells(
-    lines: Iterable[str], settings: TextSettings, usual_delimiter: str, first: int = 1
+def _read_rows(
+    lines: Iterator[Line], settings: TextSettings, usual_delimiter: str
 ) -> Iterator[_CellRow]:
-    """Yield the rows of a table, the header first."""
-    # Errors of the lines of the current row.
-    unreadable: list[str] = []
-
-    def note_unreadable(lines: Iterable[str]) -> Iterator[str]:
-        for line in lines:
-            if isinstance(line, InvalidLine):
-                unreadable.append(line.error)
-            yield line
-
-    noted = note_unreadable(lines)
-    start, header, delimiter = _find_header(noted, settings, usual_delimiter, first)
+    """Yield the rows of a table that are not blank, the header first."""
+    header = _find_header(lines, settings, usual_delimiter)
     if header is None:
         return
-    dialect = _find_dialect(header, delimiter, settings)
+    dialect = _find_dialect(header, settings)
     csv.field_size_limit(max(csv.field_size_limit(), MAX_TEXT_BYTES))
-    for line in chain([header], noted):
-        rest = noted if dialect.cells_have_lines else ()
-        reader = csv.reader(
-            chain([line], rest),
-            delimiter=dialect.delimiter,
-            quoting=dialect.quoting,
-            strict=True,
-        )
-        cells: list[str] = []
-        problem = None
-        try:
-            cells = next(reader)
-        except csv.Error as error:
-            problem = _explain(error, dialect)
-        if dialect.quotes_may_be_text:
-            match = _SPACED_QUOTES.search(line)
-            if match is not None:
-                problem = Message(
-                    "the cell {cell} is in quotes",
-                    remedy=dialect.remedy,
-                    cell=match[1][:60],
-                )
-        if problem is not None or any(cells) or len(cells) == 1:
-            yield _CellRow(start, cells, problem, unreadable[0] if unreadable else None)
-        unreadable.clear()
-        start += reader.line_num
+    # A row whose quoted cell has several lines takes the further ones from `lines`, so
+    # that the loop continues after them.
+    for line in chain([header.line], lines):
+        row = _read_row(line, lines, dialect)
+        if not row.is_blank:
+            yield row
+
+
+def _read_row(line: Line, following: Iterator[Line], dialect: _Dialect) -> _CellRow:
+    """Return the row that begins with a line; take its further lines from the next."""
+    errors: list[str] = []
+
+    def texts_of_row() -> Iterator[str]:
+        for each in chain([line], following):
+            if each.error is not None:
+                errors.append(each.error)
+            yield each.text
+            if not dialect.cells_have_lines:
+                return
+
+    reader = csv.reader(
+        texts_of_row(),
+        delimiter=dialect.delimiter,
+        quoting=csv.QUOTE_MINIMAL if dialect.has_quotes else csv.QUOTE_NONE,
+        strict=True,
+    )
+    cells: list[str] = []
+    problem = None
+    try:
+        cells = next(reader)
+    except csv.Error as error:
+        problem = _explain(error, dialect)
+    if dialect.quotes_may_be_text:
+        match = _SPACED_QUOTES.search(line.text)
+        if match is not None:
+            problem = Message(
+                "the cell {cell} is in quotes",
+                remedy=dialect.remedy,
+                cell=match[1][:60],
+            )
+    return _CellRow(
+        start=line.number,
+        cells=cells,
+        problem=problem,
+        unreadable=errors[0] if errors else None,
+    )
 
 
 def _find_header(
-    lines: Iterable[str], settings: TextSettings, usual_delimiter: str, first: int
-) -> tuple[int, str | None, str]:
-    """Return the number of the first line of a table, the line, and the delimiter.
-
-    The line is None if all lines are blank.
-    """
+    lines: Iterator[Line], settings: TextSettings, usual_delimiter: str
+) -> _Header | None:
+    """Return the header of a table and its delimiter; None if all lines are blank."""
     delimiter = settings.delimiter
-    for number, line in enumerate(lines, start=first):
-        match = _SEP_LINE.fullmatch(line)
-        if match is not None:
+    for line in lines:
+        match = _SEP_LINE.fullmatch(line.text)
+        if match is not None and line.error is None:
             delimiter = delimiter or match[1]
-        elif line.strip():
+        elif line.text.strip():
             if delimiter is None:
-                delimiter = _choose_delimiter(line, settings, usual_delimiter)
-            return number, line, delimiter
-    return 0, None, usual_delimiter
+                delimiter = _choose_delimiter(line.text, settings, usual_delimiter)
+            return _Header(line, delimiter)
+    return None
 
 
-def _find_dialect(header: str, delimiter: str, settings: TextSettings) -> _Dialect:
+def _find_dialect(header: _Header, settings: TextSettings) -> _Dialect:
     # A quoted cell of TSV has several lines only if an option says so.
-    cells_have_lines = delimiter != "\t" or settings.quotes is not None
+    cells_have_lines = header.delimiter != "\t" or settings.quotes is not None
     remedy = "If quotes are text, use {--quotes none}."
     if not cells_have_lines:
         remedy = (
@@ -220,10 +242,10 @@ def _find_dialect(header: str, delimiter: str, settings: TextSettings) -> _Diale
             "lines, {--quotes csv}."
         )
     return _Dialect(
-        delimiter=delimiter,
-        quoting=csv.QUOTE_NONE if settings.quotes == "none" else csv.QUOTE_MINIMAL,
+        delimiter=header.delimiter,
+        has_quotes=settings.quotes != "none",
         cells_have_lines=cells_have_lines,
-        quotes_may_be_text=not cells_have_lines and '"' not in header,
+        quotes_may_be_text=not cells_have_lines and '"' not in header.line.text,
         remedy=remedy,
     )
 

@@ -10,13 +10,12 @@ character (`*`, `-`, `X`) is a token.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import Final
 
 from elmo_cli.errors.messages import Message
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record
-from elmo_cli.text.line_reader import InvalidLine
+from elmo_cli.text.line_reader import Line
 from elmo_cli.text.tokenizers import split_residues
 
 HEADER: Final = re.compile(r">[^\s>]")
@@ -45,33 +44,29 @@ class Fasta(InputFormat):
             return False
         return _SEQUENCE.fullmatch(lines[1]) is not None
 
-    def parse(
-        self, lines: Iterable[str], text: TextInput, first: int = 1
-    ) -> Iterator[Record]:
+    def parse(self, lines: Iterable[Line], text: TextInput) -> Iterator[Record]:
         """Yield the sequences."""
-        start = first
-        sequence: list[str] = []
-        for number, line in enumerate(chain(lines, [">"]), start=first):
-            if sequence and line.startswith(">"):
-                yield _record_of_sequence(sequence, start, text)
+        sequence: list[Line] = []
+        for line in lines:
+            if sequence and line.text.startswith(">"):
+                yield _record_of_sequence(sequence, text)
                 sequence = []
-            if line:
-                if not sequence:
-                    start = number
+            if line.text:
                 sequence.append(line)
+        if sequence:
+            yield _record_of_sequence(sequence, text)
 
 
-def _record_of_sequence(lines: list[str], start: int, text: TextInput) -> Record:
+def _record_of_sequence(lines: list[Line], text: TextInput) -> Record:
     """Return the record of a header and the lines of its sequence."""
+    start = lines[0].number
     header = ""
-    has_header = lines[0].startswith(">")
+    texts = [line.text for line in lines]
+    has_header = texts[0].startswith(">")
     if has_header:
-        header = lines[0][1:].strip()
-        lines_of_sequence = lines[1:]
-    else:
-        lines_of_sequence = lines
+        header = texts.pop(0)[1:].strip()
     identifier = header.split(maxsplit=1)[0] if header else ""
-    residues = split_residues("".join(lines_of_sequence))
+    residues = split_residues("".join(texts))
     sequence = "".join(residues)
     content = f"{header}\n{sequence}"
     problem: Message | str | None = None
@@ -90,7 +85,7 @@ def _record_of_sequence(lines: list[str], start: int, text: TextInput) -> Record
             content, residues, error=text.error_at(start, problem), start=start
         )
     for line in lines:
-        if isinstance(line, InvalidLine):
+        if line.error is not None:
             return Record(
                 content,
                 [],

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Literal
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, option_named
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.record import Record
+from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
 
@@ -72,10 +73,8 @@ class InputFormat:
         """Return whether a stripped line may be the first one of a record."""
         return line != ""
 
-    def parse(
-        self, lines: Iterable[str], text: "TextInput", first: int = 1
-    ) -> Iterator[Record]:
-        """Yield the records of lines, the first of which has the number `first`.
+    def parse(self, lines: Iterable[Line], text: "TextInput") -> Iterator[Record]:
+        """Yield the records of lines.
 
         A record that is invalid has an `error`, and is yielded too.
         """
@@ -125,7 +124,7 @@ class InputFormat:
 
         With `suggests_table`, plain text is suspected to be a table.
         """
-        for option, is_chosen in (
+        for name, is_chosen in (
             ("--text-column", settings.text_column is not None),
             ("--word-column", settings.word_column is not None),
             ("--id-column", bool(settings.id_column)),
@@ -134,12 +133,13 @@ class InputFormat:
             if is_chosen and not self.has_columns:
                 remedy = "If it is a table, use {--input-format csv}, or tsv with tabs."
                 message = Message(
-                    f"{{{option}}} has no effect with {{name}}: it has no columns",
+                    "{option} has no effect with {format}: it has no columns",
                     remedy=remedy if suggests_table and self.is_plain else None,
-                    name=self.name,
+                    option=option_named(name),
+                    format=self.name,
                 )
                 raise SettingsError(message)
-        for option, value in (
+        for name, value in (
             ("--delimiter", settings.delimiter),
             ("--quotes", settings.quotes),
             ("--no-header", settings.no_header or None),
@@ -147,9 +147,9 @@ class InputFormat:
             if value is not None and not self.has_cells:
                 raise SettingsError(
                     Message(
-                        f"{{{option}}} requires {{--input-format csv}} or tsv, "
-                        "found {name}",
-                        name=self.name,
+                        "{option} requires {--input-format csv} or tsv, found {format}",
+                        option=option_named(name),
+                        format=self.name,
                     )
                 )
         if settings.paragraphs and not self.is_plain:

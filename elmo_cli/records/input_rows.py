@@ -16,6 +16,7 @@ from elmo_cli.records.record import Record, join_id
 from elmo_cli.records.record_of_text import record_of_text
 from elmo_cli.records.words import record_of_words
 from elmo_cli.text.choose_tokenizer import tokenizer_of_tokens
+from elmo_cli.text.line_reader import Line
 
 
 class InputRow(NamedTuple):
@@ -31,24 +32,30 @@ class InputRow(NamedTuple):
     """Error of a line that is not UTF-8, with the name of the file."""
 
 
+class _RowId(NamedTuple):
+    """Id of a row, or what is wrong with it."""
+
+    text: str | None = None
+    """The id as text; None if the row has none."""
+    is_integer: bool = False
+    """True if the row has an integer, whose text this is."""
+    problem: str | None = None
+
+
 class RowFormat(InputFormat):
     """Format whose records are rows with named fields."""
 
     tokens_are_stored = True
     has_columns = True
 
-    def rows(
-        self, lines: Iterable[str], first: int, text: TextInput
-    ) -> Iterator[InputRow]:
-        """Yield the rows of lines, the first of which has the number `first`."""
+    def rows(self, lines: Iterable[Line], text: TextInput) -> Iterator[InputRow]:
+        """Yield the rows of lines."""
         raise NotImplementedError
 
-    def parse(
-        self, lines: Iterable[str], text: TextInput, first: int = 1
-    ) -> Iterator[Record]:
+    def parse(self, lines: Iterable[Line], text: TextInput) -> Iterator[Record]:
         """Yield the records of the rows."""
         columns = named_columns(text.settings, text.column_option)
-        for row in self.rows(lines, first, text):
+        for row in self.rows(lines, text):
             yield record_of_row(row, columns, text)
 
 
@@ -59,9 +66,9 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
     if row.problem is not None:
         return _invalid(row, row.problem, text)
     fields = _flattened(row.fields, columns)
-    identifier, is_integer, problem = _find_row_id(fields, columns)
-    if problem is not None:
-        return _invalid(row, problem, text)
+    row_id = _find_row_id(fields, columns)
+    if row_id.problem is not None:
+        return _invalid(row, row_id.problem, text)
     name = _find_text_column(fields, columns)
     if name is None:
         expected = " or ".join(map(repr, columns.texts))
@@ -76,8 +83,8 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
     if text.settings.reads_places:
         record = record._replace(place=find_place(row.fields, name))
     return record._replace(
-        id=identifier,
-        id_is_integer=is_integer,
+        id=row_id.text,
+        id_is_integer=row_id.is_integer,
         columns=_kept_columns(fields, name, columns),
         start=row.start,
     )
@@ -169,28 +176,27 @@ def _find_text_column(fields: Mapping[str, Any], columns: Columns) -> str | None
     return names[-1] if names else None
 
 
-def _find_row_id(
-    fields: Mapping[str, Any], columns: Columns
-) -> tuple[str | None, bool, str | None]:
-    """Return the id of a row as text, whether it is an integer, and its problem."""
+def _find_row_id(fields: Mapping[str, Any], columns: Columns) -> _RowId:
+    """Return the id of a row: the value of one column, or those of several, joined."""
     parts: list[str] = []
     is_integer = False
     for name in columns.ids:
         value = fields.get(name)
         if value is None:
             if columns.requires_id:
-                return None, False, f"field {name!r}: expected an id, found none"
-            return None, False, None
+                return _RowId(problem=f"field {name!r}: expected an id, found none")
+            return _RowId()
         # The truth values of JSON are integers of Python, too.
         is_integer = type(value) is int
         if not is_integer and not is_text(value):
             found = f"found {repr(value)[:60]}"
-            problem = f"field {name!r}: expected a text or an integer, {found}"
-            return None, False, problem
+            expected = "expected a text or an integer"
+            return _RowId(problem=f"field {name!r}: {expected}, {found}")
         parts.append(str(value))
     if not parts:
-        return None, False, None
-    return join_id(parts), is_integer and len(parts) == 1, None
+        return _RowId()
+    # Several integers are joined to a text, such as "3.7".
+    return _RowId(join_id(parts), is_integer and len(parts) == 1)
 
 
 def _shown(fields: Mapping[str, Any]) -> str:

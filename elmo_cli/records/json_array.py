@@ -11,7 +11,7 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.input_rows import InputRow, RowFormat
 from elmo_cli.records.json_lines import names_of_first_object
-from elmo_cli.text.line_reader import InvalidLine
+from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import Source
 
 _BEGINNING: Final = re.compile(r"\[\s*\{\s*\"")
@@ -30,14 +30,13 @@ class JsonArray(RowFormat):
         """Return whether the lines begin an array of objects."""
         return _BEGINNING.match("\n".join(lines)) is not None
 
-    def rows(
-        self, lines: Iterable[str], first: int, text: TextInput
-    ) -> Iterator[InputRow]:
+    def rows(self, lines: Iterable[Line], text: TextInput) -> Iterator[InputRow]:
         """Yield the objects of the array, given as lines with their ends."""
-        parts = list(lines)
-        for line in parts:
-            if isinstance(line, InvalidLine):
+        parts: list[str] = []
+        for line in lines:
+            if line.error is not None:
                 raise InputError(line.error)
+            parts.append(line.text)
         content = "".join(parts)
         beginning = content.lstrip()[:1]
         if beginning != "[":
@@ -56,7 +55,7 @@ class JsonArray(RowFormat):
             location = f"line {reason.lineno}, column {reason.colno}"
             message = text.error(f"not valid JSON ({location}): {reason.msg}")
             raise InputError(message) from None
-        for number, value in enumerate(array, start=first):
+        for number, value in enumerate(array, start=1):
             if isinstance(value, dict):
                 yield InputRow(number, value)
             else:

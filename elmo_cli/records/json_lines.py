@@ -13,7 +13,7 @@ from typing import Any, Final
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.input_rows import InputRow, RowFormat
-from elmo_cli.text.line_reader import InvalidLine
+from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import Source
 
 _TEXT_FIELDS: Final = ("text", "tokens", "token")
@@ -39,24 +39,22 @@ class JsonLines(RowFormat):
             return _BEGINNING.match(lines[0]) is not None
         return isinstance(fields, dict) and any(name in fields for name in _TEXT_FIELDS)
 
-    def rows(
-        self, lines: Iterable[str], first: int, text: TextInput
-    ) -> Iterator[InputRow]:
+    def rows(self, lines: Iterable[Line], text: TextInput) -> Iterator[InputRow]:
         """Yield the objects. Blank lines are ignored."""
-        for number, line in enumerate(lines, start=first):
-            if isinstance(line, InvalidLine):
-                yield InputRow(number, unreadable=line.error)
-            elif line:
+        for line in lines:
+            if line.error is not None:
+                yield InputRow(line.number, unreadable=line.error)
+            elif line.text:
                 try:
-                    fields = json.loads(line)
+                    fields = json.loads(line.text)
                 except (ValueError, RecursionError):
                     # Deeply nested JSON raises a RecursionError.
                     fields = None
                 if isinstance(fields, dict):
-                    yield InputRow(number, fields)
+                    yield InputRow(line.number, fields)
                 else:
-                    problem = f"expected a JSON object, found {line[:60]}"
-                    yield InputRow(number, problem=problem)
+                    problem = f"expected a JSON object, found {line.text[:60]}"
+                    yield InputRow(line.number, problem=problem)
 
     def column_names(self, source: Source, settings: TextSettings) -> list[str]:
         """Return the fields of the first object."""

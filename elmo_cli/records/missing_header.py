@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, option_named
 from elmo_cli.options.text import TextSettings
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,8 @@ def missing_header_error(
     return Message(
         "{table}: the first row looks like data, not like the names of columns "
         "({example})",
-        remedy=_remedy(text_option),
+        remedy=_REMEDY,
+        option=_without_value(text_option),
         table=table,
         example=repr(max(like_data, key=len)[:_MAX_SHOWN]),
     )
@@ -43,7 +44,8 @@ def log_missing_header(settings: TextSettings, text_option: str) -> None:
         if name is not None and _is_sentence(name):
             warning = Message(
                 "the column {name} looks like a row of data, which is not read",
-                remedy=_remedy(text_option),
+                remedy=_REMEDY,
+                option=_without_value(text_option),
                 name=repr(name[:_MAX_SHOWN]),
             )
             logger.warning("%s", warning)
@@ -53,7 +55,7 @@ def _is_sentence(name: str) -> bool:
     return _SENTENCE.fullmatch(name.strip()) is not None
 
 
-def _remedy(text_option: str) -> str:
-    # An option such as `--text-column NAME1,NAME2` names its values.
-    option, _, _ = text_option.partition(" ")
-    return _REMEDY.replace("{option}", f"{{{option}}}")
+def _without_value(text_option: str) -> Message:
+    """Return an option such as `--text-column NAME1,NAME2` without its value."""
+    name, _, _ = text_option.partition(" ")
+    return option_named(name)

@@ -5,12 +5,11 @@ belong together.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 
 from elmo_cli.records.columns_in_text import refuse_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record
-from elmo_cli.text.line_reader import InvalidLine
+from elmo_cli.text.line_reader import Line
 
 
 class PlainText(InputFormat):
@@ -40,47 +39,48 @@ class PlainText(InputFormat):
             lines = refuse_columns(lines, text.source.name)
         return self.parse(lines, text), is_ready
 
-    def parse(
-        self, lines: Iterable[str], text: TextInput, first: int = 1
-    ) -> Iterator[Record]:
+    def parse(self, lines: Iterable[Line], text: TextInput) -> Iterator[Record]:
         """Yield the lines of a text, or their sentences."""
         tokenizer = text.tokenizer
         is_split = tokenizer.splits_by is not None
-        numbered: Iterable[tuple[int, str]] = enumerate(lines, start=first)
         if text.settings.paragraphs:
-            numbered = join_paragraphs(numbered)
-        for number, line in numbered:
-            if isinstance(line, InvalidLine):
+            lines = _join_paragraphs(lines)
+        for line in lines:
+            if line.error is not None:
                 yield Record(
                     "",
                     [],
                     error=line.error,
-                    start=number,
-                    line=number if is_split else None,
+                    start=line.number,
+                    line=line.number if is_split else None,
                 )
             elif is_split:
-                for sentence in tokenizer.split_sentences(line):
+                for sentence in tokenizer.split_sentences(line.text):
                     tokens = tokenizer.tokenize(sentence)
-                    yield Record(sentence, tokens, start=number, line=number)
+                    yield Record(sentence, tokens, start=line.number, line=line.number)
             else:
-                yield Record(line, tokenizer.tokenize(line), start=number)
+                tokens = tokenizer.tokenize(line.text)
+                yield Record(line.text, tokens, start=line.number)
 
 
-def join_paragraphs(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Yield paragraphs with the numbers of their first lines.
+def _join_paragraphs(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield each paragraph as one line, with the number of its first line.
 
-    An `InvalidLine` is a paragraph alone.
+    A line that is not UTF-8 stays alone.
     """
-    parts: list[str] = []
-    start = 0
-    for number, line in chain(lines, [(0, "")]):
-        is_valid = not isinstance(line, InvalidLine)
-        if line and is_valid:
-            if not parts:
-                start = number
-            parts.append(line)
-        elif parts:
-            yield start, " ".join(parts)
-            parts = []
-        if not is_valid:
-            yield number, line
+    paragraph: list[Line] = []
+    for line in lines:
+        if line.text and line.error is None:
+            paragraph.append(line)
+            continue
+        if paragraph:
+            yield _join_lines(paragraph)
+            paragraph = []
+        if line.error is not None:
+            yield line
+    if paragraph:
+        yield _join_lines(paragraph)
+
+
+def _join_lines(lines: list[Line]) -> Line:
+    return Line(lines[0].number, " ".join(line.text for line in lines))

@@ -1,5 +1,6 @@
 """Plan of a run over a file, made before a model is loaded."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -73,8 +74,9 @@ def plan_file(
         # Imported here, because it loads NumPy, which a help does not need.
         from elmo_cli.files.resumable.checkpoint_log import remove_log
 
-        # A kill may have left it, and the check refuses the complete output.
-        remove_log(Path(output_path))
+        # A kill may have left it beside a complete output, which the check refuses, or
+        # which is left unchanged. No later step sees it.
+        remove_log(Path(os.path.realpath(output_path)))
         # HDF5 resumes, and a complete file of the same run is left unchanged.
         may_exist = output_settings.overwrite or output_settings.can_resume
         check_output(output_path, text.source.path, may_exist=may_exist)

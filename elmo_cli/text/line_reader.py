@@ -3,9 +3,9 @@
 import io
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import IO, BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError
@@ -21,10 +21,18 @@ _LINE_WITH_END: Final = re.compile(r"(?<=\r)(?!\n)|(?<=\n)")
 """Position after CR, LF or CRLF. `str.splitlines` also splits elsewhere."""
 
 
-class InvalidLine(str):
-    """Readable part of a line that is not UTF-8, with `skip_errors`; never blank."""
+class Line(NamedTuple):
+    """Line of a text."""
 
-    error: str
+    number: int
+    """Number of the line in its file, from 1."""
+    text: str
+    """The line without white space around it, unless the reader keeps the ends."""
+    error: str | None = None
+    """Error of a line that is not UTF-8, with `skip_errors`.
+
+    The text is its readable part, with U+FFFD for the rest.
+    """
 
 
 class LineReader:
@@ -81,32 +89,33 @@ class LineReader:
 
     def decode(
         self, line: bytes, skip_errors: bool = False, keep_ends: bool = False
-    ) -> str:
+    ) -> Line:
         """Decode the line that `next_line` returned last, whose number is `number`.
 
         See `Source.lines` for the options.
         """
+        error = None
         try:
             text = line.decode("utf-8-sig" if self.number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            reason = not_utf8_error(self._name, error, self.number)
+        except UnicodeDecodeError as reason:
+            not_utf8 = not_utf8_error(self._name, reason, self.number)
             if not skip_errors:
-                raise reason from None
-            readable = line.decode("utf-8", "replace")
-            invalid = InvalidLine(readable if keep_ends else readable.strip())
-            invalid.error = str(reason)
-            return invalid
+                raise not_utf8 from None
+            error = str(not_utf8)
+            text = line.decode("utf-8", "replace")
         # Joined files have marks at later lines too.
         text = text.lstrip(BYTE_ORDER_MARK)
-        return text if keep_ends else text.strip()
+        if not keep_ends:
+            text = text.strip()
+        return Line(self.number, text, error)
 
     def lines(
         self,
         on_bytes: Callable[[int], object] = ignore,
         skip_errors: bool = False,
         keep_ends: bool = False,
-    ) -> Iterator[str]:
-        """Yield the lines as text; see `Source.lines`."""
+    ) -> Iterator[Line]:
+        """Yield the decoded lines; see `Source.lines`."""
         position = 0
         while True:
             line = self.next_line()
@@ -163,7 +172,7 @@ class LineReader:
             ) from None
 
 
-def keep_line_ends(file: IO[str]) -> None:
+def keep_line_ends(file: Iterable[str]) -> None:
     """Let a file that is open as text have the line ends that are in it, if possible.
 
     Only a real file that has not been read from yet can do so.
@@ -172,8 +181,15 @@ def keep_line_ends(file: IO[str]) -> None:
         file.reconfigure(newline="\n")  # type: ignore[attr-defined]
 
 
-def lines_of_open_file(file: IO[str], splits_at_cr: bool) -> Iterator[str]:
-    """Yield the lines of a file that is open as text, with their ends."""
+def lines_of_open_file(
+    file: Iterable[str], *, splits_at_cr: bool, keep_ends: bool
+) -> Iterator[Line]:
+    """Yield the lines of a file that is open as text; see `Source.lines`."""
+    for number, text in enumerate(_texts_of_open_file(file, splits_at_cr), start=1):
+        yield Line(number, text if keep_ends else text.strip())
+
+
+def _texts_of_open_file(file: Iterable[str], splits_at_cr: bool) -> Iterator[str]:
     keep_line_ends(file)
     for index, line in enumerate(file):
         if not isinstance(line, str):

@@ -25,6 +25,7 @@ from elmo_cli.errors.missing_files import unreadable_file_error
 from elmo_cli.errors.wording import kind_of
 from elmo_cli.files.compression import decompressed
 from elmo_cli.text.line_reader import (
+    Line,
     LineReader,
     keep_line_ends,
     lines_of_open_file,
@@ -220,20 +221,21 @@ class Source:
         should_stop: Callable[[], bool] = never,
         splits_at_cr: bool = False,
         keep_ends: bool = False,
-    ) -> tuple[Iterator[str], Callable[[], bool]]:
+    ) -> tuple[Iterator[Line], Callable[[], bool]]:
         """Return the lines, and a function that says whether the next one is ready.
 
         Args:
             on_bytes: Called with the number of bytes of each line of a path.
-            skip_errors: Return a line that is not UTF-8 as an `InvalidLine`.
+            skip_errors: Return a line that is not UTF-8 with an `error`.
             should_stop: Called while a pipe waits for input. True stops the waiting.
             splits_at_cr: End a line at a lone CR too, even if other lines end in LF.
             keep_ends: Keep the white space around the lines.
         """
         if self.path is None:
-            lines = lines_of_open_file(self._given, splits_at_cr)  # type: ignore[arg-type]
-            if not keep_ends:
-                lines = map(str.strip, lines)
+            given: Any = self._given
+            lines = lines_of_open_file(
+                given, splits_at_cr=splits_at_cr, keep_ends=keep_ends
+            )
             return lines, lambda: True
         reader = LineReader(
             self.name, self.open(should_stop), splits_at_cr=splits_at_cr

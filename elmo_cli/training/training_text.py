@@ -188,7 +188,7 @@ class TrainingText:
             reader.seek(offset)
             while line := reader.next_line():
                 offset += len(line)
-                text = reader.decode(line)
+                text = reader.decode(line).text
                 sentences = self.tokenizer.tokenize_sentences(text)
                 yield TrainingRecord(
                     text=text,

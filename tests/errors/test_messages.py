@@ -14,14 +14,30 @@ import pytest
 import elmo_cli
 from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message, joined, spelled_as_options
-from elmo_cli.options.fields import option_fields
+from elmo_cli.errors.messages import (
+    ARGUMENTS,
+    FLAGS,
+    Message,
+    joined,
+    option_named,
+    spelled_as_options,
+)
+from elmo_cli.options.fields import info_of, option_fields
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
+from elmo_cli.training.training_settings import TrainingSettings
 
+OPTIONS: tuple[Any, ...] = (
+    ModelSettings,
+    OutputSettings,
+    ResourceSettings,
+    SelectionSettings,
+    TextSettings,
+    TrainingSettings,
+)
 QUOTES = Message(
     "{name}: the cell {cell} is in quotes",
     remedy="If quotes are text, use {--quotes none}.",
@@ -47,10 +63,7 @@ def test_an_option_is_an_argument_in_python(
     assert Message(template).as_options() == as_options
 
 
-@pytest.mark.parametrize(
-    "options",
-    [ModelSettings, ResourceSettings, TextSettings, SelectionSettings, OutputSettings],
-)
+@pytest.mark.parametrize("options", OPTIONS)
 def test_each_flag_is_true_in_python(options: Any) -> None:
     for field in fields(options):
         if field.name in option_fields(options) and isinstance(field.default, bool):
@@ -64,11 +77,35 @@ def test_each_flag_that_a_message_names_is_true_in_python() -> None:
         for parameter in find_command(command).params:
             if isinstance(parameter, click.Option) and parameter.is_flag:
                 flags.update(parameter.opts)
+    assert flags.issuperset(FLAGS)
     named: set[str] = set()
     for _, text in literals_of_messages():
         named.update(re.findall(r"\{(--[a-z-]+)\}", text))
     for flag in named & flags:
         assert str(Message(f"{{{flag}}}")).endswith("=True")
+
+
+def test_messages_know_the_arguments_that_are_not_called_like_their_option() -> None:
+    arguments = {}
+    for options in OPTIONS:
+        for field_name in option_fields(options):
+            option_name = info_of(options, field_name).name
+            if option_name:
+                arguments[option_name] = field_name
+    assert arguments == ARGUMENTS
+
+
+def test_an_option_may_be_a_value() -> None:
+    message = Message(
+        "{option} has no effect",
+        remedy="Remove {option}.",
+        option=option_named("--quotes"),
+    )
+    assert str(message) == "quotes has no effect. Remove quotes."
+    assert message.as_options() == "--quotes has no effect. Remove --quotes."
+    typed = {"--quotes": "-q"}
+    assert message.as_options(typed) == "-q has no effect. Remove --quotes."
+    assert message.as_options({}) == "--quotes has no effect"
 
 
 def test_values_are_inserted_as_they_are() -> None:

@@ -10,7 +10,7 @@ import sys
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,20 +26,24 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.text.line_reader import LineReader
+from elmo_cli.text.line_reader import Line, LineReader
 from elmo_cli.text.pipe import Pipe
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
 
 
 def lines_of(content: bytes, name: str = "input.txt") -> list[str]:
-    return list(LineReader(name, io.BytesIO(content)).lines())
+    return texts_of(LineReader(name, io.BytesIO(content)).lines())
+
+
+def texts_of(lines: Iterable[Line]) -> list[str]:
+    return [line.text for line in lines]
 
 
 def read_sentences(path: str | Path) -> list[list[str]]:
     """Return the tokens of each line of a file."""
     with Source(path) as source:
-        return [WHITESPACE.tokenize(line) for line in source.lines()[0]]
+        return [WHITESPACE.tokenize(line.text) for line in source.lines()[0]]
 
 
 def read_records(
@@ -71,7 +75,7 @@ def test_cr_ends_the_lines_of_a_file_without_lf(content: bytes, tmp_path: Path) 
         path.write_bytes(stored)
         assert read_sentences(path) == [["a"], [], ["b"]]
     with path.open() as file, Source(file) as source:
-        assert list(source.lines()[0]) == ["a", "", "b"]
+        assert texts_of(source.lines()[0]) == ["a", "", "b"]
     assert read_text(path).splitlines() == ["a", "", "b"]
 
 
@@ -80,21 +84,23 @@ def test_long_files_with_cr_are_read_in_pieces() -> None:
     for end in ("\r", "\r\n"):
         content = end.join(lines).encode()
         reader = LineReader("x", io.BytesIO(content), splits_at_cr=True)
-        assert list(reader.lines()) == lines
+        assert texts_of(reader.lines()) == lines
 
 
 def test_a_reader_may_begin_in_the_middle() -> None:
     for content, expected in ((b"a\nb\rc", ["b\rc"]), (b"a\rb\rc", ["b", "c"])):
         reader = LineReader("x", io.BytesIO(content), first=2)
         reader.seek(2)
-        assert list(reader.lines()) == expected
+        lines = list(reader.lines())
+        assert texts_of(lines) == expected
+        assert lines[0].number == 2
 
 
 def test_byte_order_marks_are_no_part_of_first_tokens() -> None:
     text = "\ufeffa b\n\ufeff\ufeffc\n"
     assert lines_of(text.encode()) == ["a b", "c"]
     with Source(io.StringIO(text)) as source:
-        assert list(source.lines()[0]) == ["a b", "c"]
+        assert texts_of(source.lines()[0]) == ["a b", "c"]
 
 
 @given(st.lists(st.text("ab é東\t", max_size=8), max_size=8))
@@ -179,7 +185,7 @@ def test_a_truncated_gzip_file_is_reported_after_its_good_lines() -> None:
     content = gzip.compress(b"".join(b"%x\n" % number for number in numbers))
     truncated = content[: len(content) * 3 // 4]
     lines = LineReader("input.gz", io.BytesIO(truncated)).lines()
-    read: list[str] = []
+    read: list[Line] = []
     with pytest.raises(
         InputError, match=r"^input\.gz, line \d+: reading failed: "
     ) as caught:
@@ -310,7 +316,7 @@ def test_a_terminal_shows_how_a_text_ends(
     with open(terminal) as file, caplog.at_level(logging.INFO, "elmo_cli"):
         monkeypatch.setattr("sys.stdin", file)
         with Source("-") as source:
-            assert list(source.lines()[0]) == ["a b"]
+            assert texts_of(source.lines()[0]) == ["a b"]
     assert caplog.messages == ["Reading from the terminal; Ctrl-D ends the text."]
     os.close(keyboard)
 
@@ -324,7 +330,7 @@ def fifo(tmp_path: Path) -> Path:
 def test_a_named_pipe_is_opened_once(fifo: Path) -> None:
     Source(fifo).check()
     with background(fifo.write_bytes, b"a\nb\n"), Source(fifo) as source:
-        assert list(source.lines()[0]) == ["a", "b"]
+        assert texts_of(source.lines()[0]) == ["a", "b"]
 
 
 def test_a_named_pipe_without_a_writer_can_be_stopped(fifo: Path) -> None:
@@ -348,7 +354,7 @@ def test_lines_that_end_in_cr_come_from_a_pipe() -> None:
         assert (reader.next_line(), reader.is_ready()) == (b">a\r", True)
         assert reader.next_line() == b"MK\n"
         os.close(writing)
-        assert list(reader.lines()) == [">b"]
+        assert texts_of(reader.lines()) == [">b"]
 
 
 # Hard-wrapped text

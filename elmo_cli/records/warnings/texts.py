@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, option_named
 from elmo_cli.errors.wording import counted
 from elmo_cli.records.warnings.lines import hard_wrapping
 from elmo_cli.records.warnings.sample import Sample
@@ -51,10 +51,11 @@ def only_numbers(sample: Sample) -> Message | None:
     numbers = _matching(sample, _NUMBERS.fullmatch, least=1, share=1)
     if not numbers:
         return None
-    option = "--word-column" if sample.has_word_rows else "--text-column"
+    name = "--word-column" if sample.has_word_rows else "--text-column"
     return Message(
         "the texts of the table are numbers ({number})",
-        remedy=f"Choose another with {{{option}}}.",
+        remedy="Choose another with {option}.",
+        option=option_named(name),
         number=numbers[0][:30],
     )
 
