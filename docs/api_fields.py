@@ -76,7 +76,11 @@ ALIASES: Final = {
     "_Path": "str | Path | None",
 }
 """Names of types in signatures that a reader cannot look up."""
-DEFAULTS: Final = {"DEFAULT_BATCH_SIZE": "64", "DEFAULT_LAYERS": "'top'"}
+DEFAULTS: Final = {
+    "DEFAULT_BATCH_SIZE": "64",
+    "DEFAULT_LAYERS": "'top'",
+    "DEFAULT_MIN_COUNT": "5",
+}
 """Values of constants in signatures."""
 
 
@@ -88,7 +92,7 @@ class Fields(griffe.Extension):
         bases = " ".join(str(base) for base in cls.bases)
         is_tuple_or_dict = "NamedTuple" in bases or "TypedDict" in bases
         has_fields = is_tuple_or_dict or "dataclass" in cls.labels
-        if cls.docstring is None or not has_fields:
+        if cls.docstring is None or not has_fields or "Args:" in cls.docstring.value:
             return
         rows = []
         for name, field in cls.attributes.items():

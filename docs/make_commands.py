@@ -71,6 +71,12 @@ KINDS: Final = {
 }
 """Kind of a shared option, by the heading under which a help shows it."""
 
+LATE: Final = ("Output", "Model", "Text", "Input")
+"""Headings at the end of the page of a command that has output options, in order.
+
+What the output contains is chosen most often, while the options of an input and a model
+that remain there are rare ones."""
+
 Names = str
 """Names of an option with its value, as its help shows them."""
 
@@ -233,10 +239,14 @@ def is_shared(row: Row, shared: dict[Names, Row]) -> bool:
 
 
 def tables_of_rows(rows: list[Row]) -> list[str]:
-    """Return a table for each heading."""
+    """Return a table for each heading, the most useful ones first."""
     by_heading: dict[str, list[Row]] = {}
     for row in rows:
         by_heading.setdefault(row.heading, []).append(row)
+    if "Output" in by_heading:
+        for heading in LATE:
+            if heading in by_heading:
+                by_heading[heading] = by_heading.pop(heading)
     return [table_of_rows(heading, own) for heading, own in by_heading.items()]
 
 

@@ -19,6 +19,7 @@ Main names, each with its own help:
     find_neighbours, find_word_neighbours, plot_occurrences    similar words in files
     write_occurrences, measure_change     words in a corpus, and how their use changes
     write_word_vectors                    one vector per word
+    EmbedBatch                            a column of vectors for pandas, Ray, Spark
     Elmo, batch_to_ids, HubElmo           layers of a torch model
 
 All names are listed in `_MODULES` below. `ElmoError` is the base class of all errors
@@ -48,12 +49,14 @@ _MODULES = {
     "Candidate": "elmo_cli.language_model.candidates",
     "Change": "elmo_cli.analysis.change",
     "ComputationError": "elmo_cli.errors.exceptions",
+    "DEFAULT_BATCH_SIZE": "elmo_cli.options.model",
     "DeviceError": "elmo_cli.errors.exceptions",
     "Elmo": "elmo_cli.elmo",
     "ElmoEmbedder": "elmo_cli.embedder",
     "ElmoError": "elmo_cli.errors.exceptions",
     "ElmoOutput": "elmo_cli.elmo",
     "ElmoVectorizer": "elmo_cli.integrations.vectorizer",
+    "EmbedBatch": "elmo_cli.distributed.embed_batch",
     "find_neighbours": "elmo_cli.analysis.neighbours",
     "find_occurrence": "elmo_cli.text.occurrences",
     "find_substitutes": "elmo_cli.language_model.substitutes",
@@ -93,6 +96,7 @@ _MODULES = {
     "StoppedError": "elmo_cli.errors.exceptions",
     "Substitutes": "elmo_cli.language_model.substitutes",
     "Summary": "elmo_cli.runs.file_sink",
+    "TextSettings": "elmo_cli.options.text",
     "tokenize": "elmo_cli.text.choose_tokenizer",
     "Unit": "elmo_cli.language_model.units",
     "UnitSurprisal": "elmo_cli.language_model.surprisal_table",
@@ -100,6 +104,7 @@ _MODULES = {
     "Vectors": "elmo_cli.analysis.vector_sources",
     "WeightsError": "elmo_cli.errors.exceptions",
     "write_occurrences": "elmo_cli.analysis.write_occurrences",
+    "write_token_vectors": "elmo_cli.analysis.token_vectors",
     "write_word_vectors": "elmo_cli.analysis.word_vectors",
     "WrittenOccurrences": "elmo_cli.analysis.write_occurrences",
 }

@@ -14,6 +14,7 @@ from elmo_cli.analysis.occurrence_matrices import read_occurrences as read_occur
 from elmo_cli.analysis.occurrence_picture import Picture as Picture
 from elmo_cli.analysis.occurrence_picture import plot_occurrences as plot_occurrences
 from elmo_cli.analysis.targets import read_targets as read_targets
+from elmo_cli.analysis.token_vectors import write_token_vectors as write_token_vectors
 from elmo_cli.analysis.vector_files import VectorFiles as VectorFiles
 from elmo_cli.analysis.vector_files import open_occurrences as open_occurrences
 from elmo_cli.analysis.vector_sources import Location as Location
@@ -24,6 +25,7 @@ from elmo_cli.analysis.word_neighbours import (
 from elmo_cli.analysis.word_vectors import write_word_vectors as write_word_vectors
 from elmo_cli.analysis.write_occurrences import WrittenOccurrences as WrittenOccurrences
 from elmo_cli.analysis.write_occurrences import write_occurrences as write_occurrences
+from elmo_cli.distributed.embed_batch import EmbedBatch as EmbedBatch
 from elmo_cli.elmo import Elmo as Elmo
 from elmo_cli.elmo import ElmoOutput as ElmoOutput
 from elmo_cli.elmo import batch_to_ids as batch_to_ids
@@ -62,6 +64,8 @@ from elmo_cli.language_model.units import Unit as Unit
 from elmo_cli.model.bilm import BiLm as BiLm
 from elmo_cli.model.bilm import BiLmOutput as BiLmOutput
 from elmo_cli.model.scalar_mix import ScalarMix as ScalarMix
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE as DEFAULT_BATCH_SIZE
+from elmo_cli.options.text import TextSettings as TextSettings
 from elmo_cli.outputs.reader import Activations as Activations
 from elmo_cli.outputs.reader import open_activations as open_activations
 from elmo_cli.pretrained.files import ModelFiles as ModelFiles

@@ -20,6 +20,7 @@ from elmo_cli.errors.checks import (
     check_batch,
     check_sentence,
     check_sentences,
+    check_type,
     list_texts,
 )
 from elmo_cli.errors.exceptions import ModelError, SettingsError
@@ -32,6 +33,7 @@ from elmo_cli.options.encode_arguments import (
     check_one_device,
     check_unused_arguments,
     pooling_of,
+    take_normalize,
     take_texts,
 )
 from elmo_cli.options.model import (
@@ -57,16 +59,17 @@ from elmo_cli.options.selection import (
     parse_mean_layers,
 )
 from elmo_cli.options.text import (
+    DEFAULT_TEXT_SETTINGS,
     InputFormatName,
     Quotes,
     TextSettings,
-    text_settings,
 )
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_input import open_input
 from elmo_cli.runs.file_plan import plan_file
 from elmo_cli.similarity import Similarity, compare_vectors, mean_of_tokens
@@ -460,7 +463,6 @@ class ElmoEmbedder:
         output_value: Literal["sentence_embedding"] = "sentence_embedding",
         convert_to_numpy: Literal[True] = True,
         convert_to_tensor: Literal[False] = False,
-        normalize_embeddings: bool = False,
         **others: Any,
     ) -> Array: ...
 
@@ -540,7 +542,6 @@ class ElmoEmbedder:
         output_value: str | None = "sentence_embedding",
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
-        normalize_embeddings: bool = False,
         **others: Any,
     ) -> Array | Tensor | list[Array] | list[Tensor]:
         """Embed texts, by default into one vector each, as in sentence-transformers.
@@ -576,8 +577,8 @@ class ElmoEmbedder:
                 token vectors per text.
             convert_to_numpy: If False, return a list of tensors.
             convert_to_tensor: Return tensors on the device instead of arrays.
-            normalize_embeddings: Same as `normalize`.
-            others: `inputs` and `sentences` are other names of `texts`. The arguments
+            others: `inputs` and `sentences` are other names of `texts`, and
+                `normalize_embeddings` is another name of `normalize`. The arguments
                 `prompt_name`, `prompt`, `precision`, `truncate_dim`, `pool` and
                 `chunk_size` have no meaning here and may only have their defaults.
 
@@ -590,6 +591,7 @@ class ElmoEmbedder:
                 the pooling or the tokenizer is unknown.
         """
         texts = take_texts(texts, others)
+        normalize = take_normalize(normalize, others)
         check_unused_arguments(others)
         if not convert_to_numpy or output_value != "sentence_embedding":
             returns_tensors = True
@@ -610,7 +612,7 @@ class ElmoEmbedder:
             mix=mix,
             gamma=gamma,
             pooling=pooling,
-            normalize=normalize or normalize_embeddings,
+            normalize=normalize,
         )
         if show_progress_bar:
             from tqdm import tqdm
@@ -675,6 +677,7 @@ class ElmoEmbedder:
         sentence2: Text,
         *,
         word2: str | None = None,
+        layers: Layers = "all",
         occurrence1: int | None = None,
         occurrence2: int | None = None,
         tokenizer: str | None = AUTO,
@@ -690,6 +693,8 @@ class ElmoEmbedder:
             word: Token of both sentences, as it is written.
             sentence1, sentence2: Raw sentences, or lists of tokens.
             word2: Word in the second sentence, if it differs.
+            layers: Layers whose mean is compared, in addition to each layer: "all",
+                "top", or numbers such as 2, -1 or [1, 2].
             occurrence1, occurrence2: Numbers of the word's occurrences, from 1;
                 required if it occurs several times.
             tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits tokenized
@@ -698,11 +703,11 @@ class ElmoEmbedder:
             language: Code of the language of the sentences. None means the model's.
 
         Returns:
-            The cosine of each layer and of their average.
+            The cosine of each layer, and of the mean of `layers`.
 
         Raises:
-            InputError: A word does not occur, or several times without a number, or the
-                tokenizer is unknown.
+            InputError: A word does not occur, or several times without a number.
+            SettingsError: The model lacks a layer, or the tokenizer is unknown.
         """
         typed = raw_or_all(list(strings_in([sentence1, sentence2])))
         chosen = self.tokenizer_of(typed, tokenizer, language)
@@ -711,7 +716,7 @@ class ElmoEmbedder:
         other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")
         first = occurrence_of(word, one, occurrence1, "occurrence1")
         second = occurrence_of(other_word, other, occurrence2, "occurrence2")
-        return self.similarities([(first, second)])[0]
+        return self.similarities([(first, second)], layers=layers)[0]
 
     def similarities(
         self, pairs: Iterable[OccurrencePair], *, layers: Layers = "all"
@@ -720,8 +725,8 @@ class ElmoEmbedder:
 
         Args:
             pairs: Two occurrences each, from `find_occurrence`.
-            layers: Layers whose mean is compared, in addition to each layer: `all`,
-                `top`, or numbers such as `1,2` or [1, 2].
+            layers: Layers whose mean is compared, in addition to each layer: "all",
+                "top", or numbers such as 2, -1 or [1, 2].
 
         Returns:
             The cosine of each layer and of the mean of `layers` for each pair.
@@ -758,6 +763,30 @@ class ElmoEmbedder:
             model_language=self.files.language,
         )
 
+    def open_text(
+        self,
+        source: IO[str] | str | Path,
+        text: TextSettings | None = None,
+        *,
+        reads_places: bool = False,
+    ) -> TextInput:
+        """Open a text for this model, and log a warning about its tokenizer, if any.
+
+        The arguments are those of `open_input`.
+        """
+        if text is None:
+            text = DEFAULT_TEXT_SETTINGS
+        check_type("text", text, TextSettings, "TextSettings")
+        opened = open_input(
+            source,
+            text,
+            trained=self.files.tokenizer,
+            language=self.files.language,
+            reads_places=reads_places,
+        )
+        log_tokenizer_warning(opened.tokenizer)
+        return opened
+
     def embed_file(
         self,
         input_file: IO[str] | str | Path,
@@ -767,6 +796,7 @@ class ElmoEmbedder:
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
         *,
+        layers: Layers | None = None,
         mix: Sequence[float] | None = None,
         gamma: float | None = None,
         pooling: Pooling | None = None,
@@ -804,8 +834,10 @@ class ElmoEmbedder:
                 standard input.
             output_file_path: The file appears once it is complete; `-` is standard
                 output.
-            output_format: The layers. This, `batch_size`, `mix`, `gamma`, `pooling` and
-                `normalize` are as in `embed_sentences`.
+            output_format: AllenNLP's name for `layers`.
+            batch_size: Sentences per batch; only matters with carried state.
+            layers: The layers. They and the options up to `normalize` are those of
+                `embed_sentences`.
             overwrite: Replace an existing output, and an unfinished run that differs.
             on_progress: Called after each window with what has been done so far.
             should_stop: Called after each window. Return True to stop the run.
@@ -864,9 +896,9 @@ class ElmoEmbedder:
             embed_file,  # Importing the writers takes 30 ms.
         )
 
-        text = open_input(
+        text = self.open_text(
             input_file,
-            text_settings(
+            TextSettings(
                 input_format=input_format,
                 tokenizer=tokenizer,
                 language=language,
@@ -882,13 +914,14 @@ class ElmoEmbedder:
                 paragraphs=paragraphs,
                 keep_columns=keep_columns,
             ),
-            trained=self.files.tokenizer,
-            language=self.files.language,
         )
-        log_tokenizer_warning(text.tokenizer)
+        if layers is None:
+            layers = output_format
+        elif output_format != "all":
+            raise SettingsError("choose one of layers and output_format")
         selection = self._selection(
             self.engine,
-            output_format,
+            layers,
             mix=mix,
             gamma=gamma,
             pooling=pooling,

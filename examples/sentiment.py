@@ -22,9 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
-from elmo_cli import Elmo, ElmoEmbedder
-from elmo_cli.text.choose_tokenizer import tokenize
-from elmo_cli.types import Sentence
+from elmo_cli import Elmo, ElmoEmbedder, tokenize
 
 ARCHIVE = "vaderSentiment-0.5/additional_resources/hutto_ICWSM_2014.tar.gz"
 REVIEWS = "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt"
@@ -34,7 +32,7 @@ BATCH_SIZE = 32
 class Review(NamedTuple):
     """Sentence with its label: good (1) or bad (0)."""
 
-    tokens: Sentence
+    tokens: list[str]
     label: int
 
 
@@ -83,7 +81,7 @@ class Words(nn.Module):
         self.ids = {word: number for number, word in enumerate(words, start=2)}
         self.embedding = nn.Embedding(len(words) + 2, self.width, padding_idx=0)
 
-    def forward(self, sentences: list[Sentence]) -> Tensor:
+    def forward(self, sentences: list[list[str]]) -> Tensor:
         """Look up the words. 1 represents all words that the training text lacks."""
         ids = [torch.tensor([self.ids.get(t.lower(), 1) for t in s]) for s in sentences]
         vectors: Tensor = self.embedding(pad_sequence(ids, batch_first=True))
@@ -107,7 +105,7 @@ class Frozen(nn.Module):
             for sentence, values in zip(sentences, vectors, strict=True)
         }
 
-    def forward(self, sentences: list[Sentence]) -> Tensor:
+    def forward(self, sentences: list[list[str]]) -> Tensor:
         """Look up the sentences."""
         return pad_sequence(
             [self.vectors[tuple(s)] for s in sentences], batch_first=True
@@ -123,7 +121,7 @@ class Mixed(nn.Module):
         self.elmo = Elmo(requires_grad=fine_tune, dropout=0.0)
         self.width = self.elmo.get_output_dim()
 
-    def forward(self, sentences: list[Sentence]) -> Tensor:
+    def forward(self, sentences: list[list[str]]) -> Tensor:
         """Run the biLM."""
         output = self.elmo(self.elmo.bilm.sentence_ids(sentences))
         vectors: Tensor = output["elmo_representations"][0]
@@ -151,7 +149,7 @@ class Classifier(nn.Module):
         self.lstm = nn.LSTM(vectors.width, size, batch_first=True, bidirectional=True)
         self.output = nn.Linear(2 * size, 2)
 
-    def forward(self, sentences: list[Sentence]) -> Tensor:
+    def forward(self, sentences: list[list[str]]) -> Tensor:
         """Score sentences: float, shape (B, 2)."""
         lengths = torch.tensor([len(sentence) for sentence in sentences])
         vectors = self.dropout(self.vectors(sentences))  # (B, T, W)

@@ -344,6 +344,16 @@ def test_the_arguments_of_allennlps_embed_file_keep_their_order(
     assert_close(datasets["a b"], top)
 
 
+def test_embed_file_takes_the_layers_by_their_name(
+    tiny: ElmoEmbedder, tmp_path: Path
+) -> None:
+    tiny.embed_file(io.StringIO("a b\n"), tmp_path / "new", layers=[0, 2])
+    tiny.embed_file(io.StringIO("a b\n"), tmp_path / "old", "0,2")
+    assert (tmp_path / "new").read_bytes() == (tmp_path / "old").read_bytes()
+    _, _, datasets = content(tmp_path / "new")
+    assert_close(datasets["0"], tiny.embed_sentence(["a", "b"])[[0, 2]])
+
+
 def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentence_states, "CACHED_TOKENS", 30)  # so that it is full
     random = Random(0)
@@ -387,6 +397,18 @@ def test_tokens_are_encoded_as_they_are(tiny: ElmoEmbedder) -> None:
     assert_same_values(tiny.encode(TOKENS), expected)
     vectors = tiny.encode(["A bank ."], tokenizer="whitespace")
     assert_same_values(vectors, expected[2:])
+
+
+def test_raw_texts_follow_the_rules_of_their_language(tiny: ElmoEmbedder) -> None:
+    raw = ["Tee bzw. Kaffee."]
+    expected = tiny.encode([["Tee", "bzw.", "Kaffee", "."]])
+    assert_same_values(tiny.encode(raw, language="de"), expected)
+    # English has no such abbreviation, so the full stop becomes a token.
+    separated = [["Tee", "bzw", ".", "Kaffee", "."]]
+    assert_same_values(tiny.encode(raw), tiny.encode(separated))
+    # A tokenized text is split at its spaces in every language.
+    tokenized = ["Tee bzw. Kaffee ."]
+    assert_same_values(tiny.encode(tokenized, language="de"), expected)
 
 
 @pytest.mark.parametrize(
@@ -500,6 +522,19 @@ def test_similarity_is_the_cosine_of_each_layer(tiny: ElmoEmbedder) -> None:
     other_word = tiny.similarity("say", TEXTS[0], TEXTS[2], word2="A")
     assert other_word.second.token == "A"
     assert tiny.similarities([(found.first, found.second)]) == [found]
+
+
+def test_similarity_averages_the_chosen_layers(tiny: ElmoEmbedder) -> None:
+    found = tiny.similarity("bank", TEXTS[0], TEXTS[2], layers=[0, 2])
+    one, other = (
+        tiny.word_vector(text, "bank", layers=[0, 2]).mean(axis=0)
+        for text in (TEXTS[0], TEXTS[2])
+    )
+    lengths = np.linalg.norm(one) * np.linalg.norm(other)
+    assert found.average == pytest.approx(float(one @ other / lengths), abs=1e-5)
+    assert len(found.layers) == 3
+    top = tiny.similarity("bank", TEXTS[0], TEXTS[2], layers=-1)
+    assert top.average == pytest.approx(top.layers[2], abs=1e-6)
 
 
 @pytest.mark.parametrize("batch_tokens", [7, None])

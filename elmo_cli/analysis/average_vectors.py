@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from elmo_cli.analysis.word_vector_files import (
     Array,
     check_vectors_file,
-    read_words_for,
+    words_for,
     write_vectors_file,
 )
 from elmo_cli.callbacks import OnProgress, ignore
@@ -22,6 +22,7 @@ from elmo_cli.errors.checks import check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
+from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
 from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
@@ -38,7 +39,7 @@ class AveragingSettings:
     layers: Layers | None = None
     """Layers as in `ElmoEmbedder.embed_sentences`. Several layers are averaged. None is
     all layers but the token layer."""
-    min_count: int = 1
+    min_count: int = DEFAULT_MIN_COUNT
     """Minimum number of occurrences of a word."""
     at_most: int | None = None
     """Average only the first `at_most` occurrences of a word. None means all."""
@@ -59,7 +60,7 @@ def write_average_vectors(
     embedder: ElmoEmbedder,
     corpus: TextInput,
     output: str | Path,
-    words_file: str | Path | None = None,
+    words: str | Path | Sequence[str] | None = None,
     *,
     averaging: AveragingSettings,
     overwrite: bool = False,
@@ -71,8 +72,8 @@ def write_average_vectors(
         embedder: Model.
         corpus: Text, from `open_input`.
         output: Path, whose suffix chooses the format.
-        words_file: Path of the words, one per line, that get a vector, in this order.
-            None means all words, the most frequent first.
+        words: Words that get a vector, in this order, or the path of a file with one
+            word per line. None means all words, the most frequent first.
         averaging: Occurrences and layers.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens of each sentence that is read.
@@ -81,13 +82,15 @@ def write_average_vectors(
         The number of words.
     """
     output = Path(output)
-    sources = [words_file, str(corpus.source.path), *embedder.files.paths]
+    sources = [corpus.source.path, *embedder.files.paths]
+    if isinstance(words, (str, Path)):
+        sources.append(words)
     check_vectors_file(output, *sources, overwrite=overwrite)
-    words = None if words_file is None else read_words_for(output, words_file)
+    listed = None if words is None else words_for(output, words)
     averages = average_word_vectors(
         embedder,
         _read_sentences(embedder, corpus, on_progress or ignore),
-        words,
+        listed,
         layers=averaging.layers,
         min_count=averaging.min_count,
         at_most=averaging.at_most,
@@ -97,7 +100,7 @@ def write_average_vectors(
             Message(
                 "{path}: no word occurs {min_count} times or more",
                 remedy="Lower {--min-count}.",
-                path=corpus.source.path,
+                path=corpus.source.name,
                 min_count=f"{averaging.min_count:,}",
             )
         )
@@ -132,7 +135,7 @@ def average_word_vectors(
     words: Sequence[str] | None = None,
     *,
     layers: Layers | None = None,
-    min_count: int = 1,
+    min_count: int = DEFAULT_MIN_COUNT,
     at_most: int | None = None,
 ) -> AverageVectors:
     """Average the vectors of words over their occurrences, in one pass.

@@ -10,6 +10,7 @@ from elmo_cli.analysis.occurrence_matrices import Matrix, Occurrences
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice, check_type
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Correction, Measure
 
@@ -82,9 +83,14 @@ def measure_change(
     if correction is not None:
         check_choice("correction", correction, CORRECTIONS)
         if not permutations:
-            raise SettingsError(f"correction {correction!r}: requires permutations")
+            raise SettingsError(
+                Message(
+                    "{--correction} {correction}: requires {--permutations}",
+                    correction=repr(correction),
+                )
+            )
     if measure == "jsd":
-        load_extra("measure jsd", "sklearn", "sklearn")
+        load_extra(Message("{--measure jsd}"), "sklearn", "sklearn")
     no_occurrences = np.empty((0, 0))
     changes = []
     for word in dict.fromkeys([*old, *new]):

@@ -79,7 +79,8 @@ def read_targets(
             f"{path}: no words. Write one word per line, or lemma,form,form."
         )
     # Tokens may have plain marks where the file has typographic ones.
-    return {normalize(form): word for form, word in targets.items()} | targets
+    plain = {normalize(form).strip(): word for form, word in targets.items()}
+    return plain | targets
 
 
 def _targets_of_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
@@ -187,7 +188,8 @@ class TargetFinder:
             if other != word:
                 raise InputError(
                     Message(
-                        "{--ignore-case}: {form} is a form of {word} and of {other}. "
+                        "{--ignore-case True}: {form} is a form of {word} and of "
+                        "{other}. "
                         "Remove one of them.",
                         form=repr(form),
                         word=repr(word),
@@ -217,7 +219,7 @@ class TargetFinder:
         [(example, _)] = self.other_case.most_common(1)
         return Message(
             "{occurrences} in another case, such as {example}, {are} not counted",
-            remedy="Use {--ignore-case}.",
+            remedy="Use {--ignore-case True}.",
             occurrences=counted(n_found, "occurrence"),
             example=repr(example),
             are="is" if n_found == 1 else "are",

@@ -1,6 +1,7 @@
 """Vectors of words without a context: from the token encoder or the softmax."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 
 import torch
@@ -8,15 +9,17 @@ import torch
 from elmo_cli.analysis.word_vector_files import (
     Array,
     check_vectors_file,
-    read_words_for,
+    words_for,
     write_vectors_file,
 )
 from elmo_cli.callbacks import OnProgress, ignore
+from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.errors.checks import check_type
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.language_model.softmax_file import check_softmax, read_word_vectors
-from elmo_cli.model.token_encoder import encode_in_chunks
+from elmo_cli.model.token_encoder import TokenEncoder, encode_in_chunks
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.files import ModelFiles
@@ -25,25 +28,28 @@ from elmo_cli.pretrained.load import load_bilm
 
 
 def write_token_vectors(
-    words_file: str | Path,
+    embedder: ElmoEmbedder,
+    words: str | Path | Sequence[str],
     output: str | Path,
     *,
     softmax: bool = False,
-    model: str | Path | ModelFiles | None = None,
-    device: Device = "cpu",
     overwrite: bool = False,
     on_progress: OnProgress | None = None,
 ) -> int:
-    """Write the vectors of the words in a file.
+    """Write one vector per word without a context, from the token encoder.
+
+        write_token_vectors(embedder, ["bank", "money"], "spelling.vec")
+
+    They are layer 0 of the model, and reflect little more than spelling. `elmo
+    word-vectors` without a corpus writes the same file.
 
     Args:
-        words_file: Path of the words, one per line; special tokens are not required.
-        output: Path, whose suffix chooses the format. The file appears when it is
-            complete.
-        softmax: Write the output vectors of the softmax. A word outside its vocabulary
-            gets the vector of `<UNK>`.
-        model: Name, folder or files of a model. None means the default model.
-        device: Device of the token encoder, as in `ElmoEmbedder`.
+        embedder: Model.
+        words: Words, or the path of a file with one word per line.
+        output: Path in .vec, .txt, .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 or
+            .h5. The file appears once it is complete.
+        softmax: Write the output vectors of the softmax instead. A word outside its
+            vocabulary gets the vector of `<UNK>`.
         overwrite: Replace an existing file.
         on_progress: Called with the number of words in each batch after it is computed.
 
@@ -51,25 +57,57 @@ def write_token_vectors(
         The number of words.
 
     Raises:
-        InputError: The words cannot be read, or a word has white space and the format
-            is text.
+        InputError: The words cannot be read, or `output` cannot store one of them.
         OutputError: `output` has another suffix, already exists or cannot be written.
-        ElmoError: The model or its softmax is missing or invalid.
+        ModelError: `softmax` is set, and the model has none.
+    """
+    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
+    changed = embedder.engine.changed
+    return write_vectors_of_model(
+        embedder.files,
+        words,
+        output,
+        softmax=softmax,
+        token_encoder=None if changed is None else deepcopy(changed.token_encoder),
+        device=embedder.device,
+        overwrite=overwrite,
+        on_progress=on_progress,
+    )
+
+
+def write_vectors_of_model(
+    files: ModelFiles,
+    words: str | Path | Sequence[str],
+    output: str | Path,
+    *,
+    softmax: bool = False,
+    token_encoder: TokenEncoder | None = None,
+    device: Device = "cpu",
+    overwrite: bool = False,
+    on_progress: OnProgress | None = None,
+) -> int:
+    """Write the vectors of words from the files of a model that is not loaded.
+
+    `token_encoder` has weights in place of those in the files. The other arguments are
+    those of `write_token_vectors`.
     """
     output = Path(output)
-    check_vectors_file(output, words_file, overwrite=overwrite)
-    words = read_words_for(output, words_file)
-    files = files_of(ModelSettings(model=model), with_softmax=softmax)
-    check_vectors_file(output, *files.paths, overwrite=overwrite)
+    words_file = words if isinstance(words, (str, Path)) else None
+    check_vectors_file(output, words_file, *files.paths, overwrite=overwrite)
+    listed = words_for(output, words)
     if softmax:
-        vectors = _softmax_vectors(words, files)
-        (on_progress or ignore)(len(words))
+        files = files_of(ModelSettings(model=files), with_softmax=True)
+        vectors = _softmax_vectors(listed, files)
+        (on_progress or ignore)(len(listed))
     else:
         vectors = _encoder_vectors(
-            words, files, choose_device(device), on_progress or ignore
+            listed,
+            token_encoder or load_bilm(files).token_encoder,
+            choose_device(device),
+            on_progress or ignore,
         )
-    write_vectors_file(output, words, vectors)
-    return len(words)
+    write_vectors_file(output, listed, vectors)
+    return len(listed)
 
 
 def _softmax_vectors(words: list[str], files: ModelFiles) -> Array:
@@ -83,10 +121,12 @@ def _softmax_vectors(words: list[str], files: ModelFiles) -> Array:
 
 
 def _encoder_vectors(
-    words: list[str], files: ModelFiles, device: torch.device, on_progress: OnProgress
+    words: list[str],
+    token_encoder: TokenEncoder,
+    device: torch.device,
+    on_progress: OnProgress,
 ) -> Array:
-    """Return the vectors of words from the token encoder of a model, shape (V, P)."""
-    token_encoder = load_bilm(files).token_encoder
+    """Return the vectors of words from a token encoder, shape (V, P)."""
     encoder = prepare_token_encoder(token_encoder, compute_types("float32", device))
 
     @torch.inference_mode()

@@ -79,15 +79,22 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
             pooling = source.attributes.get("pooling")
             if pooled and pooling is None:
                 raise InputError(
-                    f"{source.path}: the file has one vector per token. "
-                    "`elmo embed --pooling mean` writes one per sentence."
+                    Message(
+                        "{path}: the file has one vector per token",
+                        remedy="Embed with {--pooling mean}.",
+                        shell_remedy="`elmo embed --pooling mean` writes one per "
+                        "sentence.",
+                        path=source.path,
+                    )
                 )
             if not pooled and pooling is not None:
                 raise InputError(
                     Message(
                         "{path}: the file has one vector per sentence "
-                        "({--pooling} {pooling}). Use `elmo neighbours --sentence`, or "
-                        "embed without {--pooling}.",
+                        "({--pooling} {pooling})",
+                        remedy="Embed without {--pooling}.",
+                        shell_remedy="Use `elmo neighbours --sentence`, or embed "
+                        "without --pooling.",
                         path=source.path,
                         pooling=pooling,
                     )

@@ -313,7 +313,7 @@ def _stored_activations(
             raise InputError(
                 Message(
                     "{path}: the file does not contain the tokens, as for FASTA or "
-                    "after {--forget-sentences}",
+                    "after {--forget-sentences True}",
                     path=path,
                 )
             )

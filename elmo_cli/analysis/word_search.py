@@ -86,7 +86,7 @@ def find_word(
     by_word: list[EmbeddedOccurrence] = []
     by_form: list[EmbeddedOccurrence] = []
     similar_words = set[str]()  # words that may have been meant
-    forms = (word, normalize(word))
+    forms = (word, normalize(word).strip())
     initial = word[:1].lower()
     for vectors in files.read(layers):
         for index, own_word in enumerate(vectors.words):

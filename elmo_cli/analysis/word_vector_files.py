@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, OutputNameError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
@@ -51,23 +52,37 @@ def check_vectors_file(
         check_output(path.with_suffix(_METADATA), *sources, may_exist=overwrite)
 
 
-def read_words_for(output: Path, path: str | Path) -> list[str]:
-    """Read words, one per line.
+def words_for(output: Path, words: str | Path | Sequence[str]) -> list[str]:
+    """Return the words of a list, or of a file with one per line.
 
     Raises:
         InputError: There are no words, or `output` cannot store one.
     """
+    if isinstance(words, (str, Path)):
+        return _read_words_for(output, words)
+    listed = check_sentence(words, "words", "a list of words or the path of a file")
+    if not listed:
+        raise InputError("words: expected a list of words, found an empty one")
+    index = _first_phrase(listed)
+    if index is not None and not _has_phrases(output):
+        raise InputError(
+            f"words[{index}]: {listed[index][:60]!r} has white space, which "
+            f"{output.suffix} cannot store. Choose HDF5 or npz."
+        )
+    return listed
+
+
+def _read_words_for(output: Path, path: str | Path) -> list[str]:
     words = read_words(path)
     if words == [""]:
         raise InputError(f"{path}: no words. Write one word per line.")
-    phrases = [word for word in words if word.split() != [word]]
-    if not phrases:
+    index = _first_phrase(words)
+    if index is None:
         return words
-    first = phrases[0]
-    line_number = words.index(first) + 1
-    shown_phrase = repr(first[:60])
+    line_number = index + 1
+    shown_phrase = repr(words[index][:60])
     remedy = "If the file is a text, give it as {--corpus}."
-    if _suffix(output) not in (*HDF5_SUFFIXES, ".npz"):
+    if not _has_phrases(output):
         raise InputError(
             Message(
                 "{path}, line {number}: {phrase} has white space, which {suffix} "
@@ -79,6 +94,7 @@ def read_words_for(output: Path, path: str | Path) -> list[str]:
                 suffix=output.suffix,
             )
         )
+    n_phrases = sum(1 for word in words if _is_phrase(word))
     logger.warning(
         "%s",
         Message(
@@ -86,12 +102,29 @@ def read_words_for(output: Path, path: str | Path) -> list[str]:
             "Each line becomes one word",
             remedy=remedy,
             path=path,
-            n_lines=counted(len(phrases), "line"),
+            n_lines=counted(n_phrases, "line"),
             number=line_number,
             phrase=shown_phrase,
         ),
     )
     return words
+
+
+def _is_phrase(word: str) -> bool:
+    """Return whether a word has white space, or nothing else."""
+    return word.split() != [word]
+
+
+def _first_phrase(words: Sequence[str]) -> int | None:
+    for index, word in enumerate(words):
+        if _is_phrase(word):
+            return index
+    return None
+
+
+def _has_phrases(output: Path) -> bool:
+    """Return whether a format stores words with white space."""
+    return _suffix(output) in (*HDF5_SUFFIXES, ".npz")
 
 
 def write_vectors_file(

@@ -9,7 +9,6 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
@@ -32,19 +31,16 @@ from elmo_cli.options.output import (
 )
 from elmo_cli.options.output_format import format_of_suffix
 from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
-from elmo_cli.options.text import InputFormatName, Quotes, text_settings
-from elmo_cli.options.tokenizer_names import AUTO
+from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_rows import ColumnValues
 from elmo_cli.outputs.token_rows import TokenRows
 from elmo_cli.records.input_format import TextInput
-from elmo_cli.records.open_input import open_input
 from elmo_cli.records.record import Record
 from elmo_cli.runs.embed_file import open_run
 from elmo_cli.runs.file_plan import FilePlan, plan_file
 from elmo_cli.runs.file_sink import Summary
 from elmo_cli.runs.pipeline import EmbeddedRecord
-from elmo_cli.text.choose_tokenizer import log_tokenizer_warning
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +82,7 @@ def plan_occurrences(
             "{--state carry}: sentences without a target word are not computed, so no "
             "state can be carried over"
         )
-        remedy = "Choose {--state zero} or warm."
+        remedy = "Choose {--state zero} or {--state warm}."
         raise SettingsError(Message(problem, remedy=remedy))
     plan = plan_file(text, output, selection, written, state=state)
     if text.format.has_sequences:
@@ -233,14 +229,14 @@ class OccurrenceRows(TokenRows):
         return targets.target_positions(record)
 
     def columns(
-        self, index: int, record: Record, positions: Sequence[int]
+        self, number: int, record: Record, positions: Sequence[int]
     ) -> ColumnValues:
         """Return the columns of a record's rows, without kept columns and vectors."""
         forms = [record.tokens[position] for position in positions]
         columns: ColumnValues = {
             "word": targets.target_words(record, positions, self._words),
             "form": forms,
-            **self.origin(index, record, positions),
+            **self.origin(number, record, positions),
             "sentence": [record.text] * len(forms),
         }
         if self.keeps_tokens:
@@ -255,20 +251,7 @@ def write_occurrences(
     words: Mapping[str, str],
     *,
     layers: Layers = DEFAULT_LAYERS,
-    input_format: InputFormatName | None = None,
-    tokenizer: str | None = AUTO,
-    language: str | None = None,
-    split_sentences: bool = False,
-    shard: str | None = None,
-    skip_errors: bool = False,
-    delimiter: str | None = None,
-    quotes: Quotes | None = None,
-    no_header: bool = False,
-    text_column: str | None = None,
-    word_column: str | None = None,
-    id_column: str | Sequence[str] | None = None,
-    paragraphs: bool = False,
-    keep_columns: Sequence[str] = (),
+    text: TextSettings | None = None,
     match: Match = "form",
     ignore_case: bool = False,
     overwrite: bool = False,
@@ -282,8 +265,7 @@ def write_occurrences(
         words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
         layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
             "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
-        input_format: This and the following options, up to `keep_columns`, are as in
-            `ElmoEmbedder.embed_file`.
+        text: How the text is read. None means `TextSettings()`.
         match: "form" compares the words with the tokens, and "lemma" with the lemmas of
             CoNLL-U.
         ignore_case: Ignore case when comparing them.
@@ -298,34 +280,9 @@ def write_occurrences(
     """
     check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
     targets.check_words(words)
-    settings = replace(
-        text_settings(
-            input_format=input_format,
-            tokenizer=tokenizer,
-            language=language,
-            split_sentences=split_sentences,
-            shard=shard,
-            skip_errors=skip_errors,
-            delimiter=delimiter,
-            quotes=quotes,
-            no_header=no_header,
-            text_column=text_column,
-            word_column=word_column,
-            id_column=id_column,
-            paragraphs=paragraphs,
-            keep_columns=keep_columns,
-        ),
-        reads_places=True,
-    )
-    text = open_input(
-        corpus,
-        settings,
-        trained=embedder.files.tokenizer,
-        language=embedder.files.language,
-    )
-    log_tokenizer_warning(text.tokenizer)
+    opened = embedder.open_text(corpus, text, reads_places=True)
     plan = plan_occurrences(
-        text,
+        opened,
         output,
         SelectionSettings(layers_text(layers)),
         OutputSettings(overwrite=overwrite),

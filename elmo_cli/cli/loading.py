@@ -114,6 +114,8 @@ def open_text(
     model: "ResolvedModel",
     *,
     lines_are_texts: bool = False,
+    splits_words: bool = False,
+    reads_places: bool = False,
     is_new: bool = False,
 ) -> "TextInput":
     """Open a text, and decide its format and tokenizer.
@@ -124,6 +126,8 @@ def open_text(
         model: Model, whose training and language count.
         lines_are_texts: Tokenize lines like texts in tables, because words are asked
             for.
+        splits_words: Tokenize the text of a list of words.
+        reads_places: Read the places of annotated words in tables.
         is_new: The model has no training yet.
     """
     from elmo_cli.records.open_input import open_input
@@ -134,6 +138,8 @@ def open_text(
         trained=None if is_new else model.tokenizer,
         language=None if is_new else model.language,
         lines_are_texts=lines_are_texts,
+        splits_words=splits_words,
+        reads_places=reads_places,
     )
     say_tokenizer(opened.tokenizer, text)
     return opened

@@ -1,5 +1,6 @@
 """Types of the values that a user types: paths, numbers, names and formats."""
 
+import math
 from typing import Any, Final
 
 import click
@@ -37,18 +38,19 @@ class WholeNumber(click.IntRange):
 
 
 class Number(click.FloatRange):
-    """Number in a range."""
+    """Finite number in a range."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the number; an error describes the range in words."""
+        bounds = _after_number(self)
         try:
-            return super().convert(value, param, ctx)
+            number = super().convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(
-                f"expected a number {_after_number(self)}, found {value!r}",
-                param,
-                ctx,
-            )
+            self.fail(f"expected a number {bounds}, found {value!r}", param, ctx)
+        # click lets nan pass, which is neither in the range nor outside it.
+        if not math.isfinite(number):
+            self.fail(f"expected a finite number {bounds}, found {value!r}", param, ctx)
+        return number
 
     @property
     def bounds(self) -> str:

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import IO, Any, Final, NamedTuple
 
-from elmo_cli.distributed.inputs import Part, changed_error, read_part
+from elmo_cli.distributed.input_files import changed_error
+from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.plan import (
     CorpusSettings,
     Plan,
     open_writer,
     read_column_types,
 )
+from elmo_cli.distributed.read_part import read_part
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.exceptions import (
     ComputationError,

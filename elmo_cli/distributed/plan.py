@@ -17,13 +17,9 @@ from typing import IO, Any, Final
 import torch
 from numpy.typing import NDArray
 
-from elmo_cli.distributed.inputs import (
-    Input,
-    Part,
-    find_input_format,
-    find_inputs,
-    split_inputs,
-)
+from elmo_cli.distributed.find_inputs import Input, find_input_format, find_inputs
+from elmo_cli.distributed.input_part import Part
+from elmo_cli.distributed.split_inputs import split_inputs
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import Message, joined
@@ -70,7 +66,7 @@ class CorpusSettings:
     def __post_init__(self) -> None:
         state = self.model.state
         if state not in (None, "zero", "warm"):
-            problem = "{--state} {state}: expected zero or warm."
+            problem = "{--state} {state}: expected zero or warm"
             raise SettingsError(Message(problem, state=repr(state)))
         check_choice("dtype", self.dtype, DTYPES)
 

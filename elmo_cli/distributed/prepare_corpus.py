@@ -8,12 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from elmo_cli.callbacks import ignore
-from elmo_cli.distributed.inputs import (
-    find_input_format,
-    find_paths,
-    read_first_texts_of,
-)
+from elmo_cli.distributed.find_inputs import find_input_format, find_paths
 from elmo_cli.distributed.plan import CorpusSettings
+from elmo_cli.distributed.read_part import read_first_texts_of
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.files.shared_folder import Folder

@@ -2,9 +2,6 @@
 
 A worker is an actor and not a task, because an actor keeps its process, its model and
 its GPU.
-
-`EmbedBatch` adds a column of activations to the batches of other pipelines, such as Ray
-Data, Spark or Dask.
 """
 
 import logging
@@ -19,33 +16,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from multiprocessing import TimeoutError
 from multiprocessing.pool import ThreadPool
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import torch
 
-from elmo_cli.distributed.inputs import Part
-from elmo_cli.distributed.part import PartResult, load_for_worker
-from elmo_cli.distributed.plan import CorpusSettings
+from elmo_cli.distributed.input_part import Part
+from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.workers import EmbedPart
-from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.exceptions import DeviceError, ElmoError, SettingsError
+from elmo_cli.errors.exceptions import DeviceError, ElmoError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import install_command, load_extra
 from elmo_cli.errors.wording import counted, first_line
-from elmo_cli.inference.device import Device
-from elmo_cli.options.model import InitialState, ModelSettings, Precision
 from elmo_cli.options.resources import ResourceSettings
-from elmo_cli.options.selection import Layers, Pooling, SelectionSettings, layers_text
-from elmo_cli.options.text import text_settings
-from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.outputs.arrow_arrays import nested_array
-from elmo_cli.outputs.output_formats import as_dtype
-from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.records.columns import choose_columns, named_columns
-from elmo_cli.text.choose_tokenizer import choose_tokenizer
-from elmo_cli.text.tokenizers import tokenize_texts
 
 logger = logging.getLogger(__name__)
 
@@ -297,163 +279,3 @@ def _number_that_fits(
             )
         )
     return int(n_there / n_per_worker)
-
-
-class EmbedBatch:
-    """Function that adds a column to a batch.
-
-    A batch is a table of pyarrow or pandas, or a dict of arrays:
-
-        dataset.map_batches(
-            EmbedBatch,
-            fn_constructor_kwargs={"layers": "average", "pooling": "mean"},
-            batch_format="pyarrow",
-            batch_size=2048,
-            compute=ray.data.ActorPoolStrategy(size=8),
-        )
-
-    The activations go through the memory of the pipeline, so that pooled vectors suit
-    best: all layers take 12 KiB per token. `elmo distribute` writes them where they are
-    computed.
-    """
-
-    def __init__(
-        self,
-        *,
-        column: str = "activations",
-        device: Device = "cpu",
-        model: str | Path | ModelFiles | None = None,
-        options_file: str | Path | None = None,
-        weight_file: str | Path | None = None,
-        vocabulary_file: str | Path | None = None,
-        state: InitialState | None = None,
-        precision: Precision = "float32",
-        batch_tokens: int | None = None,
-        layers: Layers = "all",
-        mix: Sequence[float] | None = None,
-        gamma: float | None = None,
-        pooling: Pooling | None = None,
-        normalize: bool = False,
-        input_format: str | None = None,
-        tokenizer: str | None = None,
-        language: str | None = None,
-        split_sentences: bool = False,
-        dtype: str = "float32",
-        shard: str | None = None,
-        skip_errors: bool = False,
-        delimiter: str | None = None,
-        quotes: str | None = None,
-        no_header: bool = False,
-        text_column: str | None = None,
-        word_column: str | None = None,
-        id_column: str | Sequence[str] | None = None,
-        paragraphs: bool = False,
-        keep_columns: Sequence[str] = (),
-    ) -> None:
-        """Keep plain values. The first batch loads the model.
-
-        Args:
-            column: Name of the new column.
-            device: Device that computes.
-            model: This and the following options, up to `batch_tokens`, are as in
-                `ElmoEmbedder`.
-            layers: This and the following options, up to `normalize`, are as in
-                `ElmoEmbedder.embed_sentences`.
-            input_format: This and the following options are as in
-                `ElmoEmbedder.embed_file`. Those about files have no use for a batch,
-                which is read already, but columns that they name must exist.
-            text_column: Column with the texts: strings, lists of tokens or None. By
-                default it is `text` or `tokens`.
-            tokenizer: `whitespace`, `moses`, `spacy` or `residues`. None is the
-                tokenizer of the model's training, else `moses`.
-            dtype: Data type of the values: `float32` or `float16`.
-
-        Raises:
-            InputError: The value of an option is invalid, or the tokenizer is `auto`,
-                which one batch cannot decide for all.
-        """
-        if tokenizer == AUTO:
-            raise SettingsError(
-                Message(
-                    "{--tokenizer auto} has no effect on a batch, because batches may "
-                    "differ",
-                    remedy="Name the tokenizer of the whole data set, such as moses.",
-                )
-            )
-        self._settings = CorpusSettings(
-            model=ModelSettings(
-                model=model,
-                options_file=options_file,
-                weight_file=weight_file,
-                vocabulary_file=vocabulary_file,
-                state=state,
-                precision=precision,
-                device=str(device),
-                batch_tokens=batch_tokens,
-            ),
-            text=text_settings(
-                input_format=input_format,
-                tokenizer=tokenizer,
-                language=language,
-                split_sentences=split_sentences,
-                shard=shard,
-                skip_errors=skip_errors,
-                delimiter=delimiter,
-                quotes=quotes,
-                no_header=no_header,
-                text_column=text_column,
-                word_column=word_column,
-                id_column=id_column,
-                paragraphs=paragraphs,
-                keep_columns=keep_columns,
-            ),
-            selection=SelectionSettings(
-                layers=layers_text(layers),
-                mix=None if mix is None else tuple(mix),
-                gamma=gamma,
-                pooling=pooling,
-                normalize=normalize,
-            ),
-            dtype=dtype,
-        )
-        self._column = column
-
-    def __call__(self, batch: Any) -> Any:
-        """Return the batch with the column."""
-        settings = self._settings
-        is_table = hasattr(batch, "append_column")
-        names = batch.column_names if is_table else list(batch)
-        columns = choose_columns(named_columns(settings.text), names, table="the batch")
-        name = columns.texts[0]
-        column = batch[name].to_pylist() if is_table else batch[name]
-        texts = ["" if text is None else text for text in column]
-        embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
-        tokenizer = choose_tokenizer(
-            settings.text,
-            "texts",
-            trained=embedder.files.tokenizer,
-            model_language=embedder.files.language,
-        )
-        sentences = tokenize_texts(texts, tokenizer.tokenize, name)
-        selection = settings.selection
-        embedded = embedder.embed_sentences(
-            sentences,
-            layers=selection.layers,
-            mix=selection.mix,
-            gamma=selection.gamma,
-            pooling=selection.pooling,
-            normalize=selection.normalize,
-        )
-        values = [as_dtype(each, settings.dtype) for each in embedded]
-        is_pooled = selection.pooling is not None
-        if is_table:
-            arrays = nested_array(values, pooled=is_pooled)
-            return batch.append_column(self._column, arrays)
-        if not isinstance(batch, dict):
-            return batch.assign(**{self._column: [value.tolist() for value in values]})
-        if is_pooled:
-            new = np.stack(values)
-        else:
-            new = np.empty(len(values), object)
-            new[:] = values
-        return {**batch, self._column: new}

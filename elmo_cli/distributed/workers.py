@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from elmo_cli.callbacks import ignore, never
-from elmo_cli.distributed.inputs import Part, changed_error, sha256_of
+from elmo_cli.distributed.input_files import changed_error, sha256_of
+from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.part import (
     MAX_SHOWN_SKIPPED,
     PartResult,

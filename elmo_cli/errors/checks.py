@@ -1,11 +1,11 @@
-"""Checks of arguments, which raise an error that names the argument."""
+"""Checks of arguments, which raise an error that names the argument or its option."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import TypeVar, cast
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, option_of
 from elmo_cli.errors.wording import kind_of, listed
 from elmo_cli.types import Sentence, Text
 
@@ -15,14 +15,28 @@ _Item = TypeVar("_Item")
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise a `SettingsError` unless a value is one of the choices."""
     if value not in choices:
-        raise SettingsError(f"{name} {value!r}: expected {listed(choices, 'or')}")
+        raise SettingsError(
+            Message(
+                "{option} {value}: expected {choices}",
+                option=option_of(name),
+                value=repr(value),
+                choices=listed(choices, "or"),
+            )
+        )
 
 
 def check_at_least(name: str, value: int, least: int) -> None:
     """Raise a `SettingsError` for a number that is too small, or for another value."""
     check_type(name, value, Integral, "a whole number")
     if value < least:
-        raise SettingsError(f"{name} {value}: expected {least} or more")
+        raise SettingsError(
+            Message(
+                "{option} {value}: expected {least} or more",
+                option=option_of(name),
+                value=value,
+                least=least,
+            )
+        )
 
 
 def check_type(

@@ -6,18 +6,10 @@ from typing import Final
 
 _PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
 """Option in a template, perhaps with a value after a space, or the name of a value."""
-FLAGS: Final = (
-    "--forget-sentences",
-    "--ignore-case",
-    "--no-header",
-    "--normalize",
-    "--overwrite",
-    "--paragraphs",
-    "--skip-errors",
-    "--split-sentences",
-    "--use-sentence-keys",
-)
-"""Options without a value, which are `True` in Python."""
+_TRUE: Final = "True"
+"""Value of a flag, which is not typed on the command line."""
+_EMPTY: Final = '""'
+"""Empty value, as it is typed."""
 ARGUMENTS: Final = {"--format": "file_format"}
 """Arguments of Python that are not called like their option."""
 
@@ -39,9 +31,12 @@ class Message:
 
         Message("{option} requires a table", option=option_named("--quotes"))
 
+    The value of a flag is True: `{--overwrite True}` is `overwrite=True` in Python and
+    `--overwrite` on the command line.
+
     `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in
-    a shell, such as a pipe. Of several remedies, the first one whose options the
-    running command has is shown.
+    a shell, such as a pipe or another command. Of several remedies, the first one whose
+    options the running command has is shown.
     """
 
     def __init__(
@@ -129,6 +124,14 @@ def option_named(name: str) -> Message:
     return Message(f"{{{name}}}")
 
 
+def option_of(argument: str) -> Message:
+    """Return the option of an argument of Python: `--batch-size` of `batch_size`."""
+    for option, name in ARGUMENTS.items():
+        if name == argument:
+            return option_named(option)
+    return option_named("--" + argument.replace("_", "-"))
+
+
 def joined(parts: Iterable[object], separator: str = ", ") -> Message:
     """Return messages, errors or other values as one message."""
     values = {f"part{index}": part for index, part in enumerate(parts)}
@@ -144,11 +147,17 @@ def spelled_as_options(value: object, offered: Mapping[str, str] | None = None) 
 
 
 def _as_option(name: str, value: str) -> str:
-    return f"{name} {value}" if value else name
+    """Return an option as it is typed: `--quotes none`, or `--overwrite` for True."""
+    return f"{name} {value}" if value not in ("", _TRUE) else name
 
 
 def _as_argument(name: str, value: str) -> str:
+    """Return an option as an argument: `quotes='none'`, or `overwrite=True`."""
     argument = ARGUMENTS.get(name, name[2:].replace("-", "_"))
-    if name in FLAGS:
+    if not value:
+        return argument
+    if value == _TRUE:
         return f"{argument}=True"
-    return f"{argument}={value!r}" if value else argument
+    if value == _EMPTY:
+        return f"{argument}=''"
+    return f"{argument}={value!r}"

@@ -62,7 +62,7 @@ def check_output(
 
 def exists_error(path: Path) -> OutputError:
     """Return the error for an output that exists and is not overwritten."""
-    remedy = "Use {--overwrite} to replace it."
+    remedy = "Use {--overwrite True} to replace it."
     return OutputError(Message("{path}: already exists", remedy=remedy, path=path))
 
 

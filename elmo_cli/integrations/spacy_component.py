@@ -75,8 +75,21 @@ class ElmoComponent:
             )  # (T, W)
             doc.tensor = np.zeros((len(doc), vectors.shape[1]), np.float32)
             doc.tensor[[token.i for token in doc if not token.is_space]] = vectors
-            add_hooks(doc)
+            self.add_hooks(doc)
             yield doc
+
+    @staticmethod
+    def add_hooks(doc: Doc) -> None:
+        """Use `doc.tensor` for the vectors and similarities of a document.
+
+        A document that was read from bytes, or comes from another process
+        (`n_process`), still has its tensor but has lost the hooks. Without them, spaCy
+        treats tokens of one form as equal.
+        """
+        similarity = {"similarity": _similarity, "has_vector": _has_vector}
+        doc.user_token_hooks.update(vector=_token_vector, **similarity)
+        doc.user_span_hooks.update(vector=_mean_vector, **similarity)
+        doc.user_hooks.update(vector=_mean_vector, **similarity)
 
 
 def _sentences(doc: Doc) -> list[Sentence]:
@@ -111,19 +124,6 @@ CONFIG = {
 Language.factory(
     "elmo", default_config=CONFIG, assigns=["doc.tensor"], func=make_component
 )
-
-
-def add_hooks(doc: Doc) -> None:
-    """Use `doc.tensor` for the vectors and similarities of a document.
-
-    A document that was read from bytes, or comes from another process (`n_process`),
-    still has its tensor but has lost the hooks. Without them, spaCy treats tokens of
-    one form as equal.
-    """
-    similarity = {"similarity": _similarity, "has_vector": _has_vector}
-    doc.user_token_hooks.update(vector=_token_vector, **similarity)
-    doc.user_span_hooks.update(vector=_mean_vector, **similarity)
-    doc.user_hooks.update(vector=_mean_vector, **similarity)
 
 
 def _token_vector(token: Token) -> Array:

@@ -8,7 +8,10 @@ it.
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
+from numbers import Real
 
+from elmo_cli.errors.checks import check_type
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_cli.text.tokenizers import normalize
 
@@ -26,6 +29,34 @@ def estimate_frequencies(vocabulary: Vocabulary) -> dict[str, float]:
         for rank, word in enumerate(vocabulary.words)
         if word not in SPECIAL_TOKENS
     }
+
+
+def log_frequencies_of(
+    counts: Mapping[str, float], name: str = "frequencies"
+) -> dict[str, float]:
+    """Return the log frequency of each word from counts; words with 0 have none.
+
+    Counts may be any numbers from 0, such as one per million words. `name` is the name
+    of the counts in an error.
+
+    Raises:
+        InputError: A count is no such number, or all are 0.
+    """
+    check_type(name, counts, Mapping, "counts of words or a file of them")
+    totals: dict[str, float] = {}
+    for word, count in counts.items():
+        is_count = isinstance(count, Real) and 0 <= count < math.inf
+        if not isinstance(word, str) or not is_count:
+            raise InputError(
+                f"{name}: expected the counts of words, found {word!r}: {count!r}"
+            )
+        # Words that differ in their typographic marks are one word.
+        plain = normalize(word).strip()
+        totals[plain] = totals.get(plain, 0.0) + count
+    total = sum(totals.values())
+    if not total:
+        raise InputError(f"{name}: no words with counts")
+    return {word: math.log2(count / total) for word, count in totals.items() if count}
 
 
 def sum_frequencies(

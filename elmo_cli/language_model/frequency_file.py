@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
-from elmo_cli.errors.wording import listed
+from elmo_cli.errors.wording import counted, listed
+from elmo_cli.language_model.frequencies import log_frequencies_of
 from elmo_cli.text.sources import Source
-from elmo_cli.text.tokenizers import normalize
 
 _DELIMITERS: Final = "\t;, "
 _SAMPLE_LINES: Final = 200
@@ -44,7 +44,7 @@ _WITH_COMMAS: Final = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 class FrequencyList(NamedTuple):
     """Log frequencies of a file of counts, and how it was read."""
 
-    frequencies: dict[str, float]
+    log_frequencies: dict[str, float]
     """Log frequency of each word, in bits. Words with the count 0 have none."""
     word_column: str
     """Name of the column of words, or its number from 1 without a header."""
@@ -52,6 +52,17 @@ class FrequencyList(NamedTuple):
     """Name of the column of counts, or its number from 1 without a header."""
     added_words: list[str]
     """Words in several rows with different counts, which were added."""
+
+    def warning(self, path: str | Path) -> str | None:
+        """Return a warning about words whose counts were added, if there are any."""
+        n_added = len(self.added_words)
+        if not n_added:
+            return None
+        has = "has" if n_added == 1 else "have"
+        return (
+            f"{counted(n_added, 'word')}, such as {self.added_words[0]!r}, {has} "
+            f"several rows with different counts in {path}. They were added."
+        )
 
 
 def read_frequencies(path: str | Path) -> FrequencyList:
@@ -78,18 +89,9 @@ def read_frequencies(path: str | Path) -> FrequencyList:
             counts = counts_of_word.setdefault(word, [])
             if count not in counts:
                 counts.append(count)
-    totals: dict[str, float] = {}
-    for word, counts in counts_of_word.items():
-        # Words that differ in their typographic marks are one word.
-        plain = normalize(word).strip()
-        totals[plain] = totals.get(plain, 0.0) + sum(counts)
-    total = sum(totals.values())
-    if not total:
-        raise InputError(f"{path}: no words with counts")
+    sums = {word: sum(counts) for word, counts in counts_of_word.items()}
     return FrequencyList(
-        frequencies={
-            word: math.log2(count / total) for word, count in totals.items() if count
-        },
+        log_frequencies=log_frequencies_of(sums, str(path)),
         word_column=form.word_name,
         count_column=form.count_name,
         added_words=[

@@ -367,7 +367,7 @@ class LanguageModel:
         """
         if not isinstance(self.engine.encoder, FixedStateEncoder):
             raise SettingsError(
-                Message("{--state} 'carry': predictions start from zero or warm")
+                Message("{--state carry}: predictions start from zero or warm")
             )
         texts = list(check_sentences(texts, "texts"))
         is_backward = direction == "backward"

@@ -4,7 +4,9 @@ A token that is not in the vocabulary has the surprisal of `<UNK>`, which covers
 unknown words.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import overload
 
 from elmo_cli.errors.checks import (
@@ -14,6 +16,8 @@ from elmo_cli.errors.checks import (
     check_type,
     list_texts,
 )
+from elmo_cli.language_model.frequencies import log_frequencies_of
+from elmo_cli.language_model.frequency_file import read_frequencies
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.surprisal_table import SurprisalTable, UnitSurprisal
 from elmo_cli.language_model.units import UNIT_KINDS, UnitKind, ignore_marks
@@ -27,6 +31,8 @@ from elmo_cli.text.choose_tokenizer import peek_strings
 from elmo_cli.text.tokenizers import Tokenizer
 from elmo_cli.types import Text
 
+logger = logging.getLogger(__name__)
+
 
 @overload
 def measure_surprisal(  # type: ignore[overload-overlap] # a string is one text
@@ -36,7 +42,7 @@ def measure_surprisal(  # type: ignore[overload-overlap] # a string is one text
     *,
     direction: Direction = "forward",
     with_entropy: bool = False,
-    frequencies: Mapping[str, float] | None = None,
+    frequencies: Mapping[str, float] | str | Path | None = None,
     tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
@@ -52,7 +58,7 @@ def measure_surprisal(
     *,
     direction: Direction = "forward",
     with_entropy: bool = False,
-    frequencies: Mapping[str, float] | None = None,
+    frequencies: Mapping[str, float] | str | Path | None = None,
     tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
@@ -67,7 +73,7 @@ def measure_surprisal(
     *,
     direction: Direction = "forward",
     with_entropy: bool = False,
-    frequencies: Mapping[str, float] | None = None,
+    frequencies: Mapping[str, float] | str | Path | None = None,
     tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
@@ -89,8 +95,9 @@ def measure_surprisal(
         direction: "forward" predicts each token from the tokens before it, "backward"
             from those after it, "both" does both, in this order.
         with_entropy: Measure the entropy where each unit begins.
-        frequencies: Log frequencies of words, in bits. None estimates them from the
-            ranks of words in the vocabulary.
+        frequencies: Counts of words, from which `log_frequency` is computed: a mapping,
+            or the path of a file with a word and its count per line. None estimates
+            them from the ranks of words in the vocabulary.
         tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
             200 texts: tokenized ones are split at white space, and others are tokenized
             like the model's training text, else by "moses".
@@ -130,7 +137,7 @@ def iter_surprisal(
     *,
     direction: Direction = "forward",
     with_entropy: bool = False,
-    frequencies: Mapping[str, float] | None = None,
+    frequencies: Mapping[str, float] | str | Path | None = None,
     tokenizer: str | None = AUTO,
     language: str | None = None,
     split_sentences: bool = False,
@@ -164,10 +171,25 @@ def iter_surprisal(
         unit=by,
         direction=direction,
         with_entropy=with_entropy,
-        frequencies=frequencies,
+        log_frequencies=_log_frequencies(frequencies),
     )
     records = (_record(text, by, chosen) for text in check_texts(texts))
     return (scored.result for scored in table.measure(model, records, batch_size))
+
+
+def _log_frequencies(
+    frequencies: Mapping[str, float] | str | Path | None,
+) -> dict[str, float] | None:
+    """Return log frequencies from counts of words, or from the file of them."""
+    if frequencies is None:
+        return None
+    if isinstance(frequencies, (str, Path)):
+        read = read_frequencies(frequencies)
+        warning = read.warning(frequencies)
+        if warning is not None:
+            logger.warning("%s", warning)
+        return read.log_frequencies
+    return log_frequencies_of(frequencies)
 
 
 def _record(text: Text, by: UnitKind, tokenizer: Tokenizer) -> Record:

@@ -83,7 +83,7 @@ class SurprisalTable:
     unit: UnitKind = "token"
     direction: Direction = "forward"
     with_entropy: bool = False
-    frequencies: Mapping[str, float] | None = None
+    log_frequencies: Mapping[str, float] | None = None
     """Log frequencies of words, in bits, as in `FrequencyList`. None estimates them
     from the ranks in the vocabulary; the name of their column says so."""
     with_regions: bool = False
@@ -107,13 +107,16 @@ class SurprisalTable:
             names.append("surprisal_average")
         if self.with_entropy:
             names += directed("entropy", self.direction)
-        is_estimated = self.frequencies is None
+        is_estimated = self.log_frequencies is None
         names.append("log_frequency_by_rank" if is_estimated else "log_frequency")
         names += ["length", "known"]
         return names
 
     def row(self, unit: UnitSurprisal) -> list[object]:
-        """Return the row of a unit. The length is its number of characters."""
+        """Return the row of a unit.
+
+        The length is its number of characters, without spaces around them.
+        """
         row: list[object] = []
         if self.unit == "token":
             row.append(unit.number - 1)  # The column `position` counts from 0.
@@ -129,7 +132,7 @@ class SurprisalTable:
         if self.direction == "both":
             row.append(unit.surprisal)
         row += unit.entropies
-        row += [unit.log_frequency, len(unit.text), unit.known]
+        row += [unit.log_frequency, len(unit.text.strip()), unit.known]
         return row
 
     def measure(
@@ -151,7 +154,7 @@ class SurprisalTable:
             direction=self.direction,
             with_entropy=self.with_entropy,
         )
-        frequencies = self.frequencies
+        frequencies = self.log_frequencies
         if frequencies is None:
             frequencies = estimate_frequencies(model.vocabulary)
         frequency = lru_cache(2**16)(partial(self._frequency, frequencies))
@@ -202,7 +205,9 @@ class SurprisalTable:
                     n_unknown=n_tokens - sum(known[tokens]),
                     surprisals=[sum(values[tokens]) for values in surprisal],
                     entropies=entropies,
-                    log_frequency=frequency(unit.text, words[tokens], unit.is_whole),
+                    log_frequency=frequency(
+                        unit.text.strip(), words[tokens], unit.is_whole
+                    ),
                     region=unit.region,
                     is_whole=unit.is_whole,
                 )

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple, get_args
 
-from elmo_cli.records.record import Record, Span
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.records.record import LIST_OF_REGIONS, Record, Span
 from elmo_cli.text.alignment import CharacterSpan, align_spans, locate_tokens
 from elmo_cli.text.tokenizers import Tokenizer
 from elmo_cli.types import Sentence
@@ -20,6 +21,7 @@ UnitKind = Literal["token", "word", "region", "sentence"]
 UNIT_KINDS: Final = get_args(UnitKind)
 _REGION_MARK: Final = "|"
 _REGION: Final = re.compile(r"(?:^|(?<=\|))[^|]*")
+_SPACED_MARK: Final = re.compile(r"\s*\|\s*")
 _WORD: Final = re.compile(r"\S+")
 
 
@@ -38,16 +40,26 @@ class Unit(NamedTuple):
 
 
 def ignore_marks(tokenizer: Tokenizer) -> Tokenizer:
-    """Return a tokenizer for texts with marks of regions, which are no tokens."""
+    """Return a tokenizer for texts with marks of regions, which are no tokens.
+
+    It has the sentences and tokens of the text with a space in place of each mark.
+    """
 
     def tokenize(text: str) -> Sentence:
-        return tokenizer.tokenize(text.replace(_REGION_MARK, " "))
+        return tokenizer.tokenize(_without_marks(text))
 
-    return replace(tokenizer, tokenize=tokenize)
+    return replace(tokenizer, tokenize=tokenize, clean=_without_marks)
+
+
+def _without_marks(text: str) -> str:
+    return _SPACED_MARK.sub(" ", text)
 
 
 def find_units(kind: UnitKind, text: str, tokens: Sentence) -> list[Unit]:
-    """Split the tokens of a text into units, none of which is empty."""
+    """Split the tokens of a text into units, none of which is empty.
+
+    Raise an `InputError` if the tokens are not those of the text.
+    """
     if kind == "token":
         return [
             Unit(position + 1, token, slice(position, position + 1))
@@ -57,6 +69,8 @@ def find_units(kind: UnitKind, text: str, tokens: Sentence) -> list[Unit]:
         return [Unit(1, text, slice(0, len(tokens)))] if tokens else []
     if kind == "word":
         return _align(_WORD.finditer(text), locate_tokens(text, tokens))
+    if _REGION_MARK in tokens:
+        raise InputError(LIST_OF_REGIONS)
     located = locate_tokens(text.replace(_REGION_MARK, " "), tokens)
     return _align(_REGION.finditer(text), located)
 

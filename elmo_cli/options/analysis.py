@@ -2,6 +2,8 @@
 
 from typing import Final, Literal, get_args
 
+DEFAULT_MIN_COUNT: Final = 5
+"""Minimum number of occurrences of a word that gets a mean vector, as in word2vec."""
 Measure = Literal["apd", "prt", "jsd"]
 """Measures of change: mean pairwise distance, inverse similarity of prototypes, and
 Jensen-Shannon divergence."""

@@ -45,6 +45,11 @@ def take_texts(texts: Any, others: dict[str, Any]) -> str | Iterable[Text]:
     return given
 
 
+def take_normalize(normalize: bool, others: dict[str, Any]) -> bool:
+    """Return whether vectors are scaled, which may have another name in the others."""
+    return normalize or bool(others.pop("normalize_embeddings", False))
+
+
 def check_unused_arguments(others: dict[str, Any]) -> None:
     """Raise an error for an argument without a meaning, unless it has its default."""
     for name, value in others.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message, option_named
+from elmo_cli.errors.messages import Message, option_of
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.output_format import (
     FORMATS,
@@ -131,21 +131,21 @@ class OutputSettings:
                     raise SettingsError(
                         Message(
                             "{option} requires HDF5, found the output format {name}",
-                            option=option_named(f"--{option_name}"),
+                            option=option_of(option_name),
                             name=self.name,
                         )
                     )
         if self.use_sentence_keys and self.is_packed:
             raise SettingsError(
                 Message(
-                    "{--use-sentence-keys} requires HDF5 of {--layout allennlp}, "
+                    "{--use-sentence-keys True} requires HDF5 of {--layout allennlp}, "
                     "found {--layout packed}"
                 )
             )
         if self.use_sentence_keys and not self.format.has_layouts:
             raise SettingsError(
                 Message(
-                    "{--use-sentence-keys} requires HDF5 of {--layout allennlp}, "
+                    "{--use-sentence-keys True} requires HDF5 of {--layout allennlp}, "
                     "found the output format {name}",
                     name=self.name,
                 )

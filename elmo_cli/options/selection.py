@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, option_of
 from elmo_cli.errors.wording import shown
 from elmo_cli.options.fields import check_choices, option
 
@@ -116,7 +116,13 @@ class SelectionSettings:
 
 def _check_float32(name: str, value: float) -> None:
     if math.isnan(value) or abs(value) > _MAX_FLOAT32:
-        raise SettingsError(f"{name}: expected finite float32 numbers, found {value}")
+        raise SettingsError(
+            Message(
+                "{option}: expected finite float32 numbers, found {value}",
+                option=option_of(name),
+                value=value,
+            )
+        )
 
 
 def parse_layers(layers: Layers, available: Sequence[int]) -> list[int] | None:

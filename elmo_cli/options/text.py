@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import SettingsError
@@ -32,9 +32,49 @@ TEXT_COLUMNS: Final = (TOKENS_COLUMN, "text")
 """Usual names of the column with the text. The first one that a row has is read."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TextSettings:
-    """Settings of an input: its format, columns, tokenizer and shard."""
+    """Settings for how a file is read: its format, columns, tokenizer and shard.
+
+        corpus = TextSettings(text_column="review", tokenizer="moses")
+        write_word_vectors(embedder, "reviews.csv", "reviews.vec", text=corpus)
+
+    Without any, the content of a file decides.
+
+    Args:
+        input_format: "text", "fasta", "conllu", "jsonl", "json", "csv", "tsv" or
+            "parquet". None chooses it by the content and the suffix.
+        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues". "auto" looks at
+            the first 200 lines: tokenized ones are split at white space, and others are
+            tokenized like the model's training text, else by "moses". None means the
+            tokenizer of the model's training, else "moses" for a table and "whitespace"
+            for other inputs.
+        language: Code of the language of the text. None means the language of the
+            model.
+        split_sentences: Process each sentence on its own. The sentences of a text file
+            are records of their own, and a row of a table remains one record.
+        skip_errors: Continue after a record that cannot be read or does not fit into
+            memory, and leave it empty.
+        shard: "3/16" reads every 16th record from the third.
+        text_column: Column of a table, or field of its rows, with the text or a list of
+            tokens. None means `text` or `tokens`.
+        id_column: Column or field with the ids, or several, such as
+            `["item", "condition"]`. None means `id`, if there is one.
+        paragraphs: Join the lines of each paragraph, which ends at a blank line.
+        keep_columns: Columns that rows of the output repeat; "all" is all others.
+        word_column: Column with one word per row, in place of `text_column`.
+            Consecutive rows with the same id are one text.
+        delimiter: Character between the cells of CSV or TSV. None follows the header.
+        quotes: "none" if quotes in CSV or TSV are text, "csv" if they enclose cells.
+            None means "csv", but a cell of TSV ends in its line.
+        no_header: Name the columns of CSV or TSV by their numbers, "1", "2" and so on,
+            because the first row is data.
+
+    Raises:
+        SettingsError: A value is none of its choices, or two options contradict each
+            other.
+        InputError: `keep_columns` or `id_column` is neither a name nor a list of names.
+    """
 
     input_format: str | None = option(
         None,
@@ -42,14 +82,12 @@ class TextSettings:
         value="FORMAT",
         choices=INPUT_FORMATS,
     )
-    """None chooses it by the content and the suffix."""
     tokenizer: str | None = option(
         AUTO,
         "Tokenizer: auto, whitespace, moses, spacy or residues; see `elmo help "
         "formats`.",
         value="NAME",
     )
-    """None means white space for lines, and for texts the model's, else moses."""
     language: str | None = option(
         None,
         "Language of the text, such as fr.",
@@ -79,11 +117,10 @@ class TextSettings:
         default_text="id, if it exists",
         value="NAME,...",
     )
-    """Names as on the command line, or a sequence of names."""
     paragraphs: bool = option(
         False, "Join hard-wrapped lines up to the next blank line."
     )
-    keep_columns: tuple[str, ...] = option(
+    keep_columns: Sequence[str] = option(
         (),
         "Copy these input columns to the output.",
         default_text="none",
@@ -94,10 +131,6 @@ class TextSettings:
         "Column with one word per row. Rows with the same id form one text.",
         value="NAME",
     )
-    splits_words: bool = False
-    """Tokenize the text of a list of words, in place of reading the list as tokens."""
-    reads_places: bool = False
-    """Read the places of annotated words in tables."""
     delimiter: str | None = option(
         None,
         "Delimiter of csv or tsv: one character, or tab.",
@@ -109,13 +142,21 @@ class TextSettings:
         "Quotes in csv or tsv enclose cells (csv) or are part of the text (none).",
         choices=QUOTES,
     )
-    """None means `csv`, but a cell of TSV ends in its line."""
     no_header: bool = option(
         False,
         "The csv or tsv has no header. Its columns are called 1, 2 and so on.",
     )
 
     def __post_init__(self) -> None:
+        # Lists become tuples, so that settings can be compared and hashed.
+        columns = self.keep_columns
+        if columns == "all":
+            columns = ALL_COLUMNS
+        columns = tuple(check_batch(columns, "keep_columns"))
+        object.__setattr__(self, "keep_columns", columns)
+        if self.id_column is not None and not isinstance(self.id_column, str):
+            names = tuple(check_batch(self.id_column, "id_column"))
+            object.__setattr__(self, "id_column", names)
         if isinstance(self.id_column, str) and self.id_column != NO_ID:
             try:
                 parse_column_names(self.id_column)
@@ -151,9 +192,10 @@ class TextSettings:
 
         These are `keep_columns`, after the columns of the id if it has several.
         """
-        if self.keep_columns == ALL_COLUMNS or len(self.id_columns) < 2:
-            return self.keep_columns
-        return tuple(dict.fromkeys([*self.id_columns, *self.keep_columns]))
+        kept = tuple(self.keep_columns)
+        if kept == ALL_COLUMNS or len(self.id_columns) < 2:
+            return kept
+        return tuple(dict.fromkeys([*self.id_columns, *kept]))
 
     @property
     def chooses_tokenizer(self) -> bool:
@@ -183,7 +225,8 @@ class TextSettings:
             raise SettingsError(
                 Message(
                     "{--keep-columns} has no effect with {--word-column}, because a "
-                    "row is a whole text; elmo surprisal prints a row per word"
+                    "row is a whole text",
+                    shell_remedy="`elmo surprisal` prints a row per word.",
                 )
             )
 
@@ -195,24 +238,3 @@ class TextSettings:
 
 
 DEFAULT_TEXT_SETTINGS: Final = TextSettings()
-
-
-def text_settings(
-    *,
-    id_column: str | Sequence[str] | None = None,
-    keep_columns: Sequence[str] = (),
-    **options: Any,
-) -> TextSettings:
-    """Return the settings of a text from the keyword arguments of a function.
-
-    `keep_columns` are names, or `"all"`. Raise an `InputError` for another string or a
-    set.
-    """
-    columns: tuple[str, ...]
-    if keep_columns == "all":
-        columns = ALL_COLUMNS
-    else:
-        columns = tuple(check_batch(keep_columns, "keep_columns"))
-    if id_column is not None and not isinstance(id_column, str):
-        id_column = tuple(check_batch(id_column, "id_column"))
-    return TextSettings(id_column=id_column, keep_columns=columns, **options)

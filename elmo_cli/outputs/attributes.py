@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message, option_named
+from elmo_cli.errors.messages import Message, option_of
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.shard import parse_shard
@@ -70,7 +70,7 @@ def option_name(attribute: str) -> Message | str:
     if attribute in _OPTIONS:
         return Message(_OPTIONS[attribute])
     if re.fullmatch("[a-z_]+", attribute):
-        return option_named("--" + attribute.replace("_", "-"))
+        return option_of(attribute)
     return attribute
 
 

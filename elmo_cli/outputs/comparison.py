@@ -19,8 +19,8 @@ SHARED_ATTRIBUTES: Final = (
     "format",
 )
 """Attributes that must be equal in files that are read as one."""
-_NOT_COMPARED: Final = {"model", "normalization"}
-"""Attributes that others say better: the weights, and the tokenizer's full name."""
+_NOT_COMPARED: Final = {"model"}
+"""Attributes that others say better: the weights."""
 _LONGEST_VALUE: Final = 400
 """Characters of an attribute in a message."""
 
@@ -62,7 +62,11 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[Messa
     there = _with_tokenizer(there)
     here = _with_tokenizer(here)
     differing = []
-    for name in sorted({*there, *here} - _NOT_COMPARED):
+    names = {*there, *here} - _NOT_COMPARED
+    if "normalization" not in there or "normalization" not in here:
+        # The full name of the tokenizer says it better.
+        names.discard("normalization")
+    for name in sorted(names):
         if there.get(name) != here.get(name):
             message = Message(
                 "{option} ({there}, not {here})",

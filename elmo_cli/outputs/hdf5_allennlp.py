@@ -116,7 +116,7 @@ class AllenNlpWriter(Hdf5Writer):
             raise InputError(
                 Message(
                     "line {number}: the sentence {name} cannot name a dataset, or "
-                    "names an existing one. Remove {--use-sentence-keys}.",
+                    "names an existing one. Remove {--use-sentence-keys True}.",
                     number=index + 1,
                     name=repr(name[:60]),
                 )

@@ -5,6 +5,7 @@ Importing this module loads neither torch nor numpy.
 
 from typing import TYPE_CHECKING, Any
 
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra, load_pyarrow
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes, has_own_tokens
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def load_packages(output: OutputSettings) -> None:
     """Import the packages that a format needs, or say how to install them."""
     if output.compression == "zstd":
-        load_extra("compression zstd", "hdf5plugin", "zstd")
+        load_extra(Message("{--compression zstd}"), "hdf5plugin", "zstd")
     if output.format.needs_pyarrow:
         load_pyarrow()
 

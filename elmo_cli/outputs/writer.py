@@ -203,7 +203,7 @@ class ActivationsWriter:
             raise OutputError(
                 Message(
                     "{path} is an unfinished run with other options: {differing}",
-                    remedy="Use {--overwrite} to start over.",
+                    remedy="Use {--overwrite True} to start over.",
                     path=file.path,
                     differing=joined(differing),
                 )
@@ -219,7 +219,7 @@ class ActivationsWriter:
                 Message(
                     "{path} already exists, and was written with other options: "
                     "{differing}",
-                    remedy="Use {--overwrite} to replace it.",
+                    remedy="Use {--overwrite True} to replace it.",
                     path=self.path,
                     differing=joined(differing),
                 )

@@ -24,7 +24,7 @@ _MAX_NAME_BYTES: Final = 65_531
 _INTEGER: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(?:\.0)?")
 """Integer as Python writes it, or as pandas does if an id is missing."""
 _OTHER_FORMATS: Final = "Use {--layout packed}, Parquet or JSON lines."
-_NUMBERED: Final = 'To number the records instead, use {--id-column} "".'
+_NUMBERED: Final = 'To number the records instead, use {--id-column ""}.'
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,10 @@ class InputFormat:
             ("--keep-columns", settings.keep_columns != ()),
         ):
             if is_chosen and not self.has_columns:
-                remedy = "If it is a table, use {--input-format csv}, or tsv with tabs."
+                remedy = (
+                    "If it is a table, use {--input-format csv}, or "
+                    "{--input-format tsv} if its cells are separated by tabs."
+                )
                 message = Message(
                     "{option} has no effect with {format}: it has no columns",
                     remedy=remedy if suggests_table and self.is_plain else None,
@@ -142,19 +145,22 @@ class InputFormat:
         for name, value in (
             ("--delimiter", settings.delimiter),
             ("--quotes", settings.quotes),
-            ("--no-header", settings.no_header or None),
+            ("--no-header True", settings.no_header or None),
         ):
             if value is not None and not self.has_cells:
                 raise SettingsError(
                     Message(
-                        "{option} requires {--input-format csv} or tsv, found {format}",
+                        "{option} requires {--input-format csv} or "
+                        "{--input-format tsv}, found {format}",
                         option=option_named(name),
                         format=self.name,
                     )
                 )
         if settings.paragraphs and not self.is_plain:
             raise SettingsError(
-                Message("{--paragraphs} requires text, found {name}", name=self.name)
+                Message(
+                    "{--paragraphs True} requires text, found {name}", name=self.name
+                )
             )
 
 
@@ -172,6 +178,10 @@ class TextInput:
     """True if nothing was known about a stream, so that it is read as plain text."""
     column_option: str = "--text-column"
     """Option that names the column of the text, for messages."""
+    splits_words: bool = False
+    """Tokenize the text of a list of words, in place of reading the list as tokens."""
+    reads_places: bool = False
+    """Read the places of annotated words in tables."""
 
     @property
     def splits_lines(self) -> bool:

@@ -7,12 +7,13 @@ columns.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, TOKENS_COLUMN
 from elmo_cli.records.annotated_places import find_place
 from elmo_cli.records.columns import Columns, missing_text, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
-from elmo_cli.records.record import Record, join_id
+from elmo_cli.records.record import LIST_OF_REGIONS, Record, join_id
 from elmo_cli.records.record_of_text import record_of_text
 from elmo_cli.records.words import record_of_words
 from elmo_cli.text.choose_tokenizer import tokenizer_of_tokens
@@ -75,12 +76,16 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
         found = f"expected a field {expected}, found {_shown(fields)}"
         return _invalid(row, missing_text(found, columns, [*fields]), text)
     value = fields[name]
-    record = _tokenized(value, name, text)
+    try:
+        record = _tokenized(value, name, text)
+    except InputError as error:
+        in_field = Message("field {name}: {error}", name=repr(name), error=error)
+        return _invalid(row, in_field, text)
     if record is None:
         found = f"found {repr(value)[:60]}"
         problem = f"field {name!r}: expected a text or a list of tokens, {found}"
         return _invalid(row, problem, text)
-    if text.settings.reads_places:
+    if text.reads_places:
         record = record._replace(place=find_place(row.fields, name))
     return record._replace(
         id=row_id.text,
@@ -91,7 +96,10 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
 
 
 def _tokenized(value: object, column: str, text: TextInput) -> Record | None:
-    """Return the record of a text or a list of tokens in a column; None for others."""
+    """Return the record of a text or a list of tokens in a column; None for others.
+
+    Raise an `InputError` if its tokens have no place in the text.
+    """
     if value is None:
         value = ""
     if isinstance(value, str) and is_text(value):
@@ -110,7 +118,9 @@ def _tokenized(value: object, column: str, text: TextInput) -> Record | None:
     joined = " ".join(value)
     if not is_text(joined):
         return None
-    if text.settings.splits_words:
+    if text.tokenizer.clean is not None:
+        raise InputError(LIST_OF_REGIONS)
+    if text.splits_words:
         return record_of_words(value, text.tokenizer)
     return Record(joined, value)
 

@@ -13,8 +13,8 @@ logger = logging.getLogger(__name__)
 _SENTENCE: Final = re.compile(r"""\S+(?:\s+\S+){2,}\s*[.!?…]["'”’»)]*""")
 _NUMBER: Final = re.compile(r"[-+]?\d")
 _REMEDY: Final = (
-    "If the table has no header, use {--no-header}, and give {option} the number of a "
-    "column, from 1."
+    "If the table has no header, use {--no-header True}, and give {option} the number "
+    "of a column, from 1."
 )
 _MAX_SHOWN: Final = 60
 

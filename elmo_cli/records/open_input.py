@@ -25,6 +25,8 @@ def open_input(
     trained: str | None = None,
     language: str | None = None,
     lines_are_texts: bool = False,
+    splits_words: bool = False,
+    reads_places: bool = False,
 ) -> TextInput:
     """Open an input and decide its format and its tokenizer.
 
@@ -37,6 +39,9 @@ def open_input(
         language: Code of the model's language, if it is known.
         lines_are_texts: Tokenize lines like texts in tables, because words are asked
             for.
+        splits_words: Tokenize the text of a list of words, in place of reading the list
+            as tokens.
+        reads_places: Read the places of annotated words in tables.
     """
     if not isinstance(source, Source):
         source = Source(source)
@@ -54,6 +59,8 @@ def open_input(
         tokenizer=WHITESPACE,
         trained=trained,
         format_is_guess=format_is_guess and input_format.is_plain,
+        splits_words=splits_words,
+        reads_places=reads_places,
     )
     if tokenizer is None:
         first_texts: list[str] = []
@@ -70,7 +77,7 @@ def open_input(
         text = replace(text, settings=replace(settings, tokenizer=tokenizer.name))
     if input_format.has_tokens:
         if tokenizer.splits_by is not None:
-            problem = "{--split-sentences} requires text or a table, found {name}"
+            problem = "{--split-sentences True} requires text or a table, found {name}"
             raise SettingsError(Message(problem, name=input_format.name))
         if tokenizer.name != WHITESPACE.name:
             problem = "{--tokenizer} has no effect with {name}, which has tokens"

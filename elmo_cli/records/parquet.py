@@ -87,7 +87,7 @@ class Parquet(InputFormat):
             columns = _choose_columns_in_schema(table.schema_arrow, text)
             # A column may be chosen several times.
             names = [*columns.texts, *columns.kept, *columns.ids]
-            if text.settings.reads_places:
+            if text.reads_places:
                 schema = table.schema_arrow
                 names += [name for name in PLACE_COLUMNS if name in schema.names]
             names = list(dict.fromkeys(names))

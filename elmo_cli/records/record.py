@@ -10,6 +10,10 @@ from elmo_cli.types import Sentence
 
 ID_SEPARATOR: Final = "/"
 """Character between the parts of an id that has several columns."""
+LIST_OF_REGIONS: Final = (
+    "expected a text with regions, found a list. Join its items with spaces."
+)
+"""Problem of a record with tokens where marks separate the regions of a text."""
 
 
 def join_id(parts: Iterable[object]) -> str:

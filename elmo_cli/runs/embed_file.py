@@ -128,7 +128,7 @@ def _make_embedder(engine: Engine, plan: FilePlan, batch_size: int) -> RecordEmb
     splits_records = plan.text.splits_records
     if splits_records and engine.state == "carry" and batch_size != 1:
         problem = (
-            "{--state carry} with {--split-sentences} of a table requires "
+            "{--state carry} with {--split-sentences True} of a table requires "
             "{--batch-size 1}, not {batch_size}."
         )
         raise InputError(Message(problem, batch_size=batch_size))
@@ -290,7 +290,7 @@ class FileRun:
             raise OtherInputError(
                 Message(
                     problem,
-                    remedy="Use {--overwrite} to start over.",
+                    remedy="Use {--overwrite True} to start over.",
                     path=writer.partial,
                     n=f"{point.progress.n_records:,}",
                     unit=unit,
@@ -308,7 +308,7 @@ class FileRun:
             raise OutputError(
                 Message(
                     "{path} already exists, but {contents}",
-                    remedy="Use {--overwrite} to replace it.",
+                    remedy="Use {--overwrite True} to replace it.",
                     path=self.writer.path,
                     contents=contents,
                 )

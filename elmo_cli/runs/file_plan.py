@@ -49,12 +49,14 @@ def plan_file(
     check_type("output_file_path", output_path, (str, Path), "a path")
     if text.settings.shard is not None and state == "carry":
         problem = (
-            "{--shard} requires {--state zero} or warm: carried states need all lines "
-            "in their order"
+            "{--shard} requires {--state zero} or {--state warm}: carried states need "
+            "all lines in their order"
         )
         raise SettingsError(Message(problem, remedy="Remove {--shard}."))
     if output_settings.use_sentence_keys and not text.format.is_plain:
-        problem = "{--use-sentence-keys} has no effect with {input_name}, which has ids"
+        problem = (
+            "{--use-sentence-keys True} has no effect with {input_name}, which has ids"
+        )
         raise SettingsError(Message(problem, input_name=text.format.name))
     # Sequences are much longer than sentences.
     if text.format.has_sequences:

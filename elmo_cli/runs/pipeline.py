@@ -213,7 +213,7 @@ class RecordEmbedder:
         reason = f"{self.unit} {read.number:,}: {error}"
         if self.skip_errors:
             return read.record._replace(tokens=[], sentences=(), words=(), error=reason)
-        remedy = "Shorten it, or use {--skip-errors}."
+        remedy = "Shorten it, or use {--skip-errors True}."
         raise ComputationError(Message("{reason}", remedy=remedy, reason=reason))
 
 

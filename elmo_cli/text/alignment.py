@@ -13,11 +13,12 @@ normalized, and residues are written in upper case.
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
-from elmo_cli.text.tokenizers import normalize
+from elmo_cli.text.tokenizers import MARKS
 from elmo_cli.types import Sentence
 
 
@@ -53,7 +54,11 @@ def locate_tokens(text: str, tokens: Sentence) -> list[CharacterSpan]:
         InputError: The tokens are not those of the text.
     """
     located = _locate_as_written(text, tokens)
-    return _locate_normalized(text, tokens) if located is None else located
+    if located is not None:
+        return located
+    with suppress(InputError):
+        return _locate_characters(text, tokens, _upper_case(text))
+    return _locate_characters(text, tokens, _normalized(text))
 
 
 def align_spans(
@@ -88,19 +93,29 @@ def _locate_as_written(text: str, tokens: Sentence) -> list[CharacterSpan] | Non
     return located if all(map(_is_blank, text[end:])) else None
 
 
-def _locate_normalized(text: str, tokens: Sentence) -> list[CharacterSpan]:
-    """Locate tokens by their normalized characters.
+def _locate_characters(
+    text: str, tokens: Sentence, changed: Iterable[tuple[int, str]]
+) -> list[CharacterSpan]:
+    """Locate tokens by the characters of the text as a tokenizer may change them.
 
-    One character may have several normalized ones, and even be in several tokens.
+    One character may become several, and even be in several tokens. Raise an
+    `InputError` if the tokens have other characters.
+
+    Args:
+        text: The text, for the error.
+        tokens: All its tokens.
+        changed: Changed characters, each with the index of its character in the text.
     """
-    characters = list(_normalized_characters(text))
+    characters = list(changed)
     located: list[CharacterSpan] = []
     position = 0
     for token in tokens:
         start = end = located[-1].end if located else 0
         is_empty = True
-        for _, expected in _normalized_characters(token):
+        for expected in token.upper():
             if expected.isspace():
+                continue
+            if expected == "-" and not is_empty and _is_whole_dash(text, end):
                 continue
             position = _skip_blanks(characters, position, until=expected)
             if position == len(characters) or characters[position][1] != expected:
@@ -118,11 +133,26 @@ def _locate_normalized(text: str, tokens: Sentence) -> list[CharacterSpan]:
     return located
 
 
-def _normalized_characters(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the normalized characters of a text, with the index of their character."""
+def _upper_case(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the characters of a text in upper case, as residues have them."""
     for index, character in enumerate(text):
-        for normalized in normalize(character).upper():
+        for upper in character.upper():
+            yield index, upper
+
+
+def _normalized(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the normalized characters of a text in upper case."""
+    for index, character in enumerate(text):
+        for normalized in character.translate(MARKS).upper():
             yield index, normalized
+
+
+def _is_whole_dash(text: str, end: int) -> bool:
+    """Return whether an en dash ends there, whose token may have two hyphens.
+
+    It has two between words, and a sentence may begin with it.
+    """
+    return text[end - 1] == "–" and text[end : end + 1] not in ("–", "-")
 
 
 def _skip_blanks(

@@ -127,7 +127,7 @@ def occurrence_of(
     The error for a word that occurs several times says that `number_name`, such as
     `--occurrence`, chooses one.
     """
-    forms = (word, normalize(word))
+    forms = (word, normalize(word).strip())
     positions = [index for index, token in enumerate(sentence) if token in forms]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"
     if not positions:

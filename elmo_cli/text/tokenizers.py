@@ -36,19 +36,23 @@ logger = logging.getLogger(__name__)
 _WITH_LETTERS: Final = ("cjk", "ja", "ko")
 """Languages whose letters Moses knows, without rules."""
 _QUOTES: Final = {**dict.fromkeys("‘’‚´", "'"), **dict.fromkeys("“”„«»", '"')}
-MARKS: Final = str.maketrans({**_QUOTES, "–": "-", "—": " - ", "…": "..."})
+MARKS: Final = str.maketrans({**_QUOTES, "–": "-", "—": " -- ", "…": "..."})
 """Plain forms of quotes, apostrophes, dashes and the ellipsis.
 
-They are those of Moses' normalize-punctuation. Moses writes a single quote that is not
-between two letters as `"`. Here it is `'`, as in the script for the 1 Billion Word
-Benchmark. Moses' other rules, for white space, ASCII and the order of marks, are left
-out, so that each word is normalized by itself, and ASCII stays as it is.
+They are those of Moses' normalize-punctuation, but for two rules of the 1 Billion Word
+Benchmark: `'` is the only single quote, where Moses writes one that is not between two
+letters as `"`, and a dash between words is `--`. Moses' other rules, for white space,
+ASCII and the order of marks, are left out, so that each word is normalized by itself,
+and ASCII stays as it is.
 """
+_DASH_BETWEEN_WORDS: Final = re.compile(r"(?<!\S)–(?!\S)")
+_NORMALIZATION: Final = "moses-2"
+"""Name in outputs of the rules of `normalize`. `moses` wrote each dash as `-`."""
 
 
 def normalize(text: str) -> str:
     """Replace the typographic marks of a text by their plain forms; see `MARKS`."""
-    return text.translate(MARKS)
+    return _DASH_BETWEEN_WORDS.sub("—", text).translate(MARKS)
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,10 @@ class Tokenizer:
     splits_by: str | None = None
     """Language whose rules split a text into sentences. None does not split."""
     normalization: str | None = None
-    """`moses` if `MARKS` are normalized first."""
+    """`moses-2` if `MARKS` are normalized first."""
+    clean: Callable[[str], str] | None = field(default=None, compare=False)
+    """Function that removes marks, such as those of regions, before a text is split
+    into sentences. `tokenize` removes them too."""
     choice: str = field(default="", compare=False)
     """What decided, if the user did not: `moses, because the text is raw`."""
     warning: Message | None = field(default=None, compare=False)
@@ -83,6 +90,8 @@ class Tokenizer:
         """Split a text into sentences; without `splits_by`, it is the only one."""
         if self.splits_by is None:
             return [text]
+        if self.clean is not None:
+            text = self.clean(text)
         return split_into_sentences(text, self.splits_by)
 
     def tokenize_sentences(self, text: str) -> list[list[str]]:
@@ -136,7 +145,7 @@ def make_tokenizer(
         full_name,
         partial(_normalize_first, function),
         splits_by,
-        normalization="moses",
+        normalization=_NORMALIZATION,
     )
 
 
@@ -181,7 +190,7 @@ def _load_moses(language: str) -> Callable[[str], list[str]]:
 def _load_spacy(
     language: str, segmenter: str | None = None
 ) -> Callable[[str], list[str]]:
-    spacy = load_extra("tokenizer spacy", "spacy", "spacy")
+    spacy = load_extra(Message("{--tokenizer spacy}"), "spacy", "spacy")
     config = {}
     if segmenter is not None:
         config = {"nlp": {"tokenizer": {"segmenter": segmenter}}}

@@ -92,7 +92,7 @@ def is_finished(description: Description) -> bool:
             Message(
                 "{folder}: training is finished, and its checkpoint was removed",
                 remedy="To train longer, choose another folder and {--init-from} "
-                "{folder}, or next time use {--keep-checkpoint}.",
+                "{folder}, or next time use {--keep-checkpoint True}.",
                 folder=folder,
             )
         )

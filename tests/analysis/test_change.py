@@ -135,7 +135,7 @@ def test_a_changed_word_comes_first_with_a_small_p(measure: Measure) -> None:
 def test_only_jsd_needs_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
     assert measure_change({}, {}, "apd") == []
-    with pytest.raises(ElmoError, match=r"^measure jsd needs "):
+    with pytest.raises(ElmoError, match=r"^measure='jsd' needs "):
         measure_change({}, {}, "jsd")
 
 
@@ -291,7 +291,7 @@ def test_the_command_prints_a_table_and_what_it_skips() -> None:
     write_matrices("new.parquet", words)
     command = "change old.parquet new.parquet --correction bonferroni --permutations"
     result = elmo(*command.split(), "9")
-    figures = f"{apd(old, new):.6f}\t4\t5\t0.100000\t0.200000"
+    figures = f"{apd(old, new):.4f}\t4\t5\t0.1000\t0.2000"
     header = "word\tchange\tn_old\tn_new\tp\tadjusted_p"
     assert result.stdout == f"{header}\nmouse\t{figures}\nhouse\t{figures}\n"
     assert sorted(result.stderr.splitlines()) == [

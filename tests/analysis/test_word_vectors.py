@@ -13,8 +13,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from elmo_cli import ElmoEmbedder, average_word_vectors, write_word_vectors
-from elmo_cli.analysis.token_vectors import write_token_vectors
+from elmo_cli import (
+    ElmoEmbedder,
+    TextSettings,
+    average_word_vectors,
+    write_token_vectors,
+    write_word_vectors,
+)
 from elmo_cli.engine import Engine
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.selection import SelectionSettings
@@ -57,7 +62,10 @@ def test_vectors_match_the_reference() -> None:
     words = ["<S>", "</S>", "New York", "", "cat", "cat", "x" * 70]
     progress: list[int] = []
     n_words = write_token_vectors(
-        words_file(*words), "out.hdf5", model="model", on_progress=progress.append
+        ElmoEmbedder("model"),
+        words_file(*words),
+        "out.hdf5",
+        on_progress=progress.append,
     )
     assert n_words == 7
     assert sum(progress) == 7
@@ -69,7 +77,7 @@ def test_vectors_match_the_reference() -> None:
 
 
 def test_a_word_level_model_of_the_vectors_gives_equal_layers() -> None:
-    write_token_vectors(words_file(*WORDS), "out.hdf5", model="model")
+    write_token_vectors(ElmoEmbedder("model"), words_file(*WORDS), "out.hdf5")
     Path("words").mkdir()
     make_model({"lstm": small_architecture()["lstm"]}, 1, Path("words"))
     with (
@@ -84,7 +92,7 @@ def test_a_word_level_model_of_the_vectors_gives_equal_layers() -> None:
     other = ElmoEmbedder(model="model").embed_sentence(sentence)
     assert_allclose(one, other, atol=1e-5)
     # The words of a word-level model are looked up.
-    write_token_vectors(words_file("cat", "dog"), "again.hdf5", model="words")
+    write_token_vectors(ElmoEmbedder("words"), ["cat", "dog"], "again.hdf5")
     cat, dog = read("again.hdf5")
     assert_array_equal(cat, read("out.hdf5")[4])
     assert_array_equal(dog, read("out.hdf5")[2])
@@ -92,7 +100,7 @@ def test_a_word_level_model_of_the_vectors_gives_equal_layers() -> None:
 
 def test_vectors_of_the_softmax() -> None:
     words = words_file("東京", "the", "cat", "sat", "dog", "naïve")
-    write_token_vectors(words, "out.hdf5", softmax=True, model="model")
+    write_token_vectors(ElmoEmbedder("model"), words, "out.hdf5", softmax=True)
     weight = reference.read_arrays("model/softmax.hdf5")["softmax/W"]
     rows = [7, 3, 4, 5, 2, 6]
     assert_array_equal(read("out.hdf5"), weight[rows])
@@ -159,7 +167,7 @@ def test_every_format_has_words_and_vectors(
     write_table("corpus.jsonl", [{"tokens": tokens}])
     for output in ("out.hdf5", name):
         n_words = write_word_vectors(
-            ElmoEmbedder(model="model"), output, corpus="corpus.jsonl"
+            ElmoEmbedder(model="model"), "corpus.jsonl", output, min_count=1
         )
         assert n_words == len(tokens)
     words, values = read_words(Path(name))
@@ -272,7 +280,7 @@ def test_sentences_without_the_words_are_not_computed(
 
     monkeypatch.setattr(Engine, "embed_window", noted)
     averages = average_word_vectors(
-        embedder, SENTENCES, ["dog", "cat", "fish"], at_most=1
+        embedder, SENTENCES, ["dog", "cat", "fish"], min_count=1, at_most=1
     )
     assert averages.words == ["dog", "cat"]
     assert averages.counts == [2, 2]
@@ -285,7 +293,11 @@ def test_a_corpus_is_tokenized_in_the_language_of_the_model() -> None:
     for language, words in (("fr", ["L'", "eau"]), ("en", ["L", "'eau"])):
         embedder = ElmoEmbedder(model=replace(files, language=language))
         write_word_vectors(
-            embedder, f"{language}.npz", corpus="corpus.txt", tokenizer="moses"
+            embedder,
+            "corpus.txt",
+            f"{language}.npz",
+            min_count=1,
+            text=TextSettings(tokenizer="moses"),
         )
         assert read_words(Path(f"{language}.npz"))[0] == [*words, "est", "froide", "."]
     command = "word-vectors out.npz --corpus corpus.txt --min-count 1 --model model"
@@ -300,34 +312,55 @@ def test_a_corpus_is_tokenized_as_the_training_text_was() -> None:
     Path("model/options.json").write_text(json.dumps(trained))
     Path("corpus.txt").write_text("The cat, it sat.\n")
     embedder = ElmoEmbedder("model")
-    write_word_vectors(embedder, "out.npz", corpus="corpus.txt")
+    write_word_vectors(embedder, "corpus.txt", "out.npz", min_count=1)
     words = ["The", "cat", ",", "it", "sat", "."]
     assert read_words(Path("out.npz"))[0] == words
-    averages = average_word_vectors(embedder, ["The cat, it sat."])
+    averages = average_word_vectors(embedder, ["The cat, it sat."], min_count=1)
     assert averages.words == words
 
 
-def test_vectors_without_a_corpus_are_those_of_the_token_encoder() -> None:
+def test_words_are_a_list_or_a_file() -> None:
+    Path("corpus.txt").write_text("\n".join(map(" ".join, SENTENCES)))
     embedder = ElmoEmbedder("model")
-    words = words_file("cat", "dog")
-    write_word_vectors(embedder, "new.hdf5", words)
-    write_token_vectors(words, "old.hdf5", model="model")
-    assert_array_equal(read("new.hdf5"), read("old.hdf5"))
+    words = ["dog", "cat"]
+    for name, given in (("list.npz", words), ("file.npz", words_file(*words))):
+        n_words = write_word_vectors(
+            embedder, "corpus.txt", name, given, min_count=2, layers=1
+        )
+        assert n_words == 2
+        found, vectors = read_words(Path(name))
+        assert found == words
+        assert_allclose(vectors, means_by_hand(words, [1]), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "words_file: expected the path of words, or a corpus"),
-        ({"words_file": "w", "min_count": 5}, "corpus: missing, and layers, min_count"),
-        ({"corpus": "c", "softmax": True}, "softmax: cannot be used with corpus"),
-    ],
-)
-def test_options_of_vectors_that_contradict_each_other_are_an_error(
-    options: dict[str, Any], message: str
+def test_the_default_minimum_count_is_that_of_the_command(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(InputError, match=f"^{message}"):
-        write_word_vectors(ElmoEmbedder("model"), "out.vec", **options)
+    sentences = ["the cat sat"] * 5 + ["the dog"] * 4
+    Path("corpus.txt").write_text("\n".join(sentences))
+    monkeypatch.setenv("ELMO_MODEL", "model")
+    embedder = ElmoEmbedder()
+    assert write_word_vectors(embedder, "corpus.txt", "python.npz") == 3
+    result = elmo("word-vectors", "command.npz", "--corpus", "corpus.txt")
+    assert result.exit_code == 0
+    frequent = ["the", "cat", "sat"]
+    for name in ("python.npz", "command.npz"):
+        assert read_words(Path(name))[0] == frequent
+    texts = [sentence.split() for sentence in sentences]
+    assert average_word_vectors(embedder, texts).words == frequent
+
+
+def test_vectors_without_a_context_have_the_changed_weights() -> None:
+    embedder = ElmoEmbedder("model")
+    write_token_vectors(embedder, ["cat"], "old.hdf5")
+    for parameter in embedder.elmo_bilm.token_encoder.parameters():
+        parameter.data = parameter.data / 2
+    write_token_vectors(embedder, ["cat"], "new.hdf5")
+    layers = embedder.embed_sentence(["cat"])
+    [expected] = embedder.embed_sentences([["cat"]], layers="word_emb")
+    assert layers.shape == (3, 1, 2 * expected.shape[-1])
+    assert_allclose(read("new.hdf5"), expected, atol=1e-6)
+    assert abs(read("new.hdf5") - read("old.hdf5")).max() > 1e-3
 
 
 def test_the_command_averages_over_a_corpus() -> None:

@@ -518,7 +518,11 @@ def test_the_annotated_words_of_a_table_are_its_occurrences(
     embedder = ElmoEmbedder(model=TINY)
     words = {"bank": "bank", "banks": "bank"}
     counts, _ = write_occurrences(
-        embedder, name, "u.parquet", words, tokenizer="whitespace"
+        embedder,
+        name,
+        "u.parquet",
+        words,
+        text=TextSettings(tokenizer="whitespace"),
     )
     assert counts == {"bank": 6}
     rows = read_rows("u.parquet")

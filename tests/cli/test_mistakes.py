@@ -5,7 +5,9 @@ Status 2 is for wrong options, and 1 for what fails in a run.
 
 import re
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
 from elmo_cli.cli.command_list import COMMANDS, find_command
@@ -193,6 +195,15 @@ def test_unreadable_input_has_status_1(command: str, name: str) -> None:
     result = elmo(command, *arguments)
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1].startswith("Error: ")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_number_that_is_not_finite_is_refused(command: str, value: Any) -> None:
+    for option in find_command(command).params:
+        if isinstance(option.type, click.FloatRange):
+            with pytest.raises(click.BadParameter, match=f"found '{value}'"):
+                option.type.convert(value, option, None)
 
 
 OUTPUTS = ("out.h5", "out.svg", "out.npz", "out.safetensors", "new", "parts")

@@ -9,6 +9,7 @@ import pytest
 from elmo_cli import open_activations
 from tests.support.commands import TINY, elmo, start_elmo
 from tests.support.distributed_runs import SMALL_PARTS
+from tests.support.strategies import small_architecture
 
 RAW = "Tokenizer: moses, because the text is raw\n"
 TOKENIZED = "Tokenizer: whitespace, because the text is tokenized\n"
@@ -99,6 +100,31 @@ def test_all_parts_follow_the_head_of_the_first_file() -> None:
         number = 0 if files[0] == "raw.txt" else 2
         n_tokens = 4 if files[0] == "raw.txt" else 3
         assert len(tokens_of(output, number)) == n_tokens
+
+
+@pytest.mark.parametrize(
+    ("first", "n_tokens", "stored"), [("raw", 9, "moses:en"), ("tokenized", 6, None)]
+)
+def test_a_trained_model_follows_the_head_of_the_first_file(
+    first: str, n_tokens: int, stored: str | None
+) -> None:
+    second = "tokenized" if first == "raw" else "raw"
+    Path("tiny.json").write_text(json.dumps(small_architecture()))
+    line = ["train", f"{first}.txt", f"{second}.txt", "--options-file", "tiny.json"]
+    line += ["--validation-file", "raw.txt", "--negative-samples", "0"]
+    result = elmo(*line, "--steps", "2", "--output", "model")
+    assert result.exit_code == 0
+    assert (RAW in result.stderr) == (first == "raw")
+    # The validation text is tokenized like the training text: `sat.` is one or two.
+    assert json.loads(result.stdout)["tokens"] == n_tokens
+    options = json.loads(Path("model/options.json").read_text())
+    assert options["training"].get("tokenizer") == stored
+    # Neither detached nor attached marks decide here, but the model's training does.
+    Path("plain.txt").write_text("the cat's dog\n")
+    result = elmo("embed", "plain.txt", "plain.hdf5", "--model", "model")
+    assert result.exit_code == 0
+    is_split = tokens_of("plain.hdf5", 0) == ["the", "cat", "'s", "dog"]
+    assert is_split == (first == "raw")
 
 
 def test_change_refuses_files_that_were_tokenized_differently() -> None:

@@ -17,7 +17,10 @@ from pyarrow import parquet
 
 from elmo_cli import open_activations
 from elmo_cli.callbacks import ignore, never
-from elmo_cli.distributed.inputs import Part, find_inputs, read_part, split_inputs
+from elmo_cli.distributed.find_inputs import find_inputs
+from elmo_cli.distributed.input_part import Part
+from elmo_cli.distributed.read_part import read_part
+from elmo_cli.distributed.split_inputs import split_inputs
 from elmo_cli.errors.exceptions import InputError, OtherInputError
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.options.text import TextSettings
@@ -308,7 +311,7 @@ def test_columns_of_parquet_are_those_of_embed(keep_columns: str) -> None:
 def test_columns_of_json_have_one_type_in_all_parts(
     keep_columns: str, batch_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.distributed.inputs.BATCH_ROWS", batch_rows)
+    monkeypatch.setattr("elmo_cli.distributed.column_types.BATCH_ROWS", batch_rows)
     rows: list[dict[str, Any]] = []
     for i in range(60):
         row = {

@@ -15,7 +15,7 @@ from pyarrow import parquet
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from elmo_cli import open_activations
-from elmo_cli.distributed.inputs import Part
+from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.part import PartResult, embed_part, summarize
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts

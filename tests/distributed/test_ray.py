@@ -44,7 +44,7 @@ RUN = ("distribute", "text.txt", "out", *SMALL_PARTS)
 
 TWO_GPUS = """
 import os, sys, time
-from elmo_cli.distributed.inputs import Part
+from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.ray_engine import embed_on_ray
 from elmo_cli.options.resources import Resources

@@ -9,8 +9,6 @@ import time
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
-import pyarrow
 import pytest
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
@@ -19,7 +17,6 @@ from elmo_cli import ActivationsDataset, open_activations
 from elmo_cli.cli import progress_bar
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import open_plan
-from elmo_cli.distributed.ray_engine import EmbedBatch
 from elmo_cli.distributed.workers import RunCounts, run_parts
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from elmo_cli.errors.optional_imports import install_command
@@ -256,21 +253,6 @@ def test_a_signal_while_ray_is_imported_ends_the_run(
     assert result.exit_code == 143
     assert result.stderr.endswith("\nStopped before the first part\n")
     assert not Path("out").exists()
-
-
-def test_a_batch_gets_a_column() -> None:
-    texts = ["The cat", None, "", "a b c"]
-    embed = EmbedBatch(model=str(TINY), layers="top", column="vectors")
-    table = embed(pyarrow.table({"text": texts}))
-    vectors = table.column("vectors").to_pylist()
-    assert [len(row) for row in vectors] == [2, 0, 0, 3]
-    arrays = embed({"text": np.array(texts, object)})
-    assert_array_equal(arrays["vectors"][3], vectors[3])
-    pooled = EmbedBatch(model=str(TINY), layers="top", pooling="mean")
-    assert pooled({"text": texts})["activations"].shape == (4, 32)
-    pandas = pytest.importorskip("pandas")
-    frame = pooled(pandas.DataFrame({"text": ["The cat", "", "a b c"]}))
-    assert [len(row) for row in frame["activations"]] == [32] * 3
 
 
 def test_a_folder_may_be_a_uri(folder: Path) -> None:

@@ -36,7 +36,7 @@ BLOCK = re.compile(
 FIGURE = re.compile(r"\d+\.\d+")
 INSTALLATION = r"^pip [^&]*(&& )?"
 """Beginning of a line of shell that a test does not run."""
-LARGE_MODELS = r"(--model |\")(original|seqvec|catelmo|many-langs-fr)(?=[\"\s])"
+LARGE_MODELS = r"(--model |\")(original|seqvec|catelmo|many-langs-(?:fr|de))(?=[\"\s])"
 """Names of published models, in whose place a test takes the bundled one."""
 UNCOUNTED = {
     "README.md": "vectors.hdf5",
@@ -48,6 +48,7 @@ UNCOUNTED = {
 """Outputs whose sentences a page does not count. They get few, which is faster."""
 NOT_RUN = {
     "architecture",
+    "cite",
     "evaluation",
     "glossary",
     "install",
@@ -130,7 +131,7 @@ def blocks(page: str, text: str) -> Iterator[tuple[str, str, str]]:
     """Yield the language, the code and the output of each block that runs."""
     uncounted = rf"examples/alice.txt (?={UNCOUNTED.get(page, '$')})"
     for comment, language, code, shown in BLOCK.findall(text):
-        if not comment.startswith(("not run", "tests")):
+        if not comment.startswith("not run"):
             code = re.sub(LARGE_MODELS, r"\1mini", code)
             code = re.sub(uncounted, "sentences.txt ", code)
             yield language, code, shown

@@ -19,8 +19,9 @@ from elmo_cli import (
     batch_to_ids,
     open_activations,
     write_occurrences,
+    write_token_vectors,
+    write_word_vectors,
 )
-from elmo_cli.analysis.token_vectors import write_token_vectors
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError
 from elmo_cli.options.text import TextSettings
 from elmo_cli.pretrained.convert import convert_weights
@@ -142,7 +143,7 @@ MISSING_FILES = [
         "missing: no such file",
     ),
     error_of(
-        lambda m: write_token_vectors("missing", "out.txt"),
+        lambda m: write_token_vectors(m.embedder, "missing", "out.txt"),
         FileNotFoundError,
         "missing: no such file",
     ),
@@ -382,6 +383,50 @@ WRONG_OPTIONS = [
         "batch_size 0: expected 1 or more",
     ),
     error_of(
+        lambda m: m.embedder.embed_file(StringIO("a"), "x", "top", layers=2),
+        ValueError,
+        "choose one of layers and output_format",
+    ),
+    error_of(
+        lambda m: m.embedder.similarity("cat", "A cat.", "A cat.", layers=9),
+        ValueError,
+        "layers '9': expected all, average, top, word_emb, lstm1, lstm2, or numbers "
+        "from 0 to 2, separated by commas",
+    ),
+    error_of(
+        lambda m: write_occurrences(
+            m.embedder,
+            m.text,
+            "x.hdf5",
+            {"cat": "cat"},
+            text="moses",  # type: ignore[arg-type]
+        ),
+        ValueError,
+        "text: expected TextSettings, found the string 'moses'",
+    ),
+    error_of(
+        lambda m: write_word_vectors(m.embedder, m.text, "x.vec", min_count=100),
+        ValueError,
+        "FOLDER/in.txt: no word occurs 100 times or more. Lower min_count.",
+    ),
+    error_of(
+        lambda m: write_word_vectors(m.embedder, m.text, "x.vec", ["New York"]),
+        ValueError,
+        "words[0]: 'New York' has white space, which .vec cannot store. Choose HDF5 "
+        "or npz.",
+    ),
+    error_of(
+        lambda m: write_token_vectors(m.embedder, [], "x.vec"),
+        ValueError,
+        "words: expected a list of words, found an empty one",
+    ),
+    error_of(
+        lambda m: write_word_vectors(m.embedder, m.text, "x.doc"),
+        OutputError,
+        "x.doc: unknown suffix '.doc'. Choose .vec, .txt or .w2v (.gz may follow), "
+        ".bin, .npz, .tsv, .hdf5 or .h5.",
+    ),
+    error_of(
         lambda m: m.embedder.embed_file(StringIO("a"), "x", dtype="float64"),  # type: ignore[arg-type]
         ValueError,
         "dtype 'float64': expected float32 or float16",
@@ -418,7 +463,8 @@ WRONG_OPTIONS = [
         lambda m: m.embedder.embed_file(m.text, "x.jsonl", keep_columns=["id"]),
         ValueError,
         "keep_columns has no effect with text: it has no columns. If it is a "
-        "table, use input_format='csv', or tsv with tabs.",
+        "table, use input_format='csv', or input_format='tsv' if its cells are "
+        "separated by tabs.",
     ),
 ]
 

@@ -1,10 +1,10 @@
 """Messages, as Python and the command line spell them."""
 
 import ast
+import math
 import pickle
 import re
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ import pytest
 
 import elmo_cli
 from elmo_cli.cli.command_list import COMMANDS, find_command
+from elmo_cli.errors.checks import check_at_least, check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import (
     ARGUMENTS,
-    FLAGS,
     Message,
     joined,
     option_named,
+    option_of,
     spelled_as_options,
 )
 from elmo_cli.options.fields import info_of, option_fields
@@ -51,9 +52,10 @@ QUOTES = Message(
     [
         ("{--gamma} requires {--mix}", "gamma requires mix", "--gamma requires --mix"),
         ("Use {--layers top}.", "Use layers='top'.", "Use --layers top."),
-        ("Use {--overwrite}.", "Use overwrite=True.", "Use --overwrite."),
+        ("Use {--overwrite True}.", "Use overwrite=True.", "Use --overwrite."),
         ("Use {--format hdf5}.", "Use file_format='hdf5'.", "Use --format hdf5."),
         ("Use {--id-column}.", "Use id_column.", "Use --id-column."),
+        ('Use {--id-column ""}.', "Use id_column=''.", 'Use --id-column "".'),
     ],
 )
 def test_an_option_is_an_argument_in_python(
@@ -64,25 +66,94 @@ def test_an_option_is_an_argument_in_python(
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_each_flag_is_true_in_python(options: Any) -> None:
-    for field in fields(options):
-        if field.name in option_fields(options) and isinstance(field.default, bool):
-            flag = "--" + field.name.replace("_", "-")
-            assert str(Message(f"{{{flag}}}")) == f"{field.name}=True"
+def test_each_option_has_the_name_of_its_field_in_python(options: Any) -> None:
+    for name in option_fields(options):
+        option = info_of(options, name).name or f"--{name.replace('_', '-')}"
+        assert str(Message(f"{{{option}}}")) == name
+        assert option_of(name).as_options() == option
 
 
-def test_each_flag_that_a_message_names_is_true_in_python() -> None:
-    flags = set()
+def test_flags_alone_are_true_in_messages() -> None:
+    flags: set[str] = set()
+    others: set[str] = set()
     for command in COMMANDS:
         for parameter in find_command(command).params:
-            if isinstance(parameter, click.Option) and parameter.is_flag:
-                flags.update(parameter.opts)
-    assert flags.issuperset(FLAGS)
-    named: set[str] = set()
-    for _, text in literals_of_messages():
-        named.update(re.findall(r"\{(--[a-z-]+)\}", text))
-    for flag in named & flags:
-        assert str(Message(f"{{{flag}}}")).endswith("=True")
+            if isinstance(parameter, click.Option):
+                names = flags if parameter.is_flag else others
+                names.update(parameter.opts)
+    for path, text in strings_of_package():
+        for name, value in re.findall(r"\{(--[a-z-]+) ?([^{}]*)\}", text):
+            if value == "True":
+                assert name in flags - others, f"{path}: {text}"
+            elif text != f"{{{name}}}":  # the name alone, which stands for a value
+                assert name not in flags - others, f"{path}: {text}"
+
+
+def names_in_python() -> set[str]:
+    """Return the names that the options of all commands have in Python."""
+    names = set()
+    for command in COMMANDS:
+        for parameter in find_command(command).params:
+            if isinstance(parameter, click.Option):
+                names.add(str(parameter.name))
+                names.update(each[2:].replace("-", "_") for each in parameter.opts)
+    return names
+
+
+IN_PYTHON_ONLY = {
+    "analysis/word_vector_files.py",
+    "analysis/word_vectors.py",
+    "elmo.py",
+    "embedder.py",
+    "encode_arguments.py",
+    "integrations/vectorizer.py",
+}
+"""Modules with messages about arguments that no command passes on."""
+
+
+def test_no_message_for_a_command_names_an_option_as_an_argument() -> None:
+    names = names_in_python()
+    for place, text in literals_of_messages():
+        if place.partition(":")[0] in IN_PYTHON_ONLY:
+            continue
+        # What is in braces has two spellings, or is a value.
+        words = re.findall(r"[a-z_]+", re.sub(r"\{[^{}]+\}", "", text))
+        arguments = [word for word in words if "_" in word and word in names]
+        assert not arguments, f"{place}: {text}"
+        thing = re.match(r"([a-z]+)( \{\w*\})?: ", text)
+        assert thing is None or thing[1] not in names, f"{place}: {text}"
+
+
+@pytest.mark.parametrize(
+    ("check", "in_python", "as_options"),
+    [
+        pytest.param(
+            lambda: check_choice("pooling", "sum", ["mean", "max"]),
+            "pooling 'sum': expected mean or max",
+            "--pooling 'sum': expected mean or max",
+            id="choice",
+        ),
+        pytest.param(
+            lambda: check_at_least("batch_size", 0, 1),
+            "batch_size 0: expected 1 or more",
+            "--batch-size 0: expected 1 or more",
+            id="number",
+        ),
+        pytest.param(
+            lambda: SelectionSettings(mix=(math.nan,)),
+            "mix: expected finite float32 numbers, found nan",
+            "--mix: expected finite float32 numbers, found nan",
+            id="mix",
+        ),
+    ],
+)
+def test_a_wrong_value_is_reported_in_two_spellings(
+    check: Callable[[], object], in_python: str, as_options: str
+) -> None:
+    with pytest.raises(SettingsError) as raised:
+        check()
+    assert str(raised.value) == in_python
+    assert spelled_as_options(raised.value) == as_options
 
 
 def test_messages_know_the_arguments_that_are_not_called_like_their_option() -> None:
@@ -179,6 +250,15 @@ def literals_of_messages() -> Iterator[tuple[str, str]]:
             if called == "Message" or called.endswith(("Error", "_error", "warning")):
                 text = text_of(node.args[0])
                 yield f"{path.relative_to(package)}:{node.lineno}", text
+
+
+def strings_of_package() -> Iterator[tuple[str, str]]:
+    """Yield the file and text of each string of the package."""
+    package = Path(elmo_cli.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield str(path.relative_to(package)), node.value
 
 
 def text_of(node: ast.expr) -> str:

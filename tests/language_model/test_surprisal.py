@@ -3,6 +3,7 @@
 import math
 import re
 import string
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -226,7 +227,7 @@ def test_words_of_one_token_have_its_surprisal_each(model_folder: Path) -> None:
     ("kind", "text", "expected"),
     [
         ("word", "I didn't  see.", "I: I; didn't: didn 't; see.: see ."),
-        ("word", "isn’t — “never”…", 'isn’t: isn \'t; —: -; “never”…: " never " ...'),
+        ("word", "isn’t — “never”…", 'isn’t: isn \'t; —: --; “never”…: " never " ...'),
         (
             "region",
             "The horse | raced|fell.",
@@ -298,7 +299,61 @@ def test_estimated_frequencies_sum_to_one() -> None:
 def test_counts_of_a_file_are_log_shares(content: str, tmp_path: Path) -> None:
     path = tmp_path / "counts"
     path.write_text(content)
-    assert read_frequencies(path).frequencies == {"the": math.log2(7 / 8), '"': -3.0}
+    assert read_frequencies(path).log_frequencies == {
+        "the": math.log2(7 / 8),
+        '"': -3.0,
+    }
+
+
+def test_frequencies_are_counts_in_a_mapping_or_in_a_file(
+    model_folder: Path, tmp_path: Path
+) -> None:
+    model = LanguageModel(model_folder)
+    path = tmp_path / "counts.tsv"
+    path.write_text("the\t6\ncat\t2\n")
+    for counts in (
+        {"the": 6, "cat": 2},
+        Counter({"the": 6, "cat": 2}),
+        path,
+        str(path),
+    ):
+        units = measure_surprisal(model, "the cat dog", frequencies=counts)
+        log_frequencies = [unit.log_frequency for unit in units]
+        assert log_frequencies == [math.log2(6 / 8), -2, None]
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "message"),
+    [
+        ({"the": -1.2}, "frequencies: expected the counts of words, found 'the': -1.2"),
+        ({"the": "6"}, "frequencies: expected the counts of words, found 'the': '6'"),
+        ({1: 6}, "frequencies: expected the counts of words, found 1: 6"),
+        ({"the": 0}, "frequencies: no words with counts"),
+        (
+            ["the"],
+            "frequencies: expected counts of words or a file of them, found a value ",
+        ),
+        ("missing.tsv", "missing.tsv: no such file"),
+    ],
+)
+def test_other_frequencies_are_an_error(
+    frequencies: Any, message: str, model_folder: Path
+) -> None:
+    model = LanguageModel(model_folder)
+    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
+        measure_surprisal(model, "the cat", frequencies=frequencies)
+
+
+def test_counts_that_are_added_are_a_warning(
+    model_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "counts.tsv"
+    path.write_text("the\t6\nthe\t4\ncat\t2\n")
+    measure_surprisal(LanguageModel(model_folder), "the", frequencies=path)
+    assert caplog.messages == [
+        f"1 word, such as 'the', has several rows with different counts in {path}. "
+        "They were added."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -387,7 +442,7 @@ def test_columns_of_published_lists_are_found(content: str, tmp_path: Path) -> N
         "dog": math.log2(3 / 8),
         "ill": math.log2(1 / 8),
     }
-    assert read_frequencies(path).frequencies == pytest.approx(expected, abs=1e-5)
+    assert read_frequencies(path).log_frequencies == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -410,7 +465,7 @@ def test_the_column_of_counts_is_found_by_its_name(header: str, tmp_path: Path) 
     path = tmp_path / "counts.csv"
     path.write_text(f"{header}\n3,the,60\n7,old,20\n5,cat,20\n", encoding="utf-8")
     read = read_frequencies(path)
-    assert read.frequencies["the"] == pytest.approx(math.log2(0.6))
+    assert read.log_frequencies["the"] == pytest.approx(math.log2(0.6))
     _, word_column, count_column = header.split(",")
     assert (read.word_column, read.count_column) == (word_column, count_column)
 
@@ -438,7 +493,7 @@ def test_a_word_in_several_rows_is_counted_once_per_count(tmp_path: Path) -> Non
     path.write_text("the\t100\ncat\t10\nthe\t100\nlike\t5\nthe\t100\nlike\t15\n")
     read = read_frequencies(path)
     assert read.added_words == ["like"]
-    assert read.frequencies == pytest.approx(
+    assert read.log_frequencies == pytest.approx(
         {
             "the": math.log2(100 / 130),
             "cat": math.log2(10 / 130),
@@ -448,7 +503,7 @@ def test_a_word_in_several_rows_is_counted_once_per_count(tmp_path: Path) -> Non
     # Two marks that become one are two words.
     path.write_text("the\t10\n“\t5\n”\t5\n", encoding="utf-8")
     read = read_frequencies(path)
-    assert read.frequencies == {"the": -1.0, '"': -1.0}
+    assert read.log_frequencies == {"the": -1.0, '"': -1.0}
     assert read.added_words == []
 
 
@@ -460,7 +515,7 @@ def test_columns_are_found_in_the_first_lines_of_a_long_list(tmp_path: Path) -> 
         lines.append(f"{word}\t{1.234 / rank:.3f}\n")
     path = tmp_path / "counts.txt"
     path.write_text("".join(lines))
-    frequencies = read_frequencies(path).frequencies
+    frequencies = read_frequencies(path).log_frequencies
     assert list(frequencies) == words
     assert frequencies["aa"] - frequencies["ab"] == 1
 

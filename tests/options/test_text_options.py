@@ -7,9 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from elmo_cli import ElmoEmbedder, InputError, write_word_vectors
-from elmo_cli.analysis.write_occurrences import write_occurrences
-from elmo_cli.distributed.ray_engine import EmbedBatch
+from elmo_cli import ElmoEmbedder, EmbedBatch, InputError, TextSettings
 from elmo_cli.options.fields import option_fields
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OUTPUT_FORMATS, FileFormat, OutputSettings
@@ -18,8 +16,6 @@ from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import (
     DISTRIBUTED_FORMATS,
     INPUT_FORMATS,
-    TextSettings,
-    text_settings,
 )
 from elmo_cli.records.formats import FORMATS
 
@@ -40,39 +36,12 @@ def defaults_of(options: Any) -> dict[str, Any]:
     return {each.name: each.default for each in fields(options) if each.name in names}
 
 
-EMBED_FILE = keywords_of(ElmoEmbedder.embed_file, TextSettings)
-# Nothing is written per record: neither columns nor the gap of a record.
-NOT_OF_AVERAGES = {"shard", "skip_errors", "keep_columns"}
-
-
-@pytest.mark.parametrize(
-    ("function", "missing"),
-    [
-        pytest.param(write_occurrences, set(), id="write_occurrences"),
-        pytest.param(write_word_vectors, NOT_OF_AVERAGES, id="word vectors"),
-        pytest.param(EmbedBatch, set(), id="EmbedBatch"),
-    ],
-)
-def test_functions_read_a_text_with_the_keywords_of_embed_file(
-    function: Callable[..., Any], missing: set[str]
-) -> None:
-    keywords = keywords_of(function, TextSettings)
-    expected = {
-        name: default for name, default in EMBED_FILE.items() if name not in missing
-    }
-    if function is not EmbedBatch:
-        # AllenNLP's method splits at white space, and a batch is read already.
-        expected["tokenizer"] = "auto"
-    # The order counts, too.
-    assert list(keywords.items()) == list(expected.items())
-
-
 @pytest.mark.parametrize(
     ("function", "options", "missing"),
     [
         pytest.param(ElmoEmbedder.embed_file, TextSettings, set(), id="text"),
         pytest.param(ElmoEmbedder.embed_file, OutputSettings, set(), id="output"),
-        # It has AllenNLP's name for the layers, output_format.
+        # By default, the layers have AllenNLP's name, output_format.
         pytest.param(
             ElmoEmbedder.embed_file, SelectionSettings, {"layers"}, id="selection"
         ),
@@ -81,7 +50,10 @@ def test_functions_read_a_text_with_the_keywords_of_embed_file(
         ),
         pytest.param(EmbedBatch, SelectionSettings, set(), id="batch"),
         pytest.param(
-            EmbedBatch, ModelSettings, {"softmax_file"}, id="model of a batch"
+            EmbedBatch,
+            ModelSettings,
+            {"options_file", "weight_file", "vocabulary_file", "softmax_file"},
+            id="model of a batch",
         ),
     ],
 )
@@ -92,16 +64,24 @@ def test_keywords_have_the_names_and_defaults_of_the_options(
     expected = defaults_of(options)
     for name in missing:
         del expected[name]
+        keywords.pop(name, None)
     if "tokenizer" in expected:
         expected["tokenizer"] = None  # as in AllenNLP
     assert keywords == expected
 
 
-def test_kept_columns_are_a_list() -> None:
-    assert text_settings(keep_columns=["a", "b"]).keep_columns == ("a", "b")
-    assert text_settings(keep_columns="all").keep_columns == ("all",)
-    with pytest.raises(InputError, match="keep_columns: expected a list"):
-        text_settings(keep_columns="id")
+def test_columns_are_a_name_or_a_list() -> None:
+    settings = TextSettings(keep_columns=["a", "b"], id_column=["item", "condition"])
+    assert settings.keep_columns == ("a", "b")
+    assert settings.id_columns == ("item", "condition")
+    assert settings == TextSettings(
+        keep_columns=("a", "b"), id_column=("item", "condition")
+    )
+    assert TextSettings(keep_columns="all").keep_columns == ("all",)
+    with pytest.raises(InputError, match=r"^keep_columns: expected a list, found"):
+        TextSettings(keep_columns="id")
+    with pytest.raises(InputError, match=r"^id_column: expected a list, found"):
+        TextSettings(id_column={"id"})  # type: ignore[arg-type]
 
 
 def test_names_of_formats_are_those_of_the_formats() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import click
+import h5py
 import pytest
 
 from elmo_cli import ElmoEmbedder
@@ -47,6 +48,16 @@ def test_the_same_command_again_does_nothing(layout: str, state: str) -> None:
     assert (again.n_records, again.was_complete) == (0, True)
     assert OUT.read_bytes() == before
     assert sorted(os.listdir()) == ["input.txt", "out"]
+
+
+def test_an_output_with_other_dashes_is_refused() -> None:
+    embed(TEXT, OUT, tokenizer="moses")
+    with h5py.File(OUT, "r+") as file:
+        assert file.attrs["normalization"] == "moses-2"
+        file.attrs["normalization"] = "moses"  # which wrote each dash as a hyphen
+    message = r"with other options: normalization \(moses, not moses-2\)"
+    with pytest.raises(OutputError, match=message):
+        embed(TEXT, OUT, tokenizer="moses")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tests.support.transcripts import Example, each_example
 
 def read(name: str, text: str) -> list[Record]:
     """Return the records of a text in a format."""
-    opened = open_input(io.StringIO(text), TextSettings(name), WHITESPACE)
+    opened = open_input(io.StringIO(text), TextSettings(input_format=name), WHITESPACE)
     with open_records(opened, id_rules=IdRules(name_datasets=True)) as (
         records,
         *_,
@@ -161,7 +161,10 @@ def test_cr_ends_the_lines_of_fasta_and_conllu(
     path = tmp_path / f"a.{name}"
     path.write_text(text.format(end, end), newline="")
     with path.open() as file:
-        for opened in (open_input(path), open_input(file, TextSettings(name))):
+        for opened in (
+            open_input(path),
+            open_input(file, TextSettings(input_format=name)),
+        ):
             with open_records(opened) as (records, *_):
                 assert ["".join(record.tokens) for record in records] == ["MKV", "AAA"]
 
@@ -201,7 +204,9 @@ def test_a_suffix_says_the_format(expected: str, names: str) -> None:
             == open_input(Path(name)).format.name
             == expected
         )
-        assert open_input(name, TextSettings("fasta")).format.name == "fasta"
+        assert (
+            open_input(name, TextSettings(input_format="fasta")).format.name == "fasta"
+        )
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_the_words_of_a_text_are_one_record() -> None:
 
 QUOTED = [
     "The companies' 'snow angel' plans ended.",
-    "He said 'Yes, I do.' No. no, “they” said.",
+    "He said 'Yes, I do.' No. no, “they” said. Mr. Lee's cat–dog sat.",
 ]
 """Texts whose words have other tokens by themselves."""
 
@@ -170,8 +170,15 @@ def test_a_text_has_the_same_values_in_every_form(
         write_table("lists.jsonl", lists), *options, "--words-by", "space"
     )
     assert by_list == expected
-    if "--split-sentences" in options:
-        return
+    by_word_of_region = surprisals(
+        write_table("regions.csv", regions), *options, "--regions", "text", "--by=word"
+    )
+    for row, word in zip(by_word_of_region, expected, strict=True):
+        assert (row.pop("region_number"), row.pop("region")) == (
+            word["word_number"],
+            word["word"],
+        )
+        assert row == word
     by_region = surprisals(
         write_table("regions.csv", regions), *options, "--regions", "text"
     )
@@ -180,6 +187,42 @@ def test_a_text_has_the_same_values_in_every_form(
         assert {name: shown[name] for name in word if name != "word_number"} == {
             name: value for name, value in word.items() if name != "word_number"
         }
+
+
+def test_words_with_their_own_spaces_have_the_values_of_their_text(
+    model_folder: Path,
+) -> None:
+    (model_folder.parent / "counts.txt").write_text("mr. 3\nmr 2\ncat 5\n")
+    options = ["--model", str(model_folder), "--tokenizer", "moses"]
+    options += ["--frequencies", str(model_folder.parent / "counts.txt")]
+    text = "Mr. cat, Mr. Cat sat."
+    words = [
+        word if index == 0 else f" {word}" for index, word in enumerate(text.split())
+    ]
+    rows = [{"id": 1, "word": word} for word in words]
+    spaced = surprisals(write_table("rows.csv", rows), *options, "--word-column=word")
+    cell = write_table("cell.csv", [{"id": 1, "text": text}])
+    expected = surprisals(cell, *options, "--by", "word")
+    assert [row["log_frequency"] for row in expected][2] == "-1.736966"
+    for row, word in zip(spaced, expected, strict=True):
+        assert row == {**word, "word": row["word"]}
+        assert row["word"].strip() == word["word"]
+
+
+def test_regions_of_a_list_are_an_error(model_folder: Path) -> None:
+    model = LanguageModel(model_folder)
+    message = "expected a text with regions, found a list. Join its items with spaces."
+    with pytest.raises(InputError, match=f"^record 1: {re.escape(message)}$"):
+        measure_surprisal(model, [["the", "cat", "|", "sat"]], "region")
+    rows = [{"id": "a", "text": ["the", "cat", "|", "sat"]}]
+    table = write_table("lists.jsonl", rows)
+    for by in ([], ["--by", "word"]):
+        result = elmo(
+            "surprisal", table, f"--model={model_folder}", "--regions=text", *by
+        )
+        assert result.exit_code == 1
+        found = result.stderr.splitlines()[-1]
+        assert found == f"Error: lists.jsonl, line 1: field 'text': {message}"
 
 
 def test_words_that_begin_with_spaces_are_joined_as_they_are(

@@ -342,7 +342,7 @@ def test_an_open_file_and_bytes_are_read(name: str) -> None:
     with open_records(open_input(path), on_bytes=counts.append) as (records, *_):
         assert [record.text for record in records] == ["a\rb\nc"]
     assert sum(counts) == path.stat().st_size
-    text = TextSettings(name)
+    text = TextSettings(input_format=name)
     with (
         path.open(newline="") as file,
         open_records(open_input(file, text)) as (records, *_),

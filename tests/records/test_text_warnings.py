@@ -50,7 +50,9 @@ def warnings_of(text: Text, caplog: pytest.LogCaptureFixture) -> list[str]:
     """Write a text into the current folder, read it, and return the warnings."""
     Path("a").write_text(text.content, encoding="utf-8", newline="")
     caplog.set_level(logging.WARNING, "elmo_cli")
-    opened = open_input("a", TextSettings(text.input_format), text.tokenizer)
+    opened = open_input(
+        "a", TextSettings(input_format=text.input_format), text.tokenizer
+    )
     with open_records(opened, text.expected) as (records, *_):
         for _record in records:
             pass

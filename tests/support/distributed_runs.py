@@ -9,7 +9,7 @@ from typing import Any
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import open_activations
-from elmo_cli.distributed.inputs import Part
+from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts

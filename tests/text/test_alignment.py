@@ -1,5 +1,7 @@
 """Tokens and the characters of their text."""
 
+from itertools import chain
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,6 +66,8 @@ def test_tokens_are_found_in_their_text_in_order(name: str, text: str) -> None:
     [
         ("moses", "I can't.", ["I", "can", "'t", "."]),
         ("moses", "“No…”—he", ["“", "No", "…", "”", "—", "he"]),
+        ("moses", "a–b – c — d–", ["a–b", "–", "c", "—", "d–"]),
+        ("moses", "a–––b –– c", ["a–––b", "––", "c"]),
         ("moses:verbatim", "“No”", ["“", "No", "”"]),
         ("residues", "mk V", ["m", "k", "V"]),
         ("whitespace", " a  b.", ["a", "b."]),
@@ -74,6 +78,17 @@ def test_located_tokens_are_the_characters_as_written(
 ) -> None:
     located = locate_tokens(text, make(name).tokenize(text))
     assert [text[start:end] for start, end in located] == expected
+
+
+def test_tokens_of_several_sentences_are_found() -> None:
+    pytest.importorskip("sentencex")
+    text = "He left.– Now he ran."
+    tokenizer = make_tokenizer("moses", split_sentences=True)
+    tokens = [*chain.from_iterable(tokenizer.tokenize_sentences(text))]
+    assert tokens == ["He", "left", ".", "--", "Now", "he", "ran", "."]
+    located = locate_tokens(text, tokens)
+    assert text[slice(*located[3])] == "–"
+    assert text[slice(*located[4])] == "Now"
 
 
 def test_tokens_of_another_text_are_refused() -> None:

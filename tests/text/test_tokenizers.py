@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli import tokenize
+from elmo_cli import find_occurrence, tokenize
 from elmo_cli.errors.exceptions import ElmoError, InputError
 from elmo_cli.options.tokenizer_names import recorded_tokenizer
 from elmo_cli.text.tokenizers import (
@@ -84,11 +84,42 @@ def test_typographic_marks_have_the_tokens_of_plain_ones(name: str) -> None:
     require(name.partition(":")[0])
     tokenize = make_tokenizer(name).tokenize
     assert tokenize("He isn’t here — “never”…") == tokenize(
-        'He isn\'t here - "never" ...'
+        'He isn\'t here -- "never" ...'
     )
     assert tokenize("„L’homme“: ‚a‘ «b» 1–2, l´un") == tokenize(
         "\"L'homme\": 'a' \"b\" 1-2, l'un"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("moses", "He left — late.", "He left -- late ."),
+        ("moses", "He left—late.", "He left -- late ."),
+        ("moses:de", "He left – late.", "He left -- late ."),
+        ("moses", "– Yes – –", "-- Yes -- --"),
+        ("moses", "ran 1914–18", "ran 1914-18"),
+        ("moses:fr", "the New–York road", "the New-York road"),
+        ("moses", "He left - late -- very.", "He left - late -- very ."),
+        ("spacy", "He left — late – very—late", "He left -- late -- very -- late"),
+        ("spacy:de", "ran 1914–18", "ran 1914 - 18"),
+        ("moses:verbatim", "He left — b – a", "He left — b – a"),
+        ("moses:zh", "a — b – c", "a — b – c"),
+        ("whitespace", "a — b – c", "a — b – c"),
+    ],
+)
+def test_dashes_between_words_are_two_hyphens(
+    name: str, text: str, expected: str
+) -> None:
+    require(name.partition(":")[0])
+    assert make_tokenizer(name).tokenize(text) == expected.split()
+
+
+def test_a_dash_is_found_as_it_is_written() -> None:
+    for text in ("a — b", "a – b"):
+        assert find_occurrence(text, "—").token == "--"
+        assert find_occurrence(text, "--", tokenizer="moses").index == 1
+    assert find_occurrence("a – b", "—", tokenizer="moses").index == 1
 
 
 def test_marks_stay_where_tokens_are_given_or_the_user_says_so() -> None:
@@ -112,12 +143,12 @@ def test_chinese_and_japanese_keep_their_marks() -> None:
 ORIGINAL = {
     **dict.fromkeys("„“”«»", '"'),
     **dict.fromkeys("´", "'"),
-    **{"–": "-", "—": " - ", "…": "..."},
+    **{"–": "-", "—": " -- ", "…": "..."},
     **dict.fromkeys("‘’‚", "'"),
 }
-"""Rules of Moses' normalize-punctuation.perl for single characters. It writes the last
-three as `'` between letters, and else as `"`; the script for the training text of ELMo
-always writes `'`."""
+"""Rules of Moses' normalize-punctuation.perl for single characters, but for two. It
+writes the last three as `'` between letters, and else as `"`, and dashes as `-`. The
+training text of ELMo always has `'`, and `--` between words."""
 
 
 def test_marks_are_those_of_the_original() -> None:
@@ -138,7 +169,8 @@ def test_no_other_character_is_changed_by_sacremoses() -> None:
         for text in (f"a{char}b", f"a {char} b", f"{char}{char}a", f"1{char}"):
             # Moses makes `''` plain too, after single quotes.
             expected = "".join(other.normalize(text).split())
-            assert "".join(normalize(text).replace("''", '"').split()) == expected
+            found = normalize(text).replace("''", '"').replace(" -- ", "-")
+            assert "".join(found.split()) == expected
 
 
 @given(text=st.text() | texts)
@@ -174,9 +206,9 @@ def test_a_paragraph_is_not_split_at_abbreviations() -> None:
     ("name", "language", "settings"),
     [
         ("whitespace", "fr", {}),
-        ("moses", "fr", {"tokenizer": "moses:fr", "normalization": "moses"}),
-        ("moses:de", "fr", {"tokenizer": "moses:de", "normalization": "moses"}),
-        ("moses", None, {"tokenizer": "moses:en", "normalization": "moses"}),
+        ("moses", "fr", {"tokenizer": "moses:fr", "normalization": "moses-2"}),
+        ("moses:de", "fr", {"tokenizer": "moses:de", "normalization": "moses-2"}),
+        ("moses", None, {"tokenizer": "moses:en", "normalization": "moses-2"}),
         ("moses:verbatim", None, {"tokenizer": "moses:en"}),
         ("residues", None, {"tokenizer": "residues"}),
         ("spacy:zh", None, {"tokenizer": "spacy:zh"}),
@@ -217,7 +249,7 @@ def test_a_language_without_rules_of_moses_is_warned_of(
 @pytest.mark.parametrize(
     ("name", "split", "package", "message"),
     [
-        ("spacy", False, "spacy", "tokenizer spacy needs spacy, which is not .*"),
+        ("spacy", False, "spacy", "tokenizer='spacy' needs spacy, which is not .*"),
         ("moses", True, "sentencex", ".* pip install .*\\[sentences\\].*"),
         ("spacy:zh:jieba", False, "jieba", ".*Install it with `pip install jieba`.*"),
     ],

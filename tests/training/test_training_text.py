@@ -152,7 +152,7 @@ def test_model_folder_names_its_tokenizer(raw_texts: None) -> None:
     assert training == {
         "state": "zero",
         "tokenizer": "moses:en",
-        "normalization": "moses",
+        "normalization": "moses-2",
     }
     assert ElmoEmbedder(model="model").files.tokenizer == "moses:en"
     assert ElmoEmbedder().files.tokenizer is None

@@ -78,13 +78,13 @@ def occurrences(
     )
 
     model_settings = settings_from(ModelSettings, values)
-    text_settings = replace(settings_from(TextSettings, values), reads_places=True)
+    text_settings = settings_from(TextSettings, values)
     selection = settings_from(SelectionSettings, values)
     if selection.mix is None and values["layers"] is None:
         selection = replace(selection, layers=DEFAULT_LAYERS)
     targets = read_targets(words)
     model = resolve(model_settings)
-    opened = open_text(text, text_settings, model)
+    opened = open_text(text, text_settings, model, reads_places=True)
     plan = plan_occurrences(
         opened,
         output_file,

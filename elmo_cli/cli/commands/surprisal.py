@@ -53,17 +53,6 @@ class _SurprisalSettings:
 @option_group(
     "Rows",
     choice(
-        "--direction",
-        DIRECTIONS,
-        default="forward",
-        help="Predict each token from the tokens before it, after it, or each in turn.",
-    ),
-    flag(
-        "--entropy",
-        excludes=["--pair-columns"],
-        help="Also print the entropy of each prediction.",
-    ),
-    choice(
         "--by",
         ["token", "word", "region", "sentence"],
         excludes=["--pair-columns"],
@@ -88,6 +77,17 @@ class _SurprisalSettings:
             "Column of texts whose regions are separated by `|`: print one row per "
             "region, or with --by word, one row per word with its region."
         ),
+    ),
+    choice(
+        "--direction",
+        DIRECTIONS,
+        default="forward",
+        help="Predict each token from the tokens before it, after it, or each in turn.",
+    ),
+    flag(
+        "--entropy",
+        excludes=["--pair-columns"],
+        help="Also print the entropy of each prediction.",
     ),
     path_option(
         "--frequencies FILE",
@@ -168,16 +168,19 @@ def surprisal(
     if not input_format.has_columns and (choices.pairs or choices.regions):
         name = "--pair-columns" if choices.pairs else "--regions"
         raise click.UsageError(f"{name} requires a table, found {input_format.name}")
-    text_settings = replace(text_settings, splits_words=unit == "word")
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
     resolved = loading.resolve(model_settings)
     if choices.pairs:
         _print_pairs(source, text_settings, choices, resolved)
         return
-    are_texts = unit == "word" or source.path is None
+    by_word = unit == "word"
     opened = loading.open_text(
-        source, text_settings, resolved, lines_are_texts=are_texts
+        source,
+        text_settings,
+        resolved,
+        lines_are_texts=by_word or source.path is None,
+        splits_words=by_word,
     )
     _print_units(opened, unit, choices, resolved)
 
@@ -217,14 +220,14 @@ def _print_units(
             tokenizer=ignore_marks(text.tokenizer),
             column_option="--regions",
         )
-    frequencies = None
+    log_frequencies = None
     if choices.frequencies is not None:
-        frequencies = _read_frequencies(choices.frequencies)
+        log_frequencies = _read_frequencies(choices.frequencies)
     table = SurprisalTable(
         unit=unit,
         direction=choices.direction,
         with_entropy=choices.entropy,
-        frequencies=frequencies,
+        log_frequencies=log_frequencies,
         with_regions=choices.regions is not None and unit != "region",
         with_sentence_numbers=text.splits_records,
     )
@@ -270,14 +273,10 @@ def _read_frequencies(path: str) -> dict[str, float]:
         f"Frequencies: counts from column {read.count_column} of {path}, words from "
         f"column {read.word_column}"
     )
-    n_added = len(read.added_words)
-    if n_added:
-        has = "has" if n_added == 1 else "have"
-        stderr.say(
-            f"Warning: {counted(n_added, 'word')}, such as {read.added_words[0]!r}, "
-            f"{has} several rows with different counts in {path}. They were added."
-        )
-    return read.frequencies
+    warning = read.warning(path)
+    if warning is not None:
+        stderr.say(f"Warning: {warning}")
+    return read.log_frequencies
 
 
 def _say_sharing(tally: "_Tally", unit: "UnitKind") -> None:

@@ -10,6 +10,7 @@ from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.errors.wording import counted
+from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.selection import SelectionSettings
@@ -42,7 +43,7 @@ from elmo_cli.text.sources import Source
     shared_options.mean_layers_option(metavar="all|top|N,...", requires=["--corpus"]),
     shared_options.count(
         "--min-count",
-        default=5,
+        default=DEFAULT_MIN_COUNT,
         requires=["--corpus"],
         help="Skip words that occur fewer than N times.",
     ),
@@ -102,17 +103,17 @@ def word_vectors(
     check_vectors_file(Path(output), words_file, corpus, overwrite=overwrite)
     model_settings = settings_from(ModelSettings, values)
     if corpus is None:
-        from elmo_cli.analysis.token_vectors import write_token_vectors
+        from elmo_cli.analysis.token_vectors import write_vectors_of_model
 
         resolved = loading.resolve(model_settings)
         files = loading.find_files(resolved, with_softmax=softmax)
         loading.say_model(files, model_settings, writes_file=True)
         with progress_bar.progress_bar(" words") as bar:
-            n_words = write_token_vectors(
+            n_words = write_vectors_of_model(
+                files,
                 str(words_file),
                 output,
                 softmax=softmax,
-                model=files,
                 device=model_settings.device,
                 overwrite=overwrite,
                 on_progress=bar.update,

@@ -25,7 +25,7 @@ from elmo_cli.files.resumable.pages import PAGE_BYTES, Pages
 State = dict[str, Any]
 """State of a run, as values of JSON."""
 
-START_OVER: Final = "Use {--overwrite} to start over."
+START_OVER: Final = "Use {--overwrite True} to start over."
 
 
 @dataclass(frozen=True)

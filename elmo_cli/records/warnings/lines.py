@@ -41,7 +41,7 @@ def hard_wrapping(sample: Sample) -> Message | None:
         return None
     return Message(
         "the text seems to be hard-wrapped: most lines end within a sentence",
-        remedy="Use {--paragraphs} to join the lines until a blank line.",
+        remedy="Use {--paragraphs True} to join the lines until a blank line.",
     )
 
 

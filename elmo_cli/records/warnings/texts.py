@@ -118,7 +118,7 @@ def sentences_in_texts(sample: Sample) -> Message | None:
         found = "the text contains"
     return Message(
         f"{found} several sentences, but the model was trained on single sentences",
-        remedy="Use {--split-sentences}.",
+        remedy="Use {--split-sentences True}.",
         n_passages=f"{len(passages):,}",
         n_texts=f"{len(sample.texts):,}",
         unit="texts" if sample.is_table else "lines",

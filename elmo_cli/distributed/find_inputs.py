@@ -1,0 +1,97 @@
+"""Inputs of a distributed run, found by their paths, URIs and patterns.
+
+Inputs are compared by a hash of their bytes, because size and time may stay when the
+content changes.
+"""
+
+import fnmatch
+import glob
+import logging
+import os
+from multiprocessing.pool import ThreadPool
+from typing import Final, NamedTuple
+
+from elmo_cli.distributed.input_files import sha256_of
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.wording import SAYS_ITS_KIND, counted
+from elmo_cli.files.shared_folder import Folder, check_name_is_utf8
+from elmo_cli.options.text import TextSettings
+from elmo_cli.outputs.parts import OTHER_FOLDER
+from elmo_cli.records.columns_in_text import check_is_text
+from elmo_cli.records.formats import FORMATS, find_format
+from elmo_cli.records.input_format import InputFormat
+from elmo_cli.text.sources import Source
+
+logger = logging.getLogger(__name__)
+
+_N_THREADS: Final = 16
+"""Number of inputs that are hashed at the same time."""
+
+
+class Input(NamedTuple):
+    """An input with the SHA-256 of its bytes."""
+
+    path: str
+    sha256: str
+
+
+def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
+    """Find and hash the files of paths, URIs and patterns.
+
+    Files in the output `folder` are skipped.
+    """
+    paths = find_paths(patterns, folder)
+    with ThreadPool(_N_THREADS) as pool:
+        hashes = pool.map(sha256_of, paths)
+    return [Input(path, sha256) for path, sha256 in zip(paths, hashes, strict=True)]
+
+
+def find_paths(patterns: tuple[str, ...], folder: Folder) -> list[str]:
+    """Find the files of paths, URIs and patterns outside the output `folder`."""
+    paths: list[str] = []
+    for pattern in patterns:
+        found = _matching_files(pattern)
+        outside = [path for path in found if not folder.holds(path)]
+        if not outside:
+            raise InputError(
+                f"{pattern}: the input is in the output folder. {OTHER_FOLDER}"
+            )
+        n_inside = len(found) - len(outside)
+        if n_inside:
+            left_out = counted(n_inside, "file")
+            logger.warning(
+                "%s: skipped %s in the output folder",
+                pattern,
+                left_out,
+                extra=SAYS_ITS_KIND,
+            )
+        paths += outside
+    return paths
+
+
+def _matching_files(pattern: str) -> list[str]:
+    """Return the files of a pattern, or the pattern itself if it matches no file."""
+    check_name_is_utf8(pattern)
+    if "://" not in pattern:
+        paths = [pattern]
+        if not os.path.exists(pattern):
+            paths = sorted(glob.glob(pattern, recursive=True)) or [pattern]
+        return [os.path.abspath(path) for path in paths]
+    folder, _, name_pattern = pattern.rpartition("/")
+    names: list[str] = []
+    if glob.has_magic(name_pattern):
+        names = fnmatch.filter(Folder(folder).names(), name_pattern)
+    return [f"{folder}/{name}" for name in names] or [pattern]
+
+
+def find_input_format(text: TextSettings, path: str) -> InputFormat:
+    """Return the format of a file; raise an `InputError` if runs do not support it."""
+    source = Source(path)
+    input_format = find_format(source, text.input_format)
+    if input_format.is_plain and text.input_format is None:
+        check_is_text(source)
+    if not input_format.has_parts:
+        problem = f"{path}: {input_format.name} cannot be distributed"
+        others = ", ".join(each.name for each in FORMATS.values() if each.has_parts)
+        raise InputError(f"{problem}. Convert it to {others}.")
+    return input_format
