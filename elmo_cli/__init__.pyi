@@ -71,6 +71,8 @@ from elmo_cli.outputs.reader import open_activations as open_activations
 from elmo_cli.pretrained.files import ModelFiles as ModelFiles
 from elmo_cli.runs.file_sink import Summary as Summary
 from elmo_cli.similarity import Similarity as Similarity
+from elmo_cli.text.alignment import CharacterSpan as CharacterSpan
+from elmo_cli.text.alignment import locate_tokens as locate_tokens
 from elmo_cli.text.choose_tokenizer import tokenize as tokenize
 from elmo_cli.text.occurrences import Occurrence as Occurrence
 from elmo_cli.text.occurrences import find_occurrence as find_occurrence

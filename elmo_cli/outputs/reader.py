@@ -16,6 +16,7 @@ from elmo_cli.options.shard import Shard, shard_of
 from elmo_cli.outputs.activations_file import ActivationsFile
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
 from elmo_cli.records.record import Record
+from elmo_cli.text.alignment import CharacterSpan, locate_tokens
 
 Array = NDArray[Any]
 
@@ -142,6 +143,21 @@ class Activations:
         They are stored in the file, or separated by white space in the sentence.
         """
         return self._record(index).tokens or None
+
+    def offsets(self, number: SupportsIndex) -> list[CharacterSpan] | None:
+        """Return the characters of each token of a record in its sentence.
+
+        `sentence(number)[start:end]` are those of a token. It is None if the file does
+        not contain the sentence or the tokens.
+
+        Raises:
+            InputError: The tokens are not those of the sentence.
+        """
+        sentence = self.sentence(number)
+        tokens = self.tokens(number)
+        if sentence is None or tokens is None:
+            return None
+        return locate_tokens(sentence, tokens)
 
     def records(self) -> Iterator[tuple[Record, Array]]:
         """Yield all records in order with their activations, with little in memory."""

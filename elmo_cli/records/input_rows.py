@@ -85,6 +85,8 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
         found = f"found {repr(value)[:60]}"
         problem = f"field {name!r}: expected a text or a list of tokens, {found}"
         return _invalid(row, problem, text)
+    if text.settings.word_column is not None:
+        record = record._replace(fields=fields)
     if text.reads_places:
         record = record._replace(place=find_place(row.fields, name))
     return record._replace(

@@ -21,6 +21,7 @@ from elmo_cli.records.ids import (
     with_integer_parts,
 )
 from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.merged_texts import note_merged
 from elmo_cli.records.missing_header import log_missing_header
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
@@ -127,6 +128,8 @@ def _read_records(
     elif survey.integers:
         records = map(with_integer_id, records)
     if text.settings.word_column is not None:
+        if not is_quiet:
+            records = note_merged(records, text)
         records = group_words(records, text)
         if not is_quiet:
             records = note_scattered(records, text.source.name)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from elmo_cli.errors.checks import check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.text.tokenizers import MARKS
@@ -44,15 +45,19 @@ def locate_tokens(text: str, tokens: Sentence) -> list[CharacterSpan]:
         text = "I can't."
         locate_tokens(text, tokenize(text))  # (0, 1), (2, 5), (5, 7), (7, 8)
 
-    A token without visible characters has an empty span.
-
     Args:
         text: Text, as it was tokenized.
         tokens: All its tokens, by any tokenizer.
 
+    Returns:
+        The start and the end of each token, in their order. A token without visible
+        characters has an empty span, and two tokens share a mark that became both.
+
     Raises:
         InputError: The tokens are not those of the text.
     """
+    check_type("text", text, str, "a string")
+    tokens = check_sentence(tokens, "tokens")
     located = _locate_as_written(text, tokens)
     if located is not None:
         return located

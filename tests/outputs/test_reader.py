@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from elmo_cli import open_activations
+from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.errors.exceptions import InputError, StoppedError
 from elmo_cli.options.shard import Shard
 from elmo_cli.records.progress import ShardReader
@@ -83,6 +83,46 @@ def test_numbers_slices_and_sentences(layout: str, tmp_path: Path) -> None:
                 activations[number]
         with pytest.raises(TypeError):
             activations["a":"c"]
+
+
+@pytest.mark.parametrize("split", [False, True])
+@layouts
+def test_tokens_have_their_characters(
+    layout: Any, split: bool, tmp_path: Path, tiny: ElmoEmbedder
+) -> None:
+    if split:
+        pytest.importorskip("sentencex")
+    text = "It isn’t — “so…” He left. – No."
+    source = tmp_path / "text.txt"
+    source.write_text(f"{text}\n", encoding="utf-8")
+    output = tmp_path / "out.hdf5"
+    tiny.embed_file(
+        source, output, tokenizer="moses", layout=layout, split_sentences=split
+    )
+    expected = ["It", "isn", "’t", "—", "“", "so", "…", "”", "He", "left", "."]
+    expected += ["–", "No", "."]
+    found: list[str] = []
+    with open_activations(output) as activations:
+        for number in range(len(activations)):
+            sentence = activations.sentence(number) or ""
+            for start, end in activations.offsets(number) or []:
+                found.append(sentence[start:end])
+    assert found == expected
+
+
+def test_characters_of_tokens_need_the_sentence_and_the_tokens(
+    tmp_path: Path, tiny: ElmoEmbedder
+) -> None:
+    source = tmp_path / "table.jsonl"
+    source.write_text('{"id": "a", "text": "The cat."}\n')
+    output = tmp_path / "out.hdf5"
+    # AllenNLP's layout has no sentences of records with ids.
+    tiny.embed_file(source, output)
+    with open_activations(output) as activations:
+        assert activations.offsets(0) is None
+    tiny.embed_file(source, output, layout="packed", overwrite=True)
+    with open_activations(output) as activations:
+        assert activations.offsets(0) == [(0, 3), (4, 7), (7, 8)]
 
 
 def test_sentences_as_names_are_sentences(tmp_path: Path) -> None:

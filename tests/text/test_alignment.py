@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elmo_cli import locate_tokens, tokenize
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.text.alignment import (
     AlignedTokens,
     CharacterSpan,
     align_spans,
-    locate_tokens,
 )
 from elmo_cli.text.tokenizers import Tokenizer, make_tokenizer
 
@@ -89,6 +89,33 @@ def test_tokens_of_several_sentences_are_found() -> None:
     located = locate_tokens(text, tokens)
     assert text[slice(*located[3])] == "–"
     assert text[slice(*located[4])] == "Now"
+
+
+@pytest.mark.parametrize("name", ["whitespace", "residues", "moses", "spacy", "auto"])
+@given(
+    words=st.lists(
+        st.sampled_from(
+            ["it", "isn’t", "“a", "b”", "so…", "–c", "1914–18", "d—e", "--", "ß."]
+        )
+    )
+)
+def test_tokens_of_texts_have_separate_characters(name: str, words: list[str]) -> None:
+    pytest.importorskip("spacy" if name == "spacy" else "sacremoses")
+    text = " ".join(words)
+    located = locate_tokens(text, tokenize(text, name))
+    ends = [0, *(span.end for span in located)]
+    for end, span in zip(ends, located, strict=False):
+        # A letter such as ß may become two residues, and … two tokens.
+        assert span.start >= end or text[span.start] in "ß…"
+        assert text[span.start : span.end].strip()
+        assert not any(map(str.isspace, text[span.start : span.end]))
+
+
+def test_wrong_arguments_are_errors() -> None:
+    with pytest.raises(InputError, match=r"^text: expected a string, found a value"):
+        locate_tokens(["a"], ["a"])  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^tokens: expected a list of tokens, found"):
+        locate_tokens("a", "a")  # type: ignore[arg-type]
 
 
 def test_tokens_of_another_text_are_refused() -> None:

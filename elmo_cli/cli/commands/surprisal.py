@@ -1,5 +1,8 @@
 """`elmo surprisal`."""
 
+import shlex
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +15,8 @@ from elmo_cli.cli.row_printer import RowPrinter, print_rows
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import choice, command_option, flag, path_option
 from elmo_cli.cli.value_completion import complete_columns
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import (
@@ -49,7 +54,7 @@ class _SurprisalSettings:
 
 
 @command()
-@click.argument("text", metavar="INPUT", type=PATH)
+@click.argument("inputs", metavar="INPUT...", type=PATH, nargs=-1, required=True)
 @option_group(
     "Rows",
     choice(
@@ -122,7 +127,7 @@ class _SurprisalSettings:
 )
 @score_options(shows_cells=True, shows_softmax=True)
 def surprisal(
-    text: str,
+    inputs: tuple[str, ...],
     **values: Any,
 ) -> None:
     """Print the surprisal of each token of INPUT, one sentence per line.
@@ -135,8 +140,8 @@ def surprisal(
     $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
 
     INPUT is a text file, a table such as CSV, - for standard input, or the text itself,
-    if it contains a space. By default, raw text is recognized and tokenized (moses);
-    tokenized text is split at spaces.
+    if it contains a space. Only --pair-columns takes several INPUTs. By default, raw
+    text is recognized and tokenized (moses); tokenized text is split at spaces.
 
     The output is a table with one row per token. Its columns are:
 
@@ -157,23 +162,26 @@ def surprisal(
     choices = settings_from(_SurprisalSettings, values)
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
-    source = source_of(text)
-    source.check()  # Loading the model can take a while.
+    if len(inputs) > 1 and not choices.pairs:
+        raise click.UsageError(_several_inputs(inputs))
+    sources = [source_of(given) for given in inputs]
+    for source in sources:
+        source.check()  # Loading the model can take a while.
     if choices.plot is not None:
         from elmo_cli.analysis.drawing import check_figure
 
         check_figure(choices.plot, overwrite=choices.overwrite)
     unit = _unit(choices, text_settings)
-    input_format = find_format(source, text_settings.input_format)
-    if not input_format.has_columns and (choices.pairs or choices.regions):
-        name = "--pair-columns" if choices.pairs else "--regions"
-        raise click.UsageError(f"{name} requires a table, found {input_format.name}")
+    if choices.pairs or choices.regions:
+        for source in sources:
+            _check_is_table(source, text_settings, choices)
     if choices.regions:
         text_settings = replace(text_settings, text_column=choices.regions)
     resolved = loading.resolve(model_settings)
     if choices.pairs:
-        _print_pairs(source, text_settings, choices, resolved)
+        _print_pairs(sources, text_settings, choices, resolved)
         return
+    [source] = sources
     by_word = unit == "word"
     opened = loading.open_text(
         source,
@@ -183,6 +191,29 @@ def surprisal(
         splits_words=by_word,
     )
     _print_units(opened, unit, choices, resolved)
+
+
+def _several_inputs(inputs: tuple[str, ...]) -> str:
+    """Return the error of several inputs without pairs."""
+    problem = "several INPUTs require --pair-columns"
+    sources = [Source(given) for given in inputs]
+    if all(source.is_file and find_format(source).is_plain for source in sources):
+        piped = f"cat {shlex.join(inputs)} | elmo surprisal -"
+        return f"{problem}. To read several texts, pipe them: {piped}"
+    if any(source.is_file for source in sources):
+        return problem
+    text = shlex.quote(" ".join(inputs))
+    return f"{problem}. Put a text in quotes: elmo surprisal {text}"
+
+
+def _check_is_table(
+    source: Source, text_settings: TextSettings, choices: _SurprisalSettings
+) -> None:
+    """Raise a `UsageError` if an input without columns should have pairs or regions."""
+    input_format = find_format(source, text_settings.input_format)
+    if not input_format.has_columns:
+        name = "--pair-columns" if choices.pairs else "--regions"
+        raise click.UsageError(f"{name} requires a table, found {input_format.name}")
 
 
 def _unit(choices: _SurprisalSettings, text_settings: TextSettings) -> "UnitKind":
@@ -347,39 +378,78 @@ class _Tally:
 
 
 def _print_pairs(
-    source: Source,
+    sources: list[Source],
     text_settings: TextSettings,
     choices: _SurprisalSettings,
     resolved: "ResolvedModel",
 ) -> None:
+    """Print the pairs of one or several tables, and how many are correct.
+
+    The first table decides the tokenizer. Several tables have a column `file`, by which
+    the accuracy is grouped unless another group is chosen.
+    """
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
+    from elmo_cli.records.open_input import open_input
 
     table = PairTable(choices.pairs or (), text_settings, choices.group_by)
-    text = loading.open_text(source, table.reading, resolved)
+    first = loading.open_text(sources[0], table.reading, resolved)
+    texts = [first]
+    for source in sources[1:]:
+        texts.append(open_input(source, table.reading, first.tokenizer))
+    for text in texts:
+        names = text.format.column_names(text.source, text.settings)
+        if names and text.format.lists_columns:
+            table.check_columns(names, text.source.name)
     model = loading.load_language_model(resolved)
-    accuracy = Accuracy(choices.direction, choices.group_by)
-    pairs = replace(text, column_option="--pair-columns")
-    with open_scored_text(pairs, model, may_have_regions=True) as opened:
-        columns = [*opened.columns, *pair_columns(choices.direction)]
-        kept = {
-            name: value
-            for name, value in opened.records.example.columns.items()
-            if name not in table.columns
-        }
-        with print_rows(choices.row_format, columns, kept) as rows:
-            for scored in table.measure(
-                model,
-                opened.records.records,
-                text.tokenizer,
-                choices.batch_size,
-                opened.records.is_ready,
-                direction=choices.direction,
-            ):
-                rows.write([scored.result.row], scored.record.columns, scored.names)
-                accuracy.add(scored)
+    accuracy = Accuracy(choices.direction)
+    rows: RowPrinter | None = None
+    name_columns: Sequence[str] = ()
+    with ExitStack() as printing:
+        for text in texts:
+            file = [text.source.name] if len(texts) > 1 else []
+            pairs = replace(text, column_option="--pair-columns")
+            with open_scored_text(pairs, model, may_have_regions=True) as opened:
+                if rows is None:
+                    name_columns = opened.columns
+                    columns = [*name_columns, *pair_columns(choices.direction)]
+                    if file:
+                        columns.insert(0, "file")
+                    kept = table.kept_columns(opened.records.example)
+                    rows = printing.enter_context(
+                        print_rows(choices.row_format, columns, kept)
+                    )
+                if opened.columns != name_columns:
+                    raise _other_names(text.source.name, opened.columns, name_columns)
+                for scored in table.measure(
+                    model,
+                    opened.records.records,
+                    text.tokenizer,
+                    choices.batch_size,
+                    opened.records.is_ready,
+                    direction=choices.direction,
+                ):
+                    row = [*file, *scored.names, *scored.result.row]
+                    rows.write([row], scored.record.columns)
+                    accuracy.add(scored.result, table.group_of(scored.record, *file))
     for line in accuracy.lines():
         stderr.say(line)
     stderr.say(
         f"{counted(accuracy.n_pairs, 'pair')}, {accuracy.n_unknown:,} of them with "
         "unknown words"
+    )
+
+
+def _other_names(
+    name: str, columns: Sequence[str], first_columns: Sequence[str]
+) -> InputError:
+    """Return the error of a table whose rows have other names than the first one's."""
+    return InputError(
+        Message(
+            "{name}: its rows are named by {columns}, and those of the first INPUT by "
+            "{first_columns}",
+            remedy="Choose a column of all of them with {--id-column}.",
+            name=name,
+            columns=" and ".join(columns),
+            first_columns=" and ".join(first_columns),
+        )
     )
