@@ -105,8 +105,8 @@ IN_PYTHON_ONLY = {
     "analysis/word_vectors.py",
     "elmo.py",
     "embedder.py",
-    "encode_arguments.py",
     "integrations/vectorizer.py",
+    "options/encode_arguments.py",
 }
 """Modules with messages about arguments that no command passes on."""
 
