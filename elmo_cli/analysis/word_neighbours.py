@@ -15,6 +15,7 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import counted
 from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.text.occurrences import Occurrence
@@ -73,12 +74,20 @@ def find_word_neighbours(
 
 
 def _check_model(source: VectorSource, embedder: ElmoEmbedder) -> None:
-    """Raise an `InputError` if another model made a file."""
+    """Raise an `InputError` if another model made a file, or one of other depth."""
     sha256 = source.attributes.get("model_sha256")
     if sha256 is not None and sha256 != embedder.content_sha256:
         raise InputError(
             f"{source.path}: made by the model {source.attributes.get('model')}, not "
             f"by {embedder.files.name}. Embed and search with the same model."
+        )
+    n_stored = len(source.layers_of_axis)
+    n_layers = embedder.architecture.n_layers
+    if source.stored_layers == "all" and n_stored not in (0, n_layers):
+        raise InputError(
+            f"{source.path}: {counted(n_stored, 'layer')}, but the model "
+            f"{embedder.files.name} has {n_layers}. Embed and search with the same "
+            "model."
         )
 
 
