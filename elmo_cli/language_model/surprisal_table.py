@@ -26,11 +26,11 @@ from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.scored_records import ScoredRecord, score_records
 from elmo_cli.language_model.units import (
     Unit,
-    UnitKind,
     find_units,
     units_of,
 )
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
+from elmo_cli.options.surprisal import UnitKind
 from elmo_cli.records.record import Record
 from elmo_cli.types import Sentence
 
@@ -74,6 +74,10 @@ class UnitSurprisal(NamedTuple):
     def known(self) -> bool:
         """True if the vocabulary contains all its tokens."""
         return self.n_unknown == 0
+
+
+MeasuredRecord = ScoredRecord[list[UnitSurprisal]]
+"""Record with the surprisals of its units."""
 
 
 class _Column(NamedTuple):
@@ -145,7 +149,7 @@ class SurprisalTable:
         records: Iterable[Record],
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] | None = None,
-    ) -> Iterator[ScoredRecord[list[UnitSurprisal]]]:
+    ) -> Iterator[MeasuredRecord]:
         """Measure the units of a stream of records.
 
         `batch_size` and `is_ready` are as in `LanguageModel.iter_scores`.
