@@ -159,7 +159,13 @@ def _write_part(
     }
     has_ids = "id" in column_types
     records = ShardReader(read_part(part, settings.text, has_ids=has_ids))
-    writer = open_writer(file, settings, part.path, column_types, attributes)
+    writer = open_writer(
+        file=file,
+        settings=settings,
+        path=part.path,
+        column_types=column_types,
+        attributes=attributes,
+    )
     with closing(writer):
         sink = _PartSink(writer=writer, part=part, dtype=settings.dtype)
 
@@ -233,7 +239,7 @@ class _PartSink:
             index: spelled_as_options(reason) for index, reason in self.skipped.items()
         }
         attributes = end_attributes(
-            self.part.n_records, progress, skipped, has_keys=has_ids
+            self.part.n_records, progress, skipped, has_ids=has_ids
         )
         self.writer.finish({**attributes, "tokens": str(self.n_tokens)})
         return PartResult(

@@ -107,7 +107,13 @@ def open_records(
         is_numbered = survey.may_repeat and has_ids
         if is_numbered:
             records = _with_line_numbers(records)
-        yield Records(records, is_ready, has_ids, is_numbered, example)
+        yield Records(
+            records=records,
+            is_ready=is_ready,
+            has_ids=has_ids,
+            is_numbered=is_numbered,
+            example=example,
+        )
 
 
 def _read_records(

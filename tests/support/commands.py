@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import pytest
 from click.testing import CliRunner, Result
 
-from elmo_cli.cli import main
+from elmo_cli.cli.main import main
 from elmo_cli.cli.stderr import LineFormatter
 from tests.support.golden import GOLDEN
 
@@ -85,6 +85,8 @@ def run_r(code: str) -> str:
 ROOT = Path(__file__).parents[2]
 """The checkout, from which the suite is imported."""
 SUPPORT = Path(__file__).parent
+PROGRAMS = SUPPORT / "programs"
+"""Folder of programs that tests run in processes of their own."""
 
 
 @cache
