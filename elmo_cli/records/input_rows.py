@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
-from elmo_cli.options.text import ALL_COLUMNS, TOKENS_COLUMN
-from elmo_cli.records.annotated_places import find_place
+from elmo_cli.options.text import ALL_COLUMNS, TEXT_COLUMN, TOKENS_COLUMN
+from elmo_cli.records.annotated_places import find_places
 from elmo_cli.records.columns import Columns, missing_text, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import LIST_OF_REGIONS, Record, join_id
 from elmo_cli.records.record_of_text import record_of_text
 from elmo_cli.records.words import record_of_words
+from elmo_cli.text.alignment import locate_tokens
 from elmo_cli.text.choose_tokenizer import tokenizer_of_tokens
 from elmo_cli.text.line_reader import Line
 
@@ -85,8 +86,14 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
         found = f"found {repr(value)[:60]}"
         problem = f"field {name!r}: expected a text or a list of tokens, {found}"
         return _invalid(row, problem, text)
-    if text.reads_places:
-        record = record._replace(place=find_place(row.fields, name))
+    if text.reads_places and text.settings.word_column is None:
+        places = find_places(fields, name, record.text)
+        if places and places[0].text != record.text:
+            try:
+                locate_tokens(places[0].text, record.tokens)
+            except InputError as error:
+                return _invalid(row, error, text)
+        record = record._replace(places=places)
     return record._replace(
         id=row_id.text,
         id_is_integer=row_id.is_integer,
@@ -147,8 +154,8 @@ def _invalid(row: InputRow, problem: object, text: TextInput) -> Record:
 def _normalized(fields: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     """Return the fields of a row with nested ones under their paths.
 
-    The tokens of Prodigy, objects with a `text`, become texts. An id such as 1.0 is an
-    integer: pandas writes it where another id is missing.
+    Objects in a list of tokens become texts. An id such as 1.0 is an integer: pandas
+    writes it where another id is missing.
     """
     nested = {}
     for path in columns.paths:
@@ -157,14 +164,30 @@ def _normalized(fields: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     for name in columns.texts:
         value = fields.get(name)
         if isinstance(value, list):
-            if all(isinstance(token, dict) and "text" in token for token in value):
-                fields[name] = [token["text"] for token in value]
+            fields[name] = texts_of_tokens(value, fields.get(TEXT_COLUMN))
             break
     for name in columns.ids:
         part = fields.get(name)
         if isinstance(part, float) and part.is_integer():
             fields[name] = int(part)
     return fields
+
+
+def texts_of_tokens(tokens: list[Any], text: object = None) -> list[Any]:
+    """Return the texts of tokens that are objects; other tokens as they are.
+
+    Prodigy's objects have a `text`, and spaCy's the `start` and `end` of their
+    characters in the text of the row.
+    """
+    texts = []
+    for token in tokens:
+        if isinstance(token, dict) and "text" in token:
+            texts.append(token["text"])
+        elif isinstance(token, dict) and isinstance(text, str):
+            texts.append(text[token.get("start") : token.get("end")])
+        else:
+            texts.append(token)
+    return texts
 
 
 def _find_nested(fields: Mapping[str, Any], path: str) -> dict[str, Any]:
