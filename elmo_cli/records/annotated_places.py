@@ -2,7 +2,8 @@
 
 A row has them in one of these columns, as characters of its text, from 0:
 
-- `indexes_target_token`, as in DWUG: `14:18`
+- `indexes_target_token`, as in DWUG: `14:18`. Its tokenized texts have the position of
+  the token in `indexes_target_token_tokenized` instead
 - `start` and `end`
 - `spans`, as in Prodigy, or `ents`, as in spaCy: a list of objects with `start` and
   `end`
@@ -19,9 +20,18 @@ from typing import Any, Final
 from elmo_cli.options.text import TEXT_COLUMN
 from elmo_cli.records.record import AnnotatedPlace
 
-PLACE_COLUMNS: Final = ("indexes_target_token", "start", "end", "spans", "ents")
-_TOKENIZED: Final = "_tokenized"
-"""End of the names of columns in DWUG whose texts have other characters."""
+_INDEXES_COLUMN: Final = "indexes_target_token"
+_POSITION_COLUMN: Final = "indexes_target_token_tokenized"
+PLACE_COLUMNS: Final = (
+    _INDEXES_COLUMN,
+    _POSITION_COLUMN,
+    "start",
+    "end",
+    "spans",
+    "ents",
+)
+_TOKENIZED: Final = ("_tokenized", "_lemmatized")
+"""Ends of the names of columns in DWUG with tokens between spaces."""
 _INDEXES: Final = re.compile(r"\s*([0-9]+)\s*:\s*([0-9]+)\s*")
 
 
@@ -38,23 +48,39 @@ def find_places(
     whole_text = fields.get(TEXT_COLUMN)
     if isinstance(fields.get(text_column), list) and isinstance(whole_text, str):
         text = whole_text
-    indexes = fields.get("indexes_target_token")
-    if indexes and not text_column.endswith(_TOKENIZED):
-        match = _INDEXES.fullmatch(str(indexes))
-        start, end = (0, 0) if match is None else (int(match[1]), int(match[2]))
-        return [AnnotatedPlace(text, start, end, is_certain=True)]
+    if text_column.endswith(_TOKENIZED):
+        position = _integer(fields.get(_POSITION_COLUMN))
+        if position is not None:
+            return [_place_of_token(text, position)]
+    elif fields.get(_INDEXES_COLUMN):
+        return [_place_of_indexes(text, str(fields[_INDEXES_COLUMN]))]
     spans = fields.get("spans") or fields.get("ents")
     places = []
     for span in [fields, *(spans if isinstance(spans, list) else [])]:
-        if not isinstance(span, Mapping):
-            continue
-        start_of_span = _integer(span.get("start"))
-        end_of_span = _integer(span.get("end"))
-        if start_of_span is not None and end_of_span is not None:
+        start = end = None
+        if isinstance(span, Mapping):
+            start = _integer(span.get("start"))
+            end = _integer(span.get("end"))
+        if start is not None and end is not None:
             # Other tables have times in columns of these names.
-            place = AnnotatedPlace(text, start_of_span, end_of_span, is_certain=False)
-            places.append(place)
+            places.append(AnnotatedPlace(text, start, end, is_certain=False))
     return places
+
+
+def _place_of_indexes(text: str, indexes: str) -> AnnotatedPlace:
+    """Return a place that is written as `14:18`."""
+    match = _INDEXES.fullmatch(indexes)
+    if match is None:
+        return AnnotatedPlace(text, 0, 0, is_certain=True)
+    return AnnotatedPlace(text, int(match[1]), int(match[2]), is_certain=True)
+
+
+def _place_of_token(text: str, position: int) -> AnnotatedPlace:
+    """Return the place of a token between spaces, by its position from 0."""
+    tokens = list(re.finditer(r"\S+", text))
+    if position >= len(tokens):
+        return AnnotatedPlace(text, 0, 0, is_certain=True)
+    return AnnotatedPlace(text, *tokens[position].span(), is_certain=True)
 
 
 def _integer(value: object) -> int | None:

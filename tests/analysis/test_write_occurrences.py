@@ -674,3 +674,65 @@ def test_times_of_words_are_no_places() -> None:
         ElmoEmbedder(model=TINY), "words.csv", "u.hdf5", {"bank": "bank"}, text=settings
     )
     assert counts == {"bank": 2}
+
+
+def test_the_position_of_dwug_chooses_a_token_of_its_tokenized_text() -> None:
+    text = "The plane's wing is a plane."
+    use = {
+        "context": text,
+        "indexes_target_token": "22:27",
+        "context_tokenized": "The plane 's wing is a plane .",
+        "indexes_target_token_tokenized": "6",
+        "context_lemmatized": "the plane 's wing be a plane .",
+    }
+    outside = {**use, "indexes_target_token": "", "indexes_target_token_tokenized": "9"}
+    write_table("uses.tsv", [use, {**outside, "context": "A plane."}])
+    embedder = ElmoEmbedder(model=TINY)
+    for column, n_searched in (
+        ("context", 1),
+        ("context_tokenized", 2),
+        ("context_lemmatized", 2),
+    ):
+        settings = TextSettings(text_column=column)
+        counts, _ = write_occurrences(
+            embedder,
+            "uses.tsv",
+            "u.parquet",
+            {"plane": "plane"},
+            text=settings,
+            overwrite=True,
+        )
+        # The second use has no place there, so it is searched for the word.
+        assert counts == {"plane": 1 + n_searched}
+        assert read_rows("u.parquet")[0]["position"] == 6
+
+
+@pytest.mark.parametrize("name", ["u.parquet", "u.hdf5"])
+def test_change_compares_what_was_annotated(name: str) -> None:
+    uses = [
+        {"text": f"{form} sat by the bank .", "indexes_target_token": f"0:{len(form)}"}
+        for form in ("Bank", "Banks", "Banking", "bank", "Banque")
+    ]
+    write_table("uses.csv", uses)
+    words = {"bank": "bank", "banks": "bank"}
+    counts, _ = write_occurrences(ElmoEmbedder(model=TINY), "uses.csv", name, words)
+    assert counts == {"bank": 5}
+    for chosen in (None, words, {"bank": "bank"}):
+        for ignore_case in (False, True):
+            old, new = read_occurrences(name, name, chosen, ignore_case=ignore_case)
+            assert old["bank"].shape == new["bank"].shape == (5, 32)
+
+
+def test_sentences_of_a_use_are_computed_one_by_one() -> None:
+    pytest.importorskip("sentencex")
+    text = "We left. The bank lent. A bank."
+    write_table("uses.csv", [{"text": text, "start": 26, "end": 30}])
+    embedder = ElmoEmbedder(model=TINY)
+    settings = TextSettings(tokenizer="moses", split_sentences=True)
+    write_occurrences(
+        embedder, "uses.csv", "u.parquet", {"bank": "bank"}, text=settings
+    )
+    [row] = read_rows("u.parquet")
+    assert row["position"] == 8
+    vectors = embedder.embed_sentence(["A", "bank", "."])[-1]
+    assert_allclose(row["vector"], vectors[1], atol=1e-6)
