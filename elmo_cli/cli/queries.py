@@ -158,6 +158,8 @@ def read_pair_table(text: TextInput, names: PairColumns) -> "Iterator[list[PairR
             _check_has(columns, "word")
         first = _Side(1, record.text, record.tokens)
         second = _second_side(columns[names.second], text.tokenizer, names.second)
+        if isinstance(columns[names.second], list):
+            columns[names.second] = second.text
         try:
             pair = (_find_on_side(first, columns), _find_on_side(second, columns))
         except InputError as error:

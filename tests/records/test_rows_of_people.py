@@ -224,6 +224,7 @@ def test_characters_count_in_joined_tokens_on_both_sides() -> None:
         )
         assert result.exit_code == 0, result.stderr
         (row,) = csv.DictReader(io.StringIO(result.stdout))
+        assert {name: row[name] for name in sentences} == sentences
         printed.append(row["cosine"])
     assert printed[0] == printed[1] == printed[2] != ""
 
