@@ -11,7 +11,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.setting import Row, Setting
-from elmo_cli.language_model.softmax import PREDICTIONS, WORDS, FullSoftmax
+from elmo_cli.language_model.softmax import (
+    PREDICTIONS_PER_PIECE,
+    WORDS_PER_READ,
+    FullSoftmax,
+)
 from elmo_cli.language_model.softmax_file import write_softmax
 from elmo_cli.language_model.softmax_kernels import softmax_kernel
 from elmo_cli.options.model import Precision
@@ -81,12 +85,12 @@ def seconds(run: Callable[[], Tensor]) -> float:
 def by_torch(contexts: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Compute the log probabilities of targets by torch, shape (N,), in pieces."""
     results = []
-    for first in range(0, len(contexts), PREDICTIONS):
-        rows = contexts[first : first + PREDICTIONS]
-        columns = targets[first : first + PREDICTIONS]
+    for first in range(0, len(contexts), PREDICTIONS_PER_PIECE):
+        rows = contexts[first : first + PREDICTIONS_PER_PIECE]
+        columns = targets[first : first + PREDICTIONS_PER_PIECE]
         sums = []
-        for start in range(0, len(weight), WORDS):
-            part = slice(start, start + WORDS)
+        for start in range(0, len(weight), WORDS_PER_READ):
+            part = slice(start, start + WORDS_PER_READ)
             logits = functional.linear(rows, weight[part], bias[part])
             sums.append(logits.logsumexp(dim=1))
         target_logits = (rows * weight[columns]).sum(dim=1) + bias[columns]

@@ -144,17 +144,31 @@ class Elmo(nn.Module):
         return TokenTable(words, self.bilm.token_encoder)
 
     def _load_from_state_dict(
-        self, state_dict: dict[str, Any], prefix: str, *more: Any
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
     ) -> None:
         """Load the state of this module, which may come from AllenNLP's `Elmo`.
 
         torch calls this method in each module, with its own lists for errors.
         """
-        *_, error_messages = more
-        error_messages += rename_allennlp_state(
+        error_msgs += rename_allennlp_state(
             state_dict, prefix, self.bilm.state_dict().keys()
         )
-        super()._load_from_state_dict(state_dict, prefix, *more)
+        super()._load_from_state_dict(
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing_keys,
+            unexpected_keys,
+            error_msgs,
+        )
 
     def get_output_dim(self) -> int:
         """Return the size of a representation, W."""
@@ -212,17 +226,19 @@ class Elmo(nn.Module):
                 f"{int(inputs.min())} to {int(inputs.max())}"
             ) from error
         inner = mask if self.keep_sentence_boundaries else mask[:, 2:]
-        shape = (*inputs.shape[:-2], inner.shape[1])
+        batch_shape = inputs.shape[:-2]
+        n_tokens = inner.shape[1]
+        width = self.get_output_dim()
         representations = []
         for k in range(self.num_output_representations):
             mixed = self.get_submodule(f"scalar_mix_{k}")(layers.unbind(), mask)
             if not self.keep_sentence_boundaries:
                 mixed = mixed[:, 1:-1].masked_fill(~inner[..., None], 0.0)
-            dropped = self.dropout(mixed).reshape(*shape, self.get_output_dim())
-            representations.append(dropped)
+            dropped = self.dropout(mixed)
+            representations.append(dropped.reshape(*batch_shape, n_tokens, width))
         return {
             "elmo_representations": representations,
-            "mask": inner.long().reshape(shape),
+            "mask": inner.long().reshape(*batch_shape, n_tokens),
         }
 
     def _find_words(

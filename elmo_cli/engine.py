@@ -235,10 +235,11 @@ class Engine:
         dtype: str = "float32",
         on_batch: Callable[[bool], object] = ignore,
     ) -> Iterator[NDArray[Any] | ComputationError]:
-        """Embed a window in a data type, except for empty sentences.
+        """Embed the sentences of a window, as arrays of `dtype`.
 
-        The memory is free when the iterator ends, before the next window. `on_batch` is
-        called with whether all values of a batch are finite.
+        An empty sentence gets float32. The arrays of a batch share memory, and the
+        iterator holds it until it ends. `on_batch` is called with whether all values of
+        a batch are finite.
         """
 
         def embed_batch(
@@ -256,7 +257,7 @@ class Engine:
     def embed_window(
         self, sentences: list[Sentence], selection: SelectionSettings
     ) -> Iterator[Array | ComputationError]:
-        """Compute activations, float32, which are copied when they are taken."""
+        """Compute activations, float32. Each array is a copy."""
         # Not `yield`: the window is computed now, not when the first activations are
         # taken.
         return (

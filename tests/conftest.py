@@ -34,6 +34,7 @@ from tests.support.accept import (  # noqa: F401 (a fixture and hooks of pytest)
     pytest_runtest_logreport,
     pytest_terminal_summary,
 )
+from tests.support.commands import PROGRAMS
 from tests.support.distributed_runs import LINES
 from tests.support.fake_device import FakeDevice, fake_device
 from tests.support.golden import GOLDEN, Golden
@@ -95,24 +96,6 @@ def forks() -> Any:
     return context
 
 
-CLUSTER = """
-import sys
-from ray.cluster_utils import Cluster
-system = {"health_check_period_ms": 500, "health_check_failure_threshold": 3,
-          "health_check_initial_delay_ms": 0, "health_check_timeout_ms": 500}
-head = {"num_cpus": 0, "_system_config": system}
-cluster = Cluster(initialize_head=True, head_node_args=head)
-node = cluster.add_node(num_cpus=4, num_gpus=2)
-print(cluster.address, flush=True)
-for _ in sys.stdin:
-    cluster.remove_node(node, allow_graceful=False)
-    node = cluster.add_node(num_cpus=4, num_gpus=2)
-cluster.shutdown()
-"""
-"""A head and one node of four CPUs and two GPUs that are not there; a line replaces the
-node."""
-
-
 @pytest.fixture(scope="session")
 def cluster() -> Iterator["subprocess.Popen[str]"]:
     """Start a cluster, and yield its process."""
@@ -123,7 +106,7 @@ def cluster() -> Iterator["subprocess.Popen[str]"]:
         "stderr": subprocess.DEVNULL,
     }
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
-    command = [sys.executable, "-c", CLUSTER]
+    command = [sys.executable, PROGRAMS / "ray_cluster.py"]
     with subprocess.Popen(command, text=True, env=environment, **pipes) as process:  # type: ignore[call-overload]
         yield process
 

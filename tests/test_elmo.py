@@ -20,7 +20,7 @@ from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.load import load_bilm
 from tests.support import reference
-from tests.support.commands import run_python
+from tests.support.commands import PROGRAMS, run_python
 from tests.support.fake_device import FakeDevice
 from tests.support.golden import Golden
 from tests.support.strategies import (
@@ -339,27 +339,6 @@ def test_a_step_changes_the_bilm_and_not_its_file(
 
 # Memory
 
-PRIVATE_BYTES = """
-import ctypes, sys
-from pathlib import Path
-from elmo_cli import Elmo, batch_to_ids
-
-def private_bytes():
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.partition("RssAnon:")[2].split()[0])
-
-def used(folder):
-    elmo = Elmo(model=folder)
-    elmo(batch_to_ids([["a"]]))
-    return elmo
-
-ctypes.CDLL(None).mallopt(-3, 65536)  # Give back what is freed: M_MMAP_THRESHOLD.
-small = used(sys.argv[1])  # with all that the first use of a model takes
-before = private_bytes()
-large = used(sys.argv[2])
-print(private_bytes() - before)
-"""
-
 
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux tells private memory apart"
@@ -368,7 +347,7 @@ def test_private_memory_holds_weights_once(files: ModelFiles, tmp_path: Path) ->
     architecture = small_architecture(dim=1024, projection_dim=256)  # 38 MB
     large = make_model(architecture, 1, tmp_path)
     small_folder = files.options.parent
-    done = run_python("-c", PRIVATE_BYTES, small_folder, tmp_path, check=True)
+    done = run_python(PROGRAMS / "private_bytes.py", small_folder, tmp_path, check=True)
     n_bytes = large.weights.stat().st_size
     assert int(done.stdout) < 1.5 * n_bytes
 

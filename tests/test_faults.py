@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 
 from elmo_cli import open_activations
-from tests.support.commands import TINY, Forked, elmo, python, run_python, start_elmo
+from tests.support.commands import (
+    PROGRAMS,
+    TINY,
+    Forked,
+    elmo,
+    python,
+    run_python,
+    start_elmo,
+)
 from tests.support.distributed_runs import wait_until
 from tests.support.runs import assert_same_file
 
 COMMAND = ("embed", "-", "out.hdf5", "--model", str(TINY))
 LINES = b"The cat sat on the mat\n" * 40
-OFTEN = """\
-import elmo_cli.runs.embed_file
-from elmo_cli.cli import main
-elmo_cli.runs.embed_file.checkpoint_tokens = lambda options: 6
-main()
-"""
-"""A program that makes a checkpoint after each of these lines."""
-
 
 pytestmark = pytest.mark.usefixtures("frequent_checkpoints")
 
@@ -39,9 +39,12 @@ def frequent_checkpoints(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def start_often(*arguments: str | Path) -> Forked:
-    """Start `OFTEN` with arguments, its standard input and error in pipes."""
+    """Start `elmo` with a checkpoint after each of `LINES`, its input in a pipe."""
     return Forked(
-        "-c", OFTEN, *arguments, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        PROGRAMS / "frequent_checkpoints.py",
+        *arguments,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
@@ -136,10 +139,12 @@ def test_a_line_is_answered_before_the_next_one_is_read() -> None:
 
 
 def test_a_run_goes_on_when_a_full_disk_has_room_again() -> None:
-    limit = (
-        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))"
+    full = run_python(
+        PROGRAMS / "frequent_checkpoints.py",
+        *COMMAND,
+        input=LINES.decode(),
+        env={**os.environ, "MAX_FILE_BYTES": "60000"},
     )
-    full = run_python("-c", f"{limit}\n{OFTEN}", *COMMAND, input=LINES.decode())
     assert full.returncode == 1
     assert full.stderr.splitlines() == [
         "Error: out.hdf5: cannot write the output: File too large. Raise the limit on "

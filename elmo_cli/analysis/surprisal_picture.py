@@ -13,8 +13,7 @@ from typing import Any, Final
 from elmo_cli.analysis.drawing import Drawing, check_figure, open_drawing, printable
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
-from elmo_cli.language_model.scored_records import ScoredRecord
-from elmo_cli.language_model.surprisal_table import UnitSurprisal
+from elmo_cli.language_model.surprisal_table import MeasuredRecord, UnitSurprisal
 from elmo_cli.options.model import Direction
 from elmo_cli.text.join_tokens import join_tokens
 
@@ -29,8 +28,6 @@ _LABEL_WIDTH: Final = 12
 """Maximum number of characters in a line below a bar."""
 _HEADING_SIZE: Final = 10
 _UNKNOWN_ALPHA: Final = 0.3
-
-Measured = ScoredRecord[list[UnitSurprisal]]
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ class _Panel:
 
 
 def plot_surprisals(
-    sentences: Sequence[Measured],
+    sentences: Sequence[MeasuredRecord],
     output: str | Path,
     direction: Direction = "forward",
     *,
@@ -121,14 +118,14 @@ def plot_surprisals(
     return n_drawn
 
 
-def _drawn_units(sentence: Measured) -> list[UnitSurprisal]:
+def _drawn_units(sentence: MeasuredRecord) -> list[UnitSurprisal]:
     """Return the units that have a surprisal; words of the input may have no tokens."""
     return [unit for unit in sentence.result if unit.n_tokens]
 
 
-def _groups(sentences: Sequence[Measured]) -> list[list[Measured]]:
+def _groups(sentences: Sequence[MeasuredRecord]) -> list[list[MeasuredRecord]]:
     """Return the sentences, with those together that are compared with each other."""
-    groups: list[list[Measured]] = []
+    groups: list[list[MeasuredRecord]] = []
     for sentence in sentences:
         has_space = bool(groups) and len(groups[-1]) < _MAX_TOGETHER
         if has_space and _are_similar(groups[-1][0], sentence):
@@ -138,7 +135,7 @@ def _groups(sentences: Sequence[Measured]) -> list[list[Measured]]:
     return groups
 
 
-def _are_similar(first: Measured, second: Measured) -> bool:
+def _are_similar(first: MeasuredRecord, second: MeasuredRecord) -> bool:
     """Return whether sentences are equally long, and half of their words are equal."""
     words = [unit.text for unit in _drawn_units(first)]
     others = [unit.text for unit in _drawn_units(second)]
@@ -149,7 +146,9 @@ def _are_similar(first: Measured, second: Measured) -> bool:
     return 2 * n_equal >= len(words)
 
 
-def _panels(group: Sequence[Measured], directions: Sequence[str]) -> Iterator[_Panel]:
+def _panels(
+    group: Sequence[MeasuredRecord], directions: Sequence[str]
+) -> Iterator[_Panel]:
     """Yield the panels of sentences that are drawn together."""
     by_direction = []
     for index, direction in enumerate(directions):
@@ -167,7 +166,7 @@ def _panels(group: Sequence[Measured], directions: Sequence[str]) -> Iterator[_P
             yield _Panel(parts, are_sentences, is_first=start == 0)
 
 
-def _series(sentence: Measured, number: int, direction: str) -> _Series:
+def _series(sentence: MeasuredRecord, number: int, direction: str) -> _Series:
     """Return the series of a sentence in a direction, which has a number."""
     units = _drawn_units(sentence)
     return _Series(

@@ -41,6 +41,8 @@ Array = NDArray[Any]
 COLUMNS: Final = ("word", "form", "line", "id", "position", "sentence")
 """Columns of every table of `elmo occurrences`, without the vectors."""
 _BATCH_ROWS: Final = 1024
+_WITH_TOKEN_LAYER: Final = ("0", "average", "sum", "mix", "word_emb")
+"""Names of layers, and of joined layers, that depend on the token layer."""
 _ADVICE: Final = "`elmo occurrences` writes such a file"
 _OTHER_FORMATS: Final = {
     ".npz": "npz",
@@ -185,18 +187,15 @@ class VectorSource:
         Raises:
             SettingsError: The file lacks the layers.
         """
-        if self.stored_layers is not None:
-            # This raises an error for layers that are missing.
-            self.layer_rows(layers)
-        if layers is None and len(self.layers_of_axis) > 1:
-            # The mean excludes it.
-            return False
-        rows = self.layer_rows(layers) if self.layers_of_axis else None
+        rows = None
+        if self.stored_layers is not None or self.layers_of_axis:
+            rows = self.layer_rows(layers)
         if rows is not None:
             return 0 in [self.layers_of_axis[row] for row in rows]
-        chosen = layers if layers is not None else self.stored_layers or ""
-        names = layers_text(chosen).split(",")
-        return not {"0", "average", "sum", "mix", "word_emb"}.isdisjoint(names)
+        # The layers were joined when the file was written.
+        joined = self.stored_layers if layers is None else layers_text(layers)
+        names = (joined or "").split(",")
+        return any(name in _WITH_TOKEN_LAYER for name in names)
 
     def _layers_error(self, layers: Layers, problem: str) -> SettingsError:
         return SettingsError(
@@ -292,7 +291,7 @@ def _stored_activations(
                 f"{line}: expected {expected}, found the shape {values.shape}"
             )
         try:
-            is_sentence = is_pooled and record.tokens
+            is_sentence = is_pooled and len(record.tokens) > 0
             positions = [0] if is_sentence else target_positions(record)
             words = target_words(record, positions, forms)
         except InputError as error:
@@ -379,7 +378,9 @@ def _read_head(path: str | Path, file: Any) -> _TableHead:
     are_numbers = all(number.isdecimal() and number.isascii() for number in numbers)
     has_vector = VECTOR in schema.names
     has_columns = set(COLUMNS) <= set(schema.names)
-    if not has_columns or not are_numbers or has_vector == bool(layers):
+    has_both = has_vector and len(layers) > 0
+    has_neither = not has_vector and len(layers) == 0
+    if not has_columns or not are_numbers or has_both or has_neither:
         expected = (
             f"the columns {', '.join(COLUMNS)} and {VECTOR} or {LAYER_PREFIX}0, ..."
         )

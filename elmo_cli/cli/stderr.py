@@ -3,6 +3,7 @@
 import logging
 import os
 import platform
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -12,9 +13,11 @@ from typing import Any
 
 import click
 
+from elmo_cli.cli.option_conditions import ARGUMENTS
 from elmo_cli.cli.streams import escaped
 from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.options.output import STANDARD_OUTPUT
+from elmo_cli.text.pipe import ANY_COMMAND
 from elmo_cli.version import __version__
 
 OFFERED = "elmo_cli.offered"
@@ -57,8 +60,20 @@ def _spelled(value: object) -> object:
 def shown_message(message: object) -> str:
     """Return a message or an error for a user of the running command."""
     ctx = click.get_current_context(silent=True)
-    offered = None if ctx is None else ctx.meta.get(OFFERED)
-    return spelled_as_options(message, offered)
+    if ctx is None:
+        return spelled_as_options(message)
+    shown = spelled_as_options(message, ctx.meta.get(OFFERED))
+    return shown.replace(ANY_COMMAND, _command_with_pipe(shown, ctx))
+
+
+def _command_with_pipe(message: str, ctx: click.Context) -> str:
+    """Return the running command as typed, but with - for the input of a message."""
+    typed: list[str] = ctx.meta.get(ARGUMENTS, [])
+    piped = ["-" if message.startswith(f"{each}: ") else each for each in typed]
+    if piped == typed:
+        return ANY_COMMAND
+    name = ctx.invoked_subcommand or ctx.info_name  # The group shows some errors.
+    return shlex.join(["elmo", str(name), *piped])
 
 
 def shown_output(path: str | Path) -> str:

@@ -12,8 +12,8 @@ from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS
 from elmo_cli.records.formats import find_format
 from elmo_cli.text.sources import Source
 
-_INPUTS: Final = ("pairs", "queries", "corpus", "file", "text", "input_file")
-"""Parameters that name a file with columns."""
+_INPUTS: Final = ("pairs", "queries", "corpus", "file", "text", "input_file", "inputs")
+"""Parameters that name files with columns."""
 
 
 def complete_models(
@@ -45,8 +45,11 @@ def complete_columns(ctx: click.Context, _parameter: Any, start: str) -> list[st
     """
     before, comma, begin = start.rpartition(",")
     # click leaves arguments in `ctx.args` if the last option has no value yet.
-    paths = [*map(ctx.params.get, _INPUTS), *ctx.args]
-    for path in paths:
+    paths: list[str | None] = []
+    for name in _INPUTS:
+        value = ctx.params.get(name)
+        paths += value if isinstance(value, tuple) else [value]
+    for path in [*paths, *ctx.args]:
         if path and os.path.isfile(path):
             with suppress(Exception):  # Completion is silent.
                 names = _read_columns(path, ctx.params.get("input_format"))

@@ -159,7 +159,13 @@ def _write_part(
     }
     has_ids = "id" in column_types
     records = ShardReader(read_part(part, settings.text, has_ids=has_ids))
-    writer = open_writer(file, settings, part.path, column_types, attributes)
+    writer = open_writer(
+        file=file,
+        settings=settings,
+        path=part.path,
+        column_types=column_types,
+        attributes=attributes,
+    )
     with closing(writer):
         sink = _PartSink(writer=writer, part=part, dtype=settings.dtype)
 

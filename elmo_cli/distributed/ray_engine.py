@@ -102,14 +102,14 @@ def embed_on_ray(
                 max_task_retries=-1,
             )
             workers = [actor.remote(embed, resources) for _ in range(n_workers)]
-            yield from _results(ray, workers, parts, resources)
+            yield from _run_parts(ray, workers, parts, resources)
         except ray.exceptions.RayError as error:
             raise ElmoError(f"Ray ended the run: {first_line(error)}") from None
         finally:
             ray.shutdown()
 
 
-def _results(
+def _run_parts(
     ray: Any, workers: list[Any], parts: Sequence[Part], resources: ResourceSettings
 ) -> Iterator[PartResult | None]:
     """Give each worker that is free the next part, and yield the results."""
@@ -123,27 +123,27 @@ def _results(
     heard = time.monotonic()
     while waiting or at_work:
         finished, _ = ray.wait([*starting, *at_work], timeout=1.0)
+        free = []
         for call in finished:
             heard = time.monotonic()
             if call in starting:
-                worker = starting.pop(call)
                 ray.get(call)
+                free.append(starting.pop(call))
+                continue
+            worker, part = at_work.pop(call)
+            result = _take_result(ray, call)
+            if result is not None:
+                yield result
+                free.append(worker)
+                continue
+            # Ray restarts the worker.
+            starting[worker.start.remote()] = worker
+            deaths[part.number] += 1
+            if deaths[part.number] < resources.attempts:
+                waiting.append(part)
             else:
-                worker, part = at_work.pop(call)
-                try:
-                    yield ray.get(call)
-                except ray.exceptions.RayTaskError as error:
-                    # An error of our code.
-                    raise error.cause from None
-                except ray.exceptions.RayError:
-                    # The worker or its node has died. Ray restarts it.
-                    starting[worker.start.remote()] = worker
-                    deaths[part.number] += 1
-                    if deaths[part.number] < resources.attempts:
-                        waiting.append(part)
-                    else:
-                        yield _given_up(part, resources.attempts)
-                    continue
+                yield _given_up(part, resources.attempts)
+        for worker in free:
             if waiting:
                 part = waiting.pop()
                 # A lost node would use up Ray's own retries before Ray notices it.
@@ -161,6 +161,18 @@ def _results(
             )
             # One warning is enough, until there is a result.
             heard = math.inf
+
+
+def _take_result(ray: Any, call: Any) -> PartResult | None:
+    """Return the result of a call; None if the worker or its node has died."""
+    try:
+        result: PartResult = ray.get(call)
+    except ray.exceptions.RayTaskError as error:
+        # An error of our code.
+        raise error.cause from None
+    except ray.exceptions.RayError:
+        return None
+    return result
 
 
 def _given_up(part: Part, n_deaths: int) -> PartResult:

@@ -107,7 +107,7 @@ def binary_error(name: str, content: bytes) -> InputError | None:
         command = ""
     else:
         remedy = "Convert it with {command}."
-        command = conversion(name, file_type.encoding)
+        command = to_utf8(name, file_type.encoding)
     return InputError(
         Message(
             "{name}: {type}, not UTF-8 text",
@@ -119,18 +119,28 @@ def binary_error(name: str, content: bytes) -> InputError | None:
     )
 
 
-def conversion(name: str, encoding: str) -> str:
+def to_utf8(name: str, encoding: str) -> str:
     """Return the command that converts a text to UTF-8, in backticks."""
-    command = f"iconv -f {encoding} -t utf-8"
+    return conversion(f"iconv -f {encoding} -t utf-8", name, mark=".utf8")
+
+
+def conversion(
+    command: str, name: str, *, mark: str = "", suffix: str | None = None
+) -> str:
+    """Return the command that converts an input, in backticks.
+
+    A file is converted into another one, whose name has a mark or another suffix. A
+    command that reads standard input ends in `<`.
+    """
     if not _is_uncompressed_file(name):
-        return f"`{command}`"
-    start, suffix = os.path.splitext(name)
-    converted = shlex.quote(f"{start}.utf8{suffix}")
-    return f"`{command} {shlex.quote(name)} > {converted}`"
+        return f"`{command.removesuffix(' <')}`"
+    start, own_suffix = os.path.splitext(name)
+    converted = f"{start}{mark}{own_suffix if suffix is None else suffix}"
+    return f"`{command} {shlex.quote(name)} > {shlex.quote(converted)}`"
 
 
 def _is_uncompressed_file(name: str) -> bool:
-    """Return whether iconv can read an input by its name, unlike standard input."""
+    """Return whether a command can read an input by its name."""
     if not os.path.isfile(name):
         return False
     with open(name, "rb") as file:

@@ -60,10 +60,8 @@ class FastBiLm:
         _prepare_for_forks()
         self.architecture = bilm.architecture
         self._types = types
-        gates_bytes = (
-            4 * bilm.architecture.lstm.dim * types.values.itemsize
-        )  # of a token
-        self._max_tokens = max(1, TABLE_BYTES // gates_bytes)
+        token_bytes = 4 * bilm.architecture.lstm.dim * types.values.itemsize
+        self._max_tokens = max(1, TABLE_BYTES // token_bytes)
         self._stacks = (
             _prepare_stack(bilm.forward_layers, types, keeps_lstms=keeps_bilm),
             _prepare_stack(bilm.backward_layers, types, keeps_lstms=keeps_bilm),
@@ -102,9 +100,8 @@ class FastBiLm:
             self.architecture.n_layers, len(rows), len(directions), vectors.shape[1]
         )
         copy_rows(layers[0, :, 0], vectors, rows)
-        layers[0, :, 1:] = layers[
-            0, :, :1
-        ]  # A token has one vector for all directions.
+        # A token has one vector for all directions.
+        layers[0, :, 1:] = layers[0, :, :1]
         workspace = self._make_workspace(vectors)
         # Per direction, the state of each layer
         states = [

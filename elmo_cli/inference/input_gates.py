@@ -73,8 +73,12 @@ def compute_input_gates(
         workspace: Memory for the gates of a group of steps, float, shape (m, 4 D).
     """
     if tokens is None:
-        return _gates_of_nodes(multiply, inputs, sizes, workspace)
-    return _gates_of_tokens(multiply, inputs, tokens, sizes, workspace)
+        return _gates_of_nodes(
+            multiply, inputs=inputs, sizes=sizes, workspace=workspace
+        )
+    return _gates_of_tokens(
+        multiply, inputs=inputs, tokens=tokens, sizes=sizes, workspace=workspace
+    )
 
 
 def _gates_of_nodes(

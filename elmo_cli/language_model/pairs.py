@@ -7,7 +7,7 @@ start. A tie counts as half.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
@@ -20,6 +20,7 @@ from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.scored_records import ScoredRecord, record_names
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
+from elmo_cli.records.columns import missing_column_error
 from elmo_cli.records.record import Record
 from elmo_cli.runs.pipeline import per_item
 from elmo_cli.text.tokenizers import Tokenizer
@@ -33,6 +34,11 @@ class ScoredPair(NamedTuple):
     bad: list[float]
     n_unknown_good: int
     n_unknown_bad: int
+
+    @property
+    def has_unknown(self) -> bool:
+        """True if a sentence has unknown words."""
+        return self.n_unknown_good > 0 or self.n_unknown_bad > 0
 
     @property
     def correct(self) -> list[float]:
@@ -122,6 +128,30 @@ class PairTable:
             columns = tuple(dict.fromkeys([*self._repeated(columns), bad]))
         return replace(self.settings, text_column=good, keep_columns=columns)
 
+    def check_columns(self, names: Sequence[str], table: str) -> None:
+        """Raise an `InputError` if a table with these columns lacks one of its own."""
+        options = dict.fromkeys(self.columns, "--pair-columns")
+        if self.group is not None:
+            options.setdefault(self.group, "--group-by")
+        for name, option in options.items():
+            is_nested = "." in name
+            if name not in names and not is_nested:
+                raise missing_column_error(name, names, option, table)
+
+    def kept_columns(self, record: Record) -> dict[str, object]:
+        """Return the columns of a record that its row repeats."""
+        return {
+            name: value
+            for name, value in record.columns.items()
+            if name not in self.columns
+        }
+
+    def group_of(self, record: Record, file: str | None = None) -> str | None:
+        """Return the name of a record's group: of `group`, or else of its file."""
+        if self.group is not None:
+            return f"{self.group} {record.columns[self.group]}"
+        return None if file is None else f"file {file}"
+
     def measure(
         self,
         model: LanguageModel,
@@ -173,9 +203,9 @@ class PairTable:
                 bad = [[str(token) for token in text]]
             else:
                 bad = tokenizer.tokenize_sentences(str(text or ""))
-            for kind, sentences in (("good", good), ("bad", bad)):
+            for column, sentences in zip(self.columns, (good, bad), strict=True):
                 if not any(sentences):
-                    raise InputError(f"pair {names[0]}: the {kind} sentence is empty")
+                    raise InputError(f"pair {names[0]}: {column!r} has no sentence")
             yield _Sentences(names, record, good, bad)
 
     def _keep_columns(self, record: Record) -> Record:
@@ -206,40 +236,56 @@ def _n_unknown(sentences: list[DirectedSurprisals]) -> int:
 class Accuracy:
     """Shares of correct pairs, of all pairs and of each group."""
 
-    def __init__(self, direction: Direction, group: str | None = None) -> None:
-        """Count no pairs yet. `group` is the column whose values name groups."""
+    def __init__(self, direction: Direction) -> None:
+        """Count no pairs yet."""
         self._kinds: list[str] = [direction]
         if direction == "both":
             self._kinds = ["forward", "backward", "both"]
-        self._group = group
-        # For each group, `ScoredPair.correct` of each of its pairs.
-        self._correct: dict[str, list[list[float]]] = {}
-        self.n_pairs = 0
-        self.n_unknown = 0
-        """Number of pairs with unknown words."""
+        self._groups: dict[str, list[ScoredPair]] = {}
 
-    def add(self, scored: ScoredRecord[ScoredPair]) -> None:
-        """Count a pair."""
-        pair = scored.result
-        self.n_pairs += 1
-        if pair.n_unknown_good or pair.n_unknown_bad:
-            self.n_unknown += 1
-        names = ["all pairs"]
-        if self._group is not None:
-            names.append(f"{self._group} {scored.record.columns[self._group]}")
-        for name in names:
-            self._correct.setdefault(name, []).append(pair.correct)
+    def add(self, pair: ScoredPair, group: str | None = None) -> None:
+        """Count a pair, which may belong to a group."""
+        self._groups.setdefault(_ALL, []).append(pair)
+        if group is not None:
+            self._groups.setdefault(group, []).append(pair)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs."""
+        return len(self._groups.get(_ALL, []))
+
+    @property
+    def n_unknown(self) -> int:
+        """Number of pairs with unknown words."""
+        return self.n_pairs - len(_known(self._groups.get(_ALL, [])))
 
     def lines(self) -> Iterator[str]:
-        """Yield one line per group, all pairs first."""
-        for name, correct in self._correct.items():
-            n_pairs = len(correct)
-            shares = []
-            for kind, values in zip(
-                self._kinds, zip(*correct, strict=True), strict=True
-            ):
-                total = sum(values)
-                shares.append(
-                    f"{kind} {total:g} of {n_pairs:,} ({total / n_pairs:.1%})"
-                )
-            yield f"{name}: correct {', '.join(shares)}"
+        """Yield one line per group, all pairs first.
+
+        If a part of its pairs has unknown words, the line also has the shares of the
+        other pairs.
+        """
+        for name, pairs in self._groups.items():
+            line = f"{name}: correct {self._shares(pairs)}"
+            known = _known(pairs)
+            if 0 < len(known) < len(pairs):
+                line += f"; without unknown words {self._shares(known)}"
+            yield line
+
+    def _shares(self, pairs: list[ScoredPair]) -> str:
+        """Return the share of correct pairs in each direction."""
+        shares = []
+        directions = zip(*[pair.correct for pair in pairs], strict=True)
+        for kind, values in zip(self._kinds, directions, strict=True):
+            total = sum(values)
+            share = total / len(pairs)
+            shares.append(f"{kind} {total:g} of {len(pairs):,} ({share:.1%})")
+        return ", ".join(shares)
+
+
+_ALL: Final = "all pairs"
+
+
+def _known(pairs: list[ScoredPair]) -> list[ScoredPair]:
+    """Return the pairs without unknown words."""
+    return [pair for pair in pairs if not pair.has_unknown]

@@ -22,13 +22,13 @@ from elmo_cli.language_model.softmax_kernels import (
 )
 from elmo_cli.options.model import Precision
 
-WORDS: Final = 8192
+WORDS_PER_READ: Final = 8192
 """Number of words that are read together: 16 MiB of vectors of 512 values."""
-PREDICTIONS: Final = 1024
+PREDICTIONS_PER_PIECE: Final = 1024
 """Number of predictions that are computed together: 32 MiB of logits."""
-LOGITS: Final = 2**23
+_MAX_LOGITS: Final = 2**23
 """Number of logits of all words that are computed together: 64 MiB."""
-HELD_BYTES: Final = 2**30
+_MAX_HELD_BYTES: Final = 2**30
 """Maximum size of a softmax that is read once; a larger one is read for each batch."""
 
 
@@ -59,7 +59,7 @@ class FullSoftmax:
             self._dtype = torch.bfloat16
         self._held: list[LogitLayer] = []
         n_bytes = self._dtype.itemsize * n_words * dim
-        if device.type != "cpu" or n_bytes <= HELD_BYTES:
+        if device.type != "cpu" or n_bytes <= _MAX_HELD_BYTES:
             self._held = list(self._layers())
 
     @exact_products()
@@ -92,15 +92,18 @@ class FullSoftmax:
     def _by_torch(
         self, contexts: Tensor, targets: Tensor, *, with_entropy: bool
     ) -> Tensor:
-        # Of the words so far: log of the sum of exponentials, and mean logit.
+        # Of the words so far: log of the sum of exponentials, and mean logit. Words of
+        # the log sum `added` and the mean `mean` change them to
+        #     after = log(exp(before) + exp(added))
+        #     means * exp(before - after) + mean * exp(added - after)
         log_sums = torch.full(
             (len(targets),), float("-inf"), dtype=self._sums_dtype, device=self._device
         )
         means = torch.zeros_like(log_sums)
         target_logits = torch.zeros_like(log_sums)
         for first, multiply, bias in self._layers():
-            for start in range(0, len(targets), PREDICTIONS):
-                piece = slice(start, start + PREDICTIONS)
+            for start in range(0, len(targets), PREDICTIONS_PER_PIECE):
+                piece = slice(start, start + PREDICTIONS_PER_PIECE)
                 logits = multiply(contexts[piece])  # (n, R)
                 columns = targets[piece] - first
                 is_here = (columns >= 0) & (columns < len(bias))
@@ -131,7 +134,7 @@ class FullSoftmax:
         Yields:
             Natural logarithms, float64, shape (V,), on the CPU.
         """
-        n_together = max(1, LOGITS // self._n_words)
+        n_together = max(1, _MAX_LOGITS // self._n_words)
         for piece in torch.split(contexts.float(), n_together):
             logits = torch.empty(
                 len(piece), self._n_words, dtype=torch.float64, device="cpu"
@@ -151,7 +154,7 @@ class FullSoftmax:
         if self._held:
             yield from self._held
             return
-        for rows in read_rows(self._path, WORDS):
+        for rows in read_rows(self._path, WORDS_PER_READ):
             yield self._make_layer(rows)
 
     def _make_layer(self, rows: SoftmaxRows) -> LogitLayer:

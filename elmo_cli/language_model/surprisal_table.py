@@ -7,7 +7,7 @@ this is the surprisal of the word without a context.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +26,11 @@ from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.scored_records import ScoredRecord, score_records
 from elmo_cli.language_model.units import (
     Unit,
-    UnitKind,
     find_units,
     units_of,
 )
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
+from elmo_cli.options.surprisal import UnitKind
 from elmo_cli.records.record import Record
 from elmo_cli.types import Sentence
 
@@ -76,6 +76,18 @@ class UnitSurprisal(NamedTuple):
         return self.n_unknown == 0
 
 
+MeasuredRecord = ScoredRecord[list[UnitSurprisal]]
+"""Record with the surprisals of its units."""
+
+
+class _Column(NamedTuple):
+    """Column of a table of surprisals."""
+
+    name: str
+    value: Callable[[UnitSurprisal], object]
+    """Function that returns the value of a unit."""
+
+
 @dataclass(frozen=True)
 class SurprisalTable:
     """Table of surprisals: which rows and columns it has."""
@@ -94,44 +106,41 @@ class SurprisalTable:
     @property
     def columns(self) -> list[str]:
         """Names of the columns of `row`."""
-        if self.unit == "token":
-            names = ["position", "token"]
-        elif self.unit == "sentence" and not self.with_sentence_numbers:
-            names = ["sentence", "tokens"]
-        else:
-            names = [f"{self.unit}_number", self.unit, "tokens"]
-        if self.with_regions:
-            names += ["region_number", "region"]
-        names += directed("surprisal", self.direction)
-        if self.direction == "both":
-            names.append("surprisal_average")
-        if self.with_entropy:
-            names += directed("entropy", self.direction)
-        is_estimated = self.log_frequencies is None
-        names.append("log_frequency_by_rank" if is_estimated else "log_frequency")
-        names += ["length", "known"]
-        return names
+        return [column.name for column in self._columns]
 
     def row(self, unit: UnitSurprisal) -> list[object]:
         """Return the row of a unit.
 
         The length is its number of characters, without spaces around them.
         """
-        row: list[object] = []
+        return [column.value(unit) for column in self._columns]
+
+    @cached_property
+    def _columns(self) -> list[_Column]:
+        columns = []
         if self.unit != "sentence" or self.with_sentence_numbers:
-            row.append(unit.number)
-        row.append(unit.text)
+            number = "position" if self.unit == "token" else f"{self.unit}_number"
+            columns.append(_Column(number, lambda unit: unit.number))
+        columns.append(_Column(self.unit, lambda unit: unit.text))
         if self.unit != "token":
-            row.append(unit.n_tokens)
+            columns.append(_Column("tokens", lambda unit: unit.n_tokens))
         if self.with_regions:
-            region = unit.region
-            row += [None, None] if region is None else [region.number, region.text]
-        row += unit.surprisals
+            columns.append(_Column("region_number", _region_number))
+            columns.append(_Column("region", _region_text))
+        for index, name in enumerate(directed("surprisal", self.direction)):
+            columns.append(_Column(name, partial(_surprisal_at, index)))
         if self.direction == "both":
-            row.append(unit.surprisal)
-        row += unit.entropies
-        row += [unit.log_frequency, len(unit.text.strip()), unit.known]
-        return row
+            columns.append(_Column("surprisal_average", lambda unit: unit.surprisal))
+        if self.with_entropy:
+            for index, name in enumerate(directed("entropy", self.direction)):
+                columns.append(_Column(name, partial(_entropy_at, index)))
+        frequency = "log_frequency"
+        if self.log_frequencies is None:
+            frequency = "log_frequency_by_rank"
+        columns.append(_Column(frequency, lambda unit: unit.log_frequency))
+        columns.append(_Column("length", lambda unit: len(unit.text.strip())))
+        columns.append(_Column("known", lambda unit: unit.known))
+        return columns
 
     def measure(
         self,
@@ -139,7 +148,7 @@ class SurprisalTable:
         records: Iterable[Record],
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] | None = None,
-    ) -> Iterator[ScoredRecord[list[UnitSurprisal]]]:
+    ) -> Iterator[MeasuredRecord]:
         """Measure the units of a stream of records.
 
         `batch_size` and `is_ready` are as in `LanguageModel.iter_scores`.
@@ -243,6 +252,22 @@ class SurprisalTable:
         return sum_frequencies(
             [(word.text, tokens[word.tokens]) for word in words], frequencies
         )
+
+
+def _region_number(unit: UnitSurprisal) -> int | None:
+    return None if unit.region is None else unit.region.number
+
+
+def _region_text(unit: UnitSurprisal) -> str | None:
+    return None if unit.region is None else unit.region.text
+
+
+def _surprisal_at(index: int, unit: UnitSurprisal) -> float | None:
+    return unit.surprisals[index]
+
+
+def _entropy_at(index: int, unit: UnitSurprisal) -> float | None:
+    return unit.entropies[index]
 
 
 def _average(directions: Sequence[float | None]) -> float | None:

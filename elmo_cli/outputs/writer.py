@@ -258,16 +258,25 @@ class ActivationsWriter:
     @contextmanager
     def _as_output_errors(self) -> Iterator[None]:
         """Turn errors of the disk and of HDF5 into ours. Other errors propagate."""
-        error: BaseException | None = None
         try:
             yield
-        except Exception as exception:
-            error = exception
-        if self._file is not None and not isinstance(error, ElmoError):
-            # HDF5 does not see the error that the file has stored.
-            error = self._file.file.error or error
-            if isinstance(error, OSError):
+        except ElmoError:
+            raise
+        except Exception as error:
+            # It explains an error of HDF5, which does not see it.
+            self._raise_stored_error()
+            if self._file is not None and isinstance(error, OSError):
                 raise output_error(self.path, error) from error
+            raise
+        self._raise_stored_error()
+
+    def _raise_stored_error(self) -> None:
+        """Raise the error that the file has stored, if any: of the disk, or Ctrl-C."""
+        if self._file is None:
+            return
+        error = self._file.file.error
+        if isinstance(error, OSError):
+            raise output_error(self.path, error) from error
         if error is not None:
             raise error
 

@@ -12,7 +12,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import IO, Any, Final, TypeGuard
 from urllib.error import URLError
 from urllib.parse import urlsplit
 
@@ -69,13 +69,27 @@ def download_file(
                 )
                 check(unfinished)
             return
-        except (ElmoError, http.client.HTTPException, OSError, ValueError) as error:
+        except ElmoError as error:
+            # The check names the file, which the problem names already.
+            reason = first_line(error)
+            for name in (str(unfinished), destination.name):
+                reason = reason.removeprefix(f"{name}: ")
+        except (
+            _NotReceivedError,
+            http.client.HTTPException,
+            OSError,
+            ValueError,
+        ) as error:
             if _is_full_disk(error):
                 raise not_written_error(destination, error) from None
-            reason = failure_reason(error).removeprefix(f"{unfinished}: ")
-            reason = reason.removesuffix(".").removeprefix(f"{destination.name}: ")
-            problem = f"cannot download {destination.name} from {host}: {reason}"
+            reason = failure_reason(error)
+        reason = reason.removesuffix(".")
+        problem = f"cannot download {destination.name} from {host}: {reason}"
     raise ModelError(f"{problem}. {advice}")
+
+
+class _NotReceivedError(Exception):
+    """Reason why a URL does not give a file, such as `it is too large`."""
 
 
 def _is_full_disk(error: Exception) -> TypeGuard[OSError]:
@@ -99,10 +113,17 @@ def hides_bars() -> bool | None:
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follower of redirects, which checks each address before it is opened."""
 
-    def redirect_request(self, *arguments: Any) -> urllib.request.Request | None:
-        new_url = arguments[-1]
-        _check_scheme(new_url, allow_file=False)
-        return super().redirect_request(*arguments)
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        _check_scheme(newurl, allow_file=False)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _receive(
@@ -134,20 +155,24 @@ def _receive(
                     raise _too_large_error(max_bytes)
                 if time.monotonic() > due:
                     if n_bytes < n_bytes_due:
-                        raise ModelError("the server sends less than 1 kB per second")
+                        raise _NotReceivedError(
+                            "the server sends less than 1 kB per second"
+                        )
                     n_bytes_due = n_bytes + _MIN_BYTES
                     due = time.monotonic() + TIMEOUT_SECONDS
     if total and n_bytes != total:
-        raise ModelError(f"the connection ended after {n_bytes:,} of {total:,} bytes")
+        raise _NotReceivedError(
+            f"the connection ended after {n_bytes:,} of {total:,} bytes"
+        )
 
 
-def _too_large_error(max_bytes: int) -> ModelError:
+def _too_large_error(max_bytes: int) -> _NotReceivedError:
     limit = size_text(max_bytes)
-    return ModelError(f"it is larger than {limit}, the limit for this file")
+    return _NotReceivedError(f"it is larger than {limit}, the limit for this file")
 
 
 def _check_scheme(url: str, *, allow_file: bool) -> None:
-    """Raise a `ModelError` unless a URL has https, or http that the user allows.
+    """Raise an error unless a URL has https, or http that the user allows.
 
     With `allow_file`, it may also be the URL of a file.
     """
@@ -160,4 +185,4 @@ def _check_scheme(url: str, *, allow_file: bool) -> None:
         remedy = "Set ELMO_ALLOW_HTTP=1 for http."
     else:
         remedy = "Use https or a path."
-    raise ModelError(f"{shown(url)}: not an https URL. {remedy}")
+    raise _NotReceivedError(f"{shown(url)}: not an https URL. {remedy}")

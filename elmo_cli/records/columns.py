@@ -96,14 +96,14 @@ def choose_columns(
     for name in ids:
         if name not in names:
             if columns.requires_id:
-                raise _missing_column_error(name, names, "--id-column", table)
+                raise missing_column_error(name, names, "--id-column", table)
             ids = ()
     kept = columns.kept
     if kept == ALL_COLUMNS:
         kept = tuple(columns.others(names, text))
     for name in (text, *ids, *kept):
         if name not in names:
-            raise _missing_column_error(name, names, "--keep-columns", table)
+            raise missing_column_error(name, names, "--keep-columns", table)
         if names.count(name) > 1:
             raise InputError(
                 f"{table}: several columns {name!r}. {_listing(names)} Rename all but "
@@ -131,9 +131,10 @@ def missing_text(problem: str, columns: Columns, names: Sequence[str]) -> Messag
     )
 
 
-def _missing_column_error(
+def missing_column_error(
     name: str, names: Sequence[str], option_name: str, table: str
 ) -> InputError:
+    """Return the error of a table without the column that an option names."""
     choose = "Choose one with {option}."
     with_comma = [each for each in names if each.startswith(f"{name},")]
     if with_comma:

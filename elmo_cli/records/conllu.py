@@ -14,18 +14,12 @@ from itertools import groupby
 from typing import Final
 
 from elmo_cli.errors.messages import Message
+from elmo_cli.files.file_types import conversion
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.text.line_reader import Line
 from elmo_cli.types import Sentence
 
-TO_ONE_SENTENCE_PER_LINE: Final = (
-    "write one sentence per line: "
-    """`awk 'NF {printf "%s ", $1; next} {print ""}' FILE > FILE.txt` """
-    "takes the words in column 1."
-)
-"""Remedy for other files with one word per line."""
-_OTHER_CONLL: Final = f"If this is another kind of CoNLL, {TO_ONE_SENTENCE_PER_LINE}"
 _SENT_ID: Final = re.compile(r"#\s*sent_id\s*=\s*(.*)")
 _IGNORED_ID: Final = re.compile(r"\d+[-.]\d+")
 """ID of a multiword token or an empty node."""
@@ -43,6 +37,17 @@ _WORD: Final = re.compile(
 )
 _MAX_CHECKED: Final = 5
 """Number of first words that show the format."""
+
+
+def to_one_sentence_per_line(name: str) -> str:
+    """Return the remedy for another file with one word per line."""
+    command = """awk 'NF {printf "%s ", $1; next} {print ""}'"""
+    converted = conversion(command, name, mark=".lines", suffix=".txt")
+    return f"write one sentence per line: {converted} takes the words in column 1."
+
+
+def _other_conll(name: str) -> str:
+    return f"If this is another kind of CoNLL, {to_one_sentence_per_line(name)}"
 
 
 class Conllu(InputFormat):
@@ -116,7 +121,7 @@ def _record_of_sentence(lines: list[Line], text: TextInput) -> Record | None:
         if line.text.startswith("#"):
             continue
         fields = line.text.split("\t")
-        problem = _find_problem(fields, n_words=len(tokens))
+        problem = _find_problem(fields, text.source.name, n_words=len(tokens))
         if problem is not None:
             error = text.error_at(line.number, problem)
             return Record(" ".join(tokens), [], identifier, error=error, start=start)
@@ -139,7 +144,9 @@ def _find_sentence_id(lines: list[Line]) -> str | None:
     return identifier
 
 
-def _find_problem(fields: list[str], n_words: int) -> Message | str | None:
+def _find_problem(
+    fields: list[str], name: str, *, n_words: int
+) -> Message | str | None:
     """Return the problem of a line that follows `n_words` words, or None."""
     identifier = fields[0]
     if len(fields) < 2:
@@ -147,13 +154,15 @@ def _find_problem(fields: list[str], n_words: int) -> Message | str | None:
             "expected 10 fields separated by tabs, found {found}",
             remedy="Use {--input-format text} to read one sentence per line. {other}",
             found=repr(identifier[:60]),
-            other=_OTHER_CONLL,
+            other=_other_conll(name),
         )
     if _IGNORED_ID.fullmatch(identifier):
         return None
     if not identifier.isdecimal():
         expected = "expected a number such as 3, 3-4 or 3.1"
-        return f"field 1 (ID): {expected}, found {identifier[:60]!r}. {_OTHER_CONLL}"
+        return (
+            f"field 1 (ID): {expected}, found {identifier[:60]!r}. {_other_conll(name)}"
+        )
     if int(identifier) != n_words + 1:
         return f"field 1 (ID): expected {n_words + 1}, found {identifier[:60]}"
     if not fields[1]:

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
-from elmo_cli.files.file_types import binary_error
-from elmo_cli.records.conllu import TO_ONE_SENTENCE_PER_LINE, Conllu
+from elmo_cli.files.file_types import binary_error, conversion
+from elmo_cli.records.conllu import Conllu, to_one_sentence_per_line
 from elmo_cli.records.delimited import Csv, Tsv
 from elmo_cli.records.fasta import HEADER, Fasta
 from elmo_cli.records.input_format import InputFormat
@@ -51,9 +51,7 @@ class _UnreadType(NamedTuple):
     advice: str = ""
 
 
-_FASTQ_TO_FASTA: Final = (
-    """`awk 'NR%4==1 {print ">" substr($0, 2)} NR%4==2' FILE > FILE.fasta`"""
-)
+_FASTQ_TO_FASTA: Final = """awk 'NR%4==1 {print ">" substr($0, 2)} NR%4==2'"""
 _CONLL: Final = _UnreadType(
     "CoNLL other than CoNLL-U",
     "If its columns 1 and 2 are those of CoNLL-U (ID and FORM), use "
@@ -147,8 +145,8 @@ def _check_is_read(source: Source) -> None:
                 remedy=f"{unread.advice} {as_lines}".lstrip(),
                 name=source.name,
                 type=unread.name,
-                otherwise=TO_ONE_SENTENCE_PER_LINE,
-                to_fasta=_FASTQ_TO_FASTA,
+                otherwise=to_one_sentence_per_line(source.name),
+                to_fasta=conversion(_FASTQ_TO_FASTA, source.name, suffix=".fasta"),
             )
         )
 

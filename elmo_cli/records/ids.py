@@ -65,7 +65,8 @@ class IdChecker:
         if identifier is None:
             if self._starts:
                 return _with_remedy(
-                    Message("no id, but earlier records have one"), can_be_numbered
+                    Message("no id, but earlier records have one"),
+                    can_be_numbered=can_be_numbered,
                 )
             self._has_record_without_id = True
             return None
@@ -77,7 +78,9 @@ class IdChecker:
         if self._has_record_without_id:
             return Message("the id {id}, but earlier records have none", id=shown)
         if identifier == "":
-            return _with_remedy(Message("the id is empty"), can_be_numbered)
+            return _with_remedy(
+                Message("the id is empty"), can_be_numbered=can_be_numbered
+            )
         first = self._starts.setdefault(identifier, record.start)
         if self._name_datasets and first != record.start:
             repeated = Message(
@@ -89,7 +92,7 @@ class IdChecker:
                 unit=number_unit,
                 first=first,
             )
-            return _with_remedy(repeated, can_be_numbered)
+            return _with_remedy(repeated, can_be_numbered=can_be_numbered)
         self._n_with_id += 1
         return None
 
@@ -106,7 +109,7 @@ def log_repeated(n_repeated: int, place: str = "") -> None:
         logger.warning("%s%s %s", place, have, remedy)
 
 
-def _with_remedy(error: Message, can_be_numbered: bool) -> Message:
+def _with_remedy(error: Message, *, can_be_numbered: bool) -> Message:
     remedy = _NUMBERED if can_be_numbered else None
     return Message("{error}", remedy=remedy, error=error)
 
@@ -155,10 +158,10 @@ def survey_ids(
     finds_repeats: bool,
     finds_integers: bool,
 ) -> IdSurvey:
-    """Read the ids of a file, as far as the answers need it, and go back to its start.
+    """Read the ids of a file until both questions are answered, and rewind the file.
 
-    It is the only reason to read a file twice. A stream has no first pass: its ids may
-    repeat, and are texts.
+    Nothing else reads a file twice. A stream has no first pass: its ids may repeat, and
+    are texts.
     """
     # Other formats say themselves which ids are integers.
     integers: list[str] = []

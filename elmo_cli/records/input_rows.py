@@ -79,6 +79,8 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
     value = fields[name]
     try:
         record = _tokenized(value, name, text)
+        if record is not None and text.reads_places:
+            record = _with_places(record, fields, name)
     except InputError as error:
         in_field = Message("field {name}: {error}", name=repr(name), error=error)
         return _invalid(row, in_field, text)
@@ -86,14 +88,8 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
         found = f"found {repr(value)[:60]}"
         problem = f"field {name!r}: expected a text or a list of tokens, {found}"
         return _invalid(row, problem, text)
-    if text.reads_places and text.settings.word_column is None:
-        places = find_places(fields, name, record.text)
-        if places and places[0].text != record.text:
-            try:
-                locate_tokens(places[0].text, record.tokens)
-            except InputError as error:
-                return _invalid(row, error, text)
-        record = record._replace(places=places)
+    if text.settings.word_column is not None:
+        record = record._replace(fields=fields)
     return record._replace(
         id=row_id.text,
         id_is_integer=row_id.is_integer,
@@ -130,6 +126,17 @@ def _tokenized(value: object, column: str, text: TextInput) -> Record | None:
     if text.splits_words:
         return record_of_words(value, text.tokenizer)
     return Record(joined, value)
+
+
+def _with_places(record: Record, fields: Mapping[str, Any], column: str) -> Record:
+    """Return a record with the places of its annotated words.
+
+    Raise an `InputError` if they are in a text with other tokens.
+    """
+    places = find_places(fields, column, record.text)
+    if places and places[0].text != record.text:
+        locate_tokens(places[0].text, record.tokens)
+    return record._replace(places=places)
 
 
 def _kept_columns(

@@ -21,6 +21,7 @@ from elmo_cli.records.ids import (
     with_integer_parts,
 )
 from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.merged_texts import note_merged
 from elmo_cli.records.missing_header import log_missing_header
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
@@ -106,7 +107,13 @@ def open_records(
         is_numbered = survey.may_repeat and has_ids
         if is_numbered:
             records = _with_line_numbers(records)
-        yield Records(records, is_ready, has_ids, is_numbered, example)
+        yield Records(
+            records=records,
+            is_ready=is_ready,
+            has_ids=has_ids,
+            is_numbered=is_numbered,
+            example=example,
+        )
 
 
 def _read_records(
@@ -127,6 +134,8 @@ def _read_records(
     elif survey.integers:
         records = map(with_integer_id, records)
     if text.settings.word_column is not None:
+        if not is_quiet:
+            records = note_merged(records, text)
         records = group_words(records, text)
         if not is_quiet:
             records = note_scattered(records, text.source.name)

@@ -87,8 +87,10 @@ class Parquet(InputFormat):
             columns = _choose_columns_in_schema(table.schema_arrow, text)
             # A column may be chosen several times.
             names = [*columns.texts, *columns.kept, *columns.ids]
+            schema = table.schema_arrow
+            if text.settings.word_column is not None:
+                names += [field.name for field in schema if not field.type.num_fields]
             if text.reads_places:
-                schema = table.schema_arrow
                 place_names = [*PLACE_COLUMNS, TEXT_COLUMN]
                 names += [name for name in place_names if name in schema.names]
             names = list(dict.fromkeys(names))

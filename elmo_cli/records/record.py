@@ -76,6 +76,8 @@ class Record(NamedTuple):
     """Words that the input gives: the items of a list, or the rows of a table."""
     word_columns: Sequence[Mapping[str, object]] = ()
     """The `columns` of each word, if each word is a row of the input."""
+    fields: Mapping[str, object] = MappingProxyType({})
+    """All columns of a row that is a word."""
     places: Sequence[AnnotatedPlace] = ()
     """Places of annotated words, if places are read."""
     lemmas: Sequence[str] = ()

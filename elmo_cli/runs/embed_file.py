@@ -208,8 +208,9 @@ class FileRun:
             if not self.plan.output_settings.overwrite:
                 raise
             self.writer.clear()
-            # The beginning of a stream cannot be reread.
-            if self.plan.text.source.size is None:
+            # The beginning of a stream cannot be read again. The next run with this
+            # stream starts over.
+            if not self.plan.text.source.is_file:
                 raise
         on_restart()
         return self._run_once(keep, select)

@@ -102,8 +102,7 @@ class FileSink:
                 self.n_empty += 1
         else:
             self._note_skipped(record, embedded.number, record.error)
-        # The packed layout keeps the row of a record without an id; elsewhere it has
-        # none.
+        # Only the packed layout has a row for a record without an id.
         is_packed = self.plan.output_settings.is_packed
         if record.id is not None or not self.records.has_ids or is_packed:
             self.writer.write(record, activations)

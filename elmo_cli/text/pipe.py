@@ -107,9 +107,13 @@ class Pipe(io.FileIO):
             self._lines.append(self._rest)
 
 
+ANY_COMMAND: Final = "elmo ... -"
+"""Command that reads a pipe, in place of which the command line shows the real one."""
+
+
 def pipe_advice(text: str) -> str:
     """Return what to do with a text that was given in place of a file."""
-    piped = f"`echo {shlex.quote(text)} | elmo ... -`"
+    piped = f"`echo {shlex.quote(text)} | {ANY_COMMAND}`"
     return f"Give the name of a file, or pipe a text: {piped}."
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _MIN_SHARE: Final = 0.05
-"""Share of the words from which on phrases show the script of a text."""
+"""Minimum share of words that are phrases in a script without spaces."""
 
 
 class UnspacedScript(NamedTuple):
@@ -24,12 +24,45 @@ class UnspacedScript(NamedTuple):
 
 _SCRIPTS: Final = (
     # Kana come first: Japanese has Chinese characters too.
-    UnspacedScript("Japanese", "[\u3040-\u30ff]", 12, 0.2, "ja"),
-    UnspacedScript("Chinese", "[\u3400-\u4dbf\u4e00-\u9fff]", 8, 0.5, "zh"),
-    UnspacedScript("Thai", "[\u0e00-\u0e7f]", 20, 0.5, "th"),
-    UnspacedScript("Lao", "[\u0e80-\u0eff]", 20, 0.5),
-    UnspacedScript("Burmese", "[\u1000-\u109f]", 20, 0.5),
-    UnspacedScript("Khmer", "[\u1780-\u17ff]", 20, 0.5),
+    UnspacedScript(
+        language="Japanese",
+        characters="[\u3040-\u30ff]",
+        max_length=12,
+        min_share=0.2,
+        code="ja",
+    ),
+    UnspacedScript(
+        language="Chinese",
+        characters="[\u3400-\u4dbf\u4e00-\u9fff]",
+        max_length=8,
+        min_share=0.5,
+        code="zh",
+    ),
+    UnspacedScript(
+        language="Thai",
+        characters="[\u0e00-\u0e7f]",
+        max_length=20,
+        min_share=0.5,
+        code="th",
+    ),
+    UnspacedScript(
+        language="Lao",
+        characters="[\u0e80-\u0eff]",
+        max_length=20,
+        min_share=0.5,
+    ),
+    UnspacedScript(
+        language="Burmese",
+        characters="[\u1000-\u109f]",
+        max_length=20,
+        min_share=0.5,
+    ),
+    UnspacedScript(
+        language="Khmer",
+        characters="[\u1780-\u17ff]",
+        max_length=20,
+        min_share=0.5,
+    ),
 )
 
 

@@ -30,7 +30,7 @@ from elmo_cli.text.line_reader import (
     keep_line_ends,
     lines_of_open_file,
 )
-from elmo_cli.text.pipe import Pipe, open_standard_input, pipe_advice
+from elmo_cli.text.pipe import ANY_COMMAND, Pipe, open_standard_input, pipe_advice
 
 logger = logging.getLogger(__name__)
 
@@ -182,7 +182,7 @@ class Source:
             if isinstance(error, IsADirectoryError):
                 files = f"{shlex.quote(os.path.normpath(path))}/*"
                 shell_remedy = (
-                    f"To read the files in it, use `cat {files} | elmo ... -`."
+                    f"To read the files in it, use `cat {files} | {ANY_COMMAND}`."
                 )
             raise unreadable_file_error(
                 path,

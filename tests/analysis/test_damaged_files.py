@@ -151,6 +151,7 @@ def check_command(
 @often
 @given(number=st.integers(0, 3), changes=attributes)
 @example(number=0, changes={"mix": "0,1", "gamma": "0,1"})
+@example(number=1, changes={"sentence_keys": "x", "layout": ""})
 def test_commands_with_damaged_attributes_say_one_line(
     originals: Path, command: str, number: int, changes: dict[str, Any]
 ) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from elmo_cli import (
     ElmoEmbedder,
     ElmoError,
+    measure_change,
     open_activations,
     open_occurrences,
     write_occurrences,
@@ -394,6 +395,37 @@ def test_change_is_the_same_from_all_formats(name: str) -> None:
     assert_allclose(sizes, sizes[0], rtol=1e-5)
 
 
+def test_words_are_a_list_a_dict_or_a_file() -> None:
+    embedder = ElmoEmbedder(TINY)
+    counts = []
+    all_words: list[Any] = [WORDS, "targets.txt", Path("targets.txt")]
+    for number, words in enumerate(all_words):
+        output = f"{number}.parquet"
+        counts.append(write_occurrences(embedder, "text.txt", output, words).counts)
+    assert counts == [counts[0]] * 3
+    by_form = write_occurrences(embedder, "text.txt", "list.hdf5", ["bank", "banks"])
+    assert by_form.counts.keys() == {"bank", "banks"}
+    assert sum(by_form.counts.values()) == counts[0]["bank"]
+
+
+def test_change_is_measured_from_the_paths_of_two_files() -> None:
+    Path("new.txt").write_text(TEXT.replace("bank", "big bank"))
+    embedder = ElmoEmbedder(TINY)
+    for name in ("text", "new"):
+        write_occurrences(embedder, f"{name}.txt", f"{name}.parquet", "targets.txt")
+        embedder.embed_file(f"{name}.txt", f"{name}.hdf5", "top")
+    expected = measure_change(*read_occurrences("text.parquet", "new.parquet"))
+    assert measure_change("text.parquet", Path("new.parquet")) == expected
+    [bank] = measure_change("text.hdf5", "new.hdf5", words=["bank"], layers="top")
+    assert bank.word == "bank"
+    old, new = read_occurrences("text.hdf5", "new.hdf5", ["bank"], "top")
+    assert [bank] == measure_change(old, new)
+    with pytest.raises(SettingsError, match=r"^words and layers require the paths"):
+        measure_change(old, new, words=["bank"])
+    with pytest.raises(InputError, match=r"^new: expected vectors from read_occ"):
+        measure_change(old, "new.hdf5")
+
+
 @pytest.mark.parametrize(
     ("tokenizer", "forms"), [("moses", ["'s", "'s"]), ("whitespace", ["’s"])]
 )
@@ -646,7 +678,7 @@ def test_the_spans_of_prodigy_and_spacy_are_occurrences(
 def test_tokens_of_another_text_are_an_error_with_the_line() -> None:
     record = {**PRODIGY, "text": "Another text with a bank."}
     write_table("spans.jsonl", [PRODIGY, record])
-    message = r"^spans.jsonl, line 2: the tokens are not those of the text 'Another"
+    message = r"^spans.jsonl, line 2: field 'tokens': the tokens are not those of the "
     with pytest.raises(InputError, match=message):
         write_occurrences(
             ElmoEmbedder(model=TINY), "spans.jsonl", "u.parquet", {"bank": "bank"}

@@ -20,7 +20,7 @@ from elmo_cli.distributed.ray_engine import embed_on_ray
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.errors.messages import spelled_as_options
 from elmo_cli.options.resources import ResourceSettings
-from tests.support.commands import TINY, Forked, run_python, start_elmo
+from tests.support.commands import PROGRAMS, TINY, Forked, run_python, start_elmo
 from tests.support.distributed_runs import (
     assert_equal_to_embed,
     end_of,
@@ -42,51 +42,6 @@ LONG = f"{'word ' * 10_000}\n"
 SMALL_PARTS = ("--part-size", "0.02", "--model", TINY)
 RUN = ("distribute", "text.txt", "out", *SMALL_PARTS)
 
-TWO_GPUS = """
-import os, sys, time
-from elmo_cli.distributed.input_part import Part
-from elmo_cli.distributed.part import PartResult
-from elmo_cli.distributed.ray_engine import embed_on_ray
-from elmo_cli.options.resources import Resources
-def embed(part, device):
-    time.sleep(0.5)
-    return PartResult(part.number, f"{device} of {os.environ['CUDA_VISIBLE_DEVICES']}")
-parts = [Part(number, number, "", 0, 1, 1, 1) for number in range(12)]
-resources = Resources(sys.argv[1], gpus_per_worker=1)
-results = [each for each in embed_on_ray(parts, embed, resources) if each]
-print(*sorted({each.worker for each in results}), sep="; ")
-"""
-
-DEADLY = """
-import os, sys
-from functools import partial
-from elmo_cli.distributed.plan import CorpusSettings, open_plan
-from elmo_cli.distributed.ray_engine import embed_on_ray
-from elmo_cli.distributed.workers import run_parts
-from elmo_cli.outputs.parts import Folder
-from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.resources import Resources
-def deadly(embed, part, **options):
-    if part.number == 2:
-        os.kill(os.getpid(), 9)
-    return embed(part, **options)
-def engine(parts, embed):
-    resources = Resources(sys.argv[1], 1, attempts=2)
-    return embed_on_ray(parts, partial(deadly, embed), resources)
-settings, folder = CorpusSettings(ModelSettings(sys.argv[2])), Folder("out")
-plan = open_plan(folder, ("text.txt",), settings, part_mb=0.02)
-print(run_parts(folder, plan, settings, engine).failed)
-"""
-"""The third part kills its workers."""
-
-HASTY = """
-from elmo_cli.cli import main
-from elmo_cli.distributed import ray_engine
-ray_engine._CONNECT_SECONDS = ray_engine._SILENT_SECONDS = 3
-main()
-"""
-"""`elmo` that waits for 3 seconds where it would for 25."""
-
 
 @pytest.fixture
 def long_text(folder: Path) -> None:
@@ -95,7 +50,8 @@ def long_text(folder: Path) -> None:
 
 
 def start_hasty(*arguments: str | Path) -> Forked:
-    return Forked("-c", HASTY, *arguments, stderr=subprocess.PIPE)
+    """Start `elmo` that waits for 3 seconds where it would wait for 25."""
+    return Forked(PROGRAMS / "hasty_elmo.py", *arguments, stderr=subprocess.PIPE)
 
 
 def workers_of(process: int) -> list[int]:
@@ -139,7 +95,7 @@ def test_kills_of_the_driver_and_of_a_worker_lose_nothing(
 @pytest.mark.long
 def test_a_part_that_kills_every_worker_is_abandoned(address: str) -> None:
     text = f"part 2 ({Path('text.txt').resolve()}, 40 records from 82)"
-    said = run_python("-c", DEADLY, address, TINY).stdout
+    said = run_python(PROGRAMS / "ray_deadly_part.py", address, TINY).stdout
     assert said == f"{{2: '{text}: crashed 2 workers. It is abandoned.'}}\n"
     assert len(parts_there()) == 13
     status, errors = end_of(start_elmo(*RUN, "--address", address))
@@ -174,7 +130,8 @@ def test_a_node_is_lost_and_another_joins(
 
 @pytest.mark.long
 def test_each_worker_has_a_gpu_of_its_own(address: str) -> None:
-    assert run_python("-c", TWO_GPUS, address).stdout == "cuda of 0; cuda of 1\n"
+    printed = run_python(PROGRAMS / "ray_gpus.py", address).stdout
+    assert printed == "cuda of 0; cuda of 1\n"
 
 
 @pytest.mark.long

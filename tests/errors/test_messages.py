@@ -28,6 +28,7 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.selection import SelectionSettings
+from elmo_cli.options.surprisal import SurprisalSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.training.training_settings import TrainingSettings
 
@@ -36,6 +37,7 @@ OPTIONS: tuple[Any, ...] = (
     OutputSettings,
     ResourceSettings,
     SelectionSettings,
+    SurprisalSettings,
     TextSettings,
     TrainingSettings,
 )

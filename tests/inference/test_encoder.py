@@ -32,7 +32,7 @@ from elmo_cli.model.token_encoder import CharacterEncoder
 from elmo_cli.options.model import InitialState, Precision
 from elmo_cli.pretrained.load import load_bilm
 from tests.support.cell_formulas import PROCESSORS, WAYS, processor
-from tests.support.commands import run_python
+from tests.support.commands import PROGRAMS, run_python
 from tests.support.processors import needs_int8
 from tests.support.states import carried_layers
 from tests.support.strategies import (
@@ -350,50 +350,6 @@ def test_an_int8_pickle_requires_avx512(
         pickle.loads(content)
 
 
-IN_FORK = """
-import os
-import threading
-import warnings
-import torch
-from elmo_cli import Elmo, ElmoEmbedder, batch_to_ids
-from elmo_cli.inference.one_thread import one_thread_at_a_time
-
-warnings.simplefilter("ignore")
-torch.set_num_threads(2)
-sentences = [["the", "cat", "sat"], ["a", "dog", str(1.5)]] * 20
-embedder = ElmoEmbedder()
-expected = embedder.embed_batch(sentences)
-in_bfloat16 = ElmoEmbedder(precision="bfloat16")
-in_bfloat16.embed_batch(sentences)
-elmo = Elmo()
-ids = batch_to_ids([["the", "cat", "sat"]] * 40)
-elmo(ids)
-
-computes = threading.Event()
-forked = threading.Event()
-
-def compute() -> None:
-    with one_thread_at_a_time():
-        computes.set()
-        forked.wait()
-
-threading.Thread(target=compute).start()
-computes.wait()
-child = os.fork()  # The child does not have the thread that computes.
-if child == 0:
-    for vectors, values in zip(embedder.embed_batch(sentences), expected):
-        assert abs(vectors - values).max() < 1e-5
-    in_bfloat16.embed_batch(sentences)
-    elmo(ids)
-    ElmoEmbedder().embed_sentence(["a"])  # loading does not hang either
-    os._exit(0 if torch.get_num_threads() == 1 else 1)
-forked.set()
-_, status = os.waitpid(child, 0)
-print(os.waitstatus_to_exitcode(status))
-assert torch.get_num_threads() == 2
-"""
-
-
 def test_a_forked_process_waits_for_no_thread_of_its_parent() -> None:
-    process = run_python("-c", IN_FORK)
+    process = run_python(PROGRAMS / "embed_in_fork.py")
     assert process.stdout == "0\n", process.stderr

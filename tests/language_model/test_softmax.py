@@ -101,10 +101,10 @@ def test_a_softmax_equals_the_reference_however_it_is_cut(
     case = Case(9, N_WORDS, DIM, seed, scale)
     case.write(path)
     with pytest.MonkeyPatch.context() as patch, processor(name):
-        patch.setattr(full_softmax, "WORDS", n_rows)
-        patch.setattr(full_softmax, "HELD_BYTES", held_bytes)
-        patch.setattr(full_softmax, "PREDICTIONS", n_at_once)
-        patch.setattr(full_softmax, "LOGITS", n_at_once * N_WORDS)
+        patch.setattr(full_softmax, "WORDS_PER_READ", n_rows)
+        patch.setattr(full_softmax, "_MAX_HELD_BYTES", held_bytes)
+        patch.setattr(full_softmax, "PREDICTIONS_PER_PIECE", n_at_once)
+        patch.setattr(full_softmax, "_MAX_LOGITS", n_at_once * N_WORDS)
         softmax = FullSoftmax(path, N_WORDS, DIM, CPU)
         log_p = torch.stack(list(softmax.of_words(case.contexts))).numpy()
         scores = softmax.of_targets(case.contexts, case.targets, with_entropy=True)
@@ -130,9 +130,9 @@ def test_only_a_large_softmax_is_read_again_per_batch(
     path = tmp_path / "softmax.hdf5"
     case.write(path)
     n_bytes = 4 * N_WORDS * DIM
-    monkeypatch.setattr(full_softmax, "HELD_BYTES", n_bytes)
+    monkeypatch.setattr(full_softmax, "_MAX_HELD_BYTES", n_bytes)
     held = FullSoftmax(path, N_WORDS, DIM, CPU)
-    monkeypatch.setattr(full_softmax, "HELD_BYTES", n_bytes - 1)
+    monkeypatch.setattr(full_softmax, "_MAX_HELD_BYTES", n_bytes - 1)
     read = FullSoftmax(path, N_WORDS, DIM, CPU)
     before = next(held.of_words(case.contexts))
     case.weight *= -1
@@ -209,7 +209,7 @@ def test_a_file_with_a_fault_is_reported(
     message: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(full_softmax, "WORDS", 3)
+    monkeypatch.setattr(full_softmax, "WORDS_PER_READ", 3)
     path = tmp_path / "softmax.hdf5"
     with h5py.File(path, "w") as file:
         for name, values in arrays.items():
@@ -318,7 +318,7 @@ def test_a_softmax_that_is_read_per_batch_has_equal_bits(
     path: Path, precision: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def compute(held_bytes: int) -> Tensor:
-        monkeypatch.setattr(full_softmax, "HELD_BYTES", held_bytes)
+        monkeypatch.setattr(full_softmax, "_MAX_HELD_BYTES", held_bytes)
         softmax = FullSoftmax(path, 5000, 32, CPU, precision)
         scores = softmax.of_targets(CASE.contexts, CASE.targets, with_entropy=True)
         [log_p] = softmax.of_targets(CASE.contexts, CASE.targets)
@@ -327,7 +327,7 @@ def test_a_softmax_that_is_read_per_batch_has_equal_bits(
         assert_allclose(words[range(20), CASE.targets], log_p, atol=1e-5)
         return scores
 
-    monkeypatch.setattr(full_softmax, "WORDS", 2048)
+    monkeypatch.setattr(full_softmax, "WORDS_PER_READ", 2048)
     held = compute(held_bytes=2**30)
     read = compute(held_bytes=0)
     assert torch.equal(held, read)

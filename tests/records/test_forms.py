@@ -20,7 +20,7 @@ from elmo_cli import (
     tokenize,
 )
 from elmo_cli.errors.exceptions import InputError
-from tests.support.commands import TINY, elmo, run_python
+from tests.support.commands import PROGRAMS, TINY, elmo, run_python
 from tests.support.runs import assert_same_file, embed
 from tests.support.strategies import small_architecture
 from tests.support.table_files import NAMES, csv_rows, read_rows, write_table
@@ -709,27 +709,6 @@ def test_proteins_log_a_warning_for_a_model_of_english() -> None:
 
 # Every format is opened once
 
-COUNT_OPENINGS = """
-import sys
-from click.testing import CliRunner
-from elmo_cli.cli import main
-
-counts, path = [], ""
-
-def count(event, arguments):
-    if event == "open" and str(arguments[0]) == path:
-        counts[-1] += 1
-
-sys.addaudithook(count)
-for command in sys.argv[1:]:
-    path, *rest = command.split()
-    counts.append(0)
-    result = CliRunner().invoke(main, ["embed", path, *rest, "--model", "model"])
-    assert result.exit_code == 0, result.output
-print(*counts)
-"""
-"""Program that prints how often each of some commands opens its input."""
-
 
 @pytest.mark.usefixtures("word_model")
 def test_embed_opens_its_input_once() -> None:
@@ -750,5 +729,5 @@ def test_embed_opens_its_input_once() -> None:
         "a.csv kept.parquet --rows tokens --keep-columns all",
         "a.txt moses.hdf5 --tokenizer moses",
     ]
-    result = run_python("-c", COUNT_OPENINGS, *commands)
+    result = run_python(PROGRAMS / "count_openings.py", *commands)
     assert result.stdout.split() == ["1"] * len(commands), result.stderr

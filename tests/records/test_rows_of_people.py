@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,6 +114,63 @@ def test_scattered_rows_of_a_text_are_warned_of(
     assert "the rows of texts are not together, for example of '1'" in caplog.text
     assert "Sort by id" in caplog.text
     assert "See their line or index" not in caplog.text
+
+
+# Ids that name several texts
+
+CONDITIONS = {"good": "The author is here", "bad": "The author are here"}
+
+
+def rows_of_conditions(*, by_item: bool = True) -> list[dict[str, object]]:
+    """Return the rows of two items in two conditions, with a word per row."""
+    rows: list[dict[str, object]] = []
+    for condition, text in CONDITIONS.items():
+        for item in (1, 2):
+            for zone, word in enumerate(text.split(), start=1):
+                rows.append(
+                    {"item": item, "condition": condition, "zone": zone, "word": word}
+                )
+    if by_item:
+        rows.sort(key=lambda row: str(row["item"]))
+    return rows
+
+
+def csv_of(rows: list[dict[str, object]]) -> str:
+    lines = [",".join(map(str, row.values())) for row in rows]
+    return "\n".join(["item,condition,zone,word", *lines, ""])
+
+
+def warnings_of_merged(content: str, name: str, caplog: Any) -> list[str]:
+    caplog.clear()
+    read(content, name, word_column="word", id_column="item")
+    messages = [record.getMessage() for record in caplog.records]
+    return [message for message in messages if "several texts" in message]
+
+
+@pytest.mark.parametrize("by_item", [True, False])
+def test_conditions_of_an_item_are_warned_of(caplog: Any, by_item: bool) -> None:
+    rows = rows_of_conditions(by_item=by_item)
+    [warning] = warnings_of_merged(csv_of(rows), "a.csv", caplog)
+    assert warning == (
+        "a.csv: the rows of '1' seem to be several texts, one for each 'condition'. "
+        "Use id_column='item,condition'."
+    )
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    assert warnings_of_merged(lines, "a.jsonl", caplog)
+
+
+def test_named_conditions_and_sentences_of_a_passage_are_not_warned_of(
+    caplog: Any,
+) -> None:
+    content = csv_of(rows_of_conditions())
+    read(content, "a.csv", word_column="word", id_column="item,condition")
+    passage = "item,sentence,word\n"
+    for number, sentence in enumerate(
+        ["It was cold .", "We sat down .", "A dog ran ."]
+    ):
+        passage += "".join(f"1,{number},{word}\n" for word in sentence.split())
+    read(passage, "b.csv", word_column="word", id_column="item")
+    assert "several texts" not in caplog.text
 
 
 def test_rows_that_are_together_are_not_warned_of(

@@ -205,11 +205,10 @@ HEADLINES = "".join(
         ),
         (
             Text("id\ttext\n1\tThe dog .\n\n2\tThe cat .\n"),
-            "every line of the text has tabs. If it is a table with a header, use "
-            "--input-format tsv and --text-column. If each line has a word, write "
-            'one sentence per line: `awk \'NF {printf "%s ", $1; next} {print '
-            '""}\' FILE > FILE.txt` takes the words in column 1. Otherwise take a '
-            "column of it with `cut -f N FILE`.",
+            "every line of the text has tabs. If it is a table, use --input-format tsv "
+            "and --text-column, and --no-header if it has no header. If each line has "
+            'a word, write one sentence per line: `awk \'NF {printf "%s ", $1; next} '
+            """{print ""}' a > a.lines.txt` takes the words in column 1.""",
         ),
         (
             Text(BOOK),
@@ -238,13 +237,13 @@ HEADLINES = "".join(
             "control characters (U+0080 to U+009F): 4, the first in line 2. They "
             "are probably quotes and dashes of Windows-1252 that were read as "
             "Latin-1. Repair them with `perl -CSD -MEncode -pe "
-            "'s/[\\x80-\\x9f]/decode(\"cp1252\", $&)/ge' FILE`.",
+            "'s/[\\x80-\\x9f]/decode(\"cp1252\", $&)/ge' a > a.clean`.",
         ),
         (
             Text("\ufeffIt rained .\n\ufeffThe \ufeffdog\ufeff .\n"),
             "byte order marks (U+FEFF) within lines: 2, the first in line 2. They "
             "become part of words. Remove them with `perl -pe "
-            "'s/\\xef\\xbb\\xbf//g' FILE`.",
+            "'s/\\xef\\xbb\\xbf//g' a > a.clean`.",
         ),
     ],
     ids=str,

@@ -6,6 +6,7 @@ import random
 import re
 import signal
 import time
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.inference.encoder import SentenceEncoder
 from elmo_cli.runs.file_sink import Summary
+from tests.support.commands import TINY, elmo
 from tests.support.failing_disk import kills, restore
 from tests.support.runs import (
     assert_equal,
@@ -131,6 +133,40 @@ def test_a_resumed_run_logs_its_start_and_repeats_no_work(
     assert (shown[-1].n_records, shown[-1].n_tokens) == (34, summary.n_tokens)
     assert shown[-1].n_bytes == text.stat().st_size
     assert "Resumed after line 6" in caplog.messages
+
+
+@pytest.mark.parametrize("command", ["embed", "occurrences"])
+def test_the_summary_of_a_resumed_run_counts_the_whole_output(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    Path("in.txt").write_text("The cat sat\n" * 100 + "a dog ran\n" * 400)
+    Path("words.txt").write_text("cat\n")
+    arguments = [command, "in.txt", "out.hdf5", "--model", TINY, "--batch-tokens", 8]
+    if command == "occurrences":
+        arguments += ["--words", "words.txt"]
+    monkeypatch.setattr("elmo_cli.runs.embed_file.checkpoint_tokens", lambda _: 12)
+    with monkeypatch.context() as stopping:
+        stopping.setattr(
+            f"elmo_cli.cli.commands.{command}.stop_on_signal",
+            lambda: nullcontext(stop_after(20)),
+        )
+        stopped = elmo(*map(str, arguments))
+    found = re.search(r"The same command resumes after line (\d+)\.", stopped.stderr)
+    assert found is not None
+    n_earlier = int(found[1])
+    assert 0 < n_earlier < 100
+    last = elmo(*map(str, arguments)).stderr.splitlines()[-1]
+    if command == "embed":
+        n_tokens = 3 * (500 - n_earlier)
+        assert last.startswith(
+            f"Wrote out.hdf5: 500 sentences, {n_earlier} of them in an earlier run, "
+            f"{n_tokens:,} tokens in this run, "
+        )
+    else:
+        assert last == (
+            f"Wrote out.hdf5: 100 occurrences in 500 lines, {n_earlier} of which were "
+            "read in an earlier run"
+        )
 
 
 def test_another_input_is_refused_and_overwrite_starts_over(text: Path) -> None:

@@ -85,6 +85,8 @@ def run_r(code: str) -> str:
 ROOT = Path(__file__).parents[2]
 """The checkout, from which the suite is imported."""
 SUPPORT = Path(__file__).parent
+PROGRAMS = SUPPORT / "programs"
+"""Folder of programs that tests run in processes of their own."""
 
 
 @cache

@@ -157,6 +157,8 @@ def _find_pair(
     tokenizer: "Tokenizer",
 ) -> "PairRow":
     """Return the columns of a pair of typed sentences, and its two occurrences."""
+    from elmo_cli.text.occurrences import occurrence_of
+
     if len(sentences) != 2:
         raise InputError(
             f"expected two sentences separated by a tab, found {len(sentences)}"
@@ -166,18 +168,14 @@ def _find_pair(
         columns[f"word{side}"] = words[side - 1]
         columns[f"occurrence{side}"] = numbers[side - 1] or 1
         columns[f"sentence{side}"] = sentences[side - 1]
-    first = _find_on_side(words[0], sentences[0], numbers[0], 1, tokenizer)
-    second = _find_on_side(words[1], sentences[1], numbers[1], 2, tokenizer)
-    return columns, (first, second)
 
+    def find_on_side(side: int) -> "Occurrence":
+        tokens = tokenizer.tokenize(sentences[side - 1])
+        return occurrence_of(
+            words[side - 1], tokens, numbers[side - 1], f"--occurrence{side}"
+        )
 
-def _find_on_side(
-    word: str, sentence: str, number: int | None, side: int, tokenizer: "Tokenizer"
-) -> "Occurrence":
-    from elmo_cli.text.occurrences import occurrence_of
-
-    tokens = tokenizer.tokenize(sentence)
-    return occurrence_of(word, tokens, number, f"--occurrence{side}")
+    return columns, (find_on_side(1), find_on_side(2))
 
 
 def _write_pairs(

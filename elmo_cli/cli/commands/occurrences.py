@@ -111,7 +111,11 @@ def occurrences(
     _say_counts(counts)
     if not summary.was_complete:  # embed_file logs it.
         found = counted(sum(counts.values()), "occurrence")
-        read = counted(summary.n_records, plan.unit)
+        read = counted(summary.n_records + summary.n_written_earlier, plan.unit)
+        if summary.n_written_earlier:
+            read += (
+                f", {summary.n_written_earlier:,} of which were read in an earlier run"
+            )
         stderr.say(f"Wrote {stderr.shown_output(output_file)}: {found} in {read}")
 
 

@@ -79,7 +79,11 @@ class ResumableFile:
             raise
 
     def commit(self, state: State) -> None:
-        """Make a checkpoint. After an `OSError`, it or the last one counts."""
+        """Make a checkpoint.
+
+        If this raises an `OSError`, a later run may resume from this checkpoint or from
+        the one before.
+        """
         file = self.file
         if file.error is not None:
             raise file.error

@@ -65,9 +65,9 @@ class InputReport:
         self._number_unit = number_unit
         self._waiting: list[InputCheck] = list(CHECKS)
         self._tallies: list[Tally] = [
-            ascii_control_characters(),
-            control_characters(),
-            byte_order_marks(),
+            ascii_control_characters(sample.source_name),
+            control_characters(sample.source_name),
+            byte_order_marks(sample.source_name),
         ]
         if sample.expected.token_limit is not None:
             self._tallies.append(LongTokens(sample.expected.token_limit))
@@ -117,6 +117,7 @@ def report_for(text: TextInput, expected: Expected) -> InputReport:
     # Functions are compared, because a name may belong to a changed tokenizer.
     tokenizes_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
     sample = Sample(
+        source_name=text.source.name,
         is_text=is_plain and not text.settings.paragraphs,
         is_split_at_spaces=tokenizes_at_spaces and not text.format.has_tokens,
         is_table=has_columns,

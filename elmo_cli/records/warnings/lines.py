@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Final
 
 from elmo_cli.errors.messages import Message
-from elmo_cli.records.conllu import TO_ONE_SENTENCE_PER_LINE
+from elmo_cli.records.conllu import to_one_sentence_per_line
 from elmo_cli.records.warnings.sample import Sample
 
 _MIN_LINES: Final = 20
@@ -55,9 +55,10 @@ def tabs_in_lines(sample: Sample) -> Message | None:
     return Message(
         "every line of the text has tabs",
         remedy=(
-            "If it is a table with a header, use {--input-format tsv} and "
-            "{--text-column}. If each line has a word, {to_sentences} Otherwise take a "
-            "column of it with `cut -f N FILE`."
+            "If it is a table, use {--input-format tsv} and {--text-column}, and "
+            "{--no-header True} if it has no header. If each line has a word, "
+            "{to_sentences}",
+            "If each line has a word, {to_sentences}",
         ),
-        to_sentences=TO_ONE_SENTENCE_PER_LINE,
+        to_sentences=to_one_sentence_per_line(sample.source_name),
     )

@@ -15,6 +15,8 @@ SAMPLE_LINES: Final = 200
 class Sample:
     """First records of an input, and how they are read."""
 
+    source_name: str = "the input"
+    """Name of the input in messages."""
     is_text: bool = True
     """True if each line is a sentence, or is split into sentences."""
     is_split_at_spaces: bool = True

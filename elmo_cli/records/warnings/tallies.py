@@ -5,6 +5,7 @@ from typing import Final
 
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
+from elmo_cli.files.file_types import conversion
 from elmo_cli.files.text_files import BYTE_ORDER_MARK
 from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.records.record import Record
@@ -118,14 +119,32 @@ class MisreadCharacters(Tally):
     """Characters that only a wrong conversion of a file leaves in its text."""
 
     def __init__(
-        self, characters: str, name: str, remedy: str, *, are_ascii: bool = False
+        self,
+        characters: str,
+        *,
+        name: str,
+        reason: str,
+        command: str,
+        source_name: str,
+        are_ascii: bool = False,
     ) -> None:
-        """Count the characters of a pattern, with their name and the remedy."""
+        """Count the characters of a pattern.
+
+        Args:
+            characters: Pattern of a character.
+            name: Name of the characters.
+            reason: Sentences about their origin, and what to do by the command.
+            command: Command that repairs the text.
+            source_name: Name of the input.
+            are_ascii: True if they are ASCII characters.
+        """
         super().__init__()
         self._pattern = re.compile(characters)
         self._are_ascii = are_ascii
         self._name = name
-        self._remedy = remedy
+        self._reason = reason
+        self._command = command
+        self._source_name = source_name
 
     def count(self, record: Record) -> int:
         """Count the characters."""
@@ -135,36 +154,41 @@ class MisreadCharacters(Tally):
 
     def warning(self, first: str) -> str:
         """Return the warning."""
-        return f"{self._name}: {self.n_found:,}, the first in {first}. {self._remedy}"
+        repair = conversion(self._command, self._source_name, mark=".clean")
+        found = f"{self._name}: {self.n_found:,}, the first in {first}"
+        return f"{found}. {self._reason} {repair}."
 
 
-def control_characters() -> MisreadCharacters:
+def control_characters(source_name: str) -> MisreadCharacters:
     """Return the tally of control characters of Windows-1252."""
     return MisreadCharacters(
         "[\x80-\x9f]",
-        "control characters (U+0080 to U+009F)",
-        "They are probably quotes and dashes of Windows-1252 that were read as "
-        "Latin-1. Repair them with "
-        """`perl -CSD -MEncode -pe 's/[\\x80-\\x9f]/decode("cp1252", $&)/ge' FILE`.""",
+        name="control characters (U+0080 to U+009F)",
+        reason="They are probably quotes and dashes of Windows-1252 that were read as "
+        "Latin-1. Repair them with",
+        command="""perl -CSD -MEncode -pe 's/[\\x80-\\x9f]/decode("cp1252", $&)/ge'""",
+        source_name=source_name,
     )
 
 
-def ascii_control_characters() -> MisreadCharacters:
+def ascii_control_characters(source_name: str) -> MisreadCharacters:
     """Return the tally of control characters that no text has, such as zero bytes."""
     return MisreadCharacters(
         "[\x00-\x08\x0e-\x1a\x7f]",
-        "control characters (U+0000 to U+001F)",
-        "Perhaps the input is not a text. Remove them with "
-        "`tr -d '\\000-\\010\\016-\\032\\177' < FILE`.",
+        name="control characters (U+0000 to U+001F)",
+        reason="Perhaps the input is not a text. Remove them with",
+        command="tr -d '\\000-\\010\\016-\\032\\177' <",
+        source_name=source_name,
         are_ascii=True,
     )
 
 
-def byte_order_marks() -> MisreadCharacters:
+def byte_order_marks(source_name: str) -> MisreadCharacters:
     """Return the tally of byte order marks within lines."""
     return MisreadCharacters(
         BYTE_ORDER_MARK,
-        "byte order marks (U+FEFF) within lines",
-        "They become part of words. "
-        "Remove them with `perl -pe 's/\\xef\\xbb\\xbf//g' FILE`.",
+        name="byte order marks (U+FEFF) within lines",
+        reason="They become part of words. Remove them with",
+        command="perl -pe 's/\\xef\\xbb\\xbf//g'",
+        source_name=source_name,
     )
