@@ -161,9 +161,9 @@ class PackedFile:
             n_rows = len(self._rows[name]) if name in self._rows else 0
             if not len(ends) or ends[0] != 0 or ends[-1] != n_rows:
                 raise DamagedError(f"{ends.name} do not end at {n_rows:,}")
-        self.has_keys = "keys" in self._rows
+        self.has_ids = "keys" in self._rows
         self.has_sentences = "sentences" in self._rows
-        self._names = "keys" if self.has_keys else "sentences"
+        self._names = "keys" if self.has_ids else "sentences"
 
     def _add_dataset(self, file: h5py.File, name: str) -> None:
         if name == "activations":

@@ -136,7 +136,7 @@ def test_columns_of_a_table_can_be_named() -> None:
     command = "distribute rows.jsonl rows --text-column body --key-column id"
     assert elmo(*command.split(), *SMALL_PARTS).exit_code == 0
     with open_activations("rows") as activations:
-        assert activations.key(3) == "3"
+        assert activations.id(3) == "3"
         assert activations.sentence(3) == "The cat 3"
         assert_array_equal(activations["3"], activations[3])
 
@@ -281,7 +281,7 @@ def test_repeated_ids_are_counted() -> None:
     assert [result.stderr.count(warning) for result in (first, last)] == [0, 1]
     assert len(parts_there()) > 1
     with open_activations("out") as activations:
-        assert [activations.key(number) for number in range(4)] == ["a", "a", "a", "c"]
+        assert [activations.id(number) for number in range(4)] == ["a", "a", "a", "c"]
 
 
 def test_a_part_of_many_empty_lines_can_be_stopped(
