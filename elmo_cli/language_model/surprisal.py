@@ -19,8 +19,9 @@ from elmo_cli.language_model.frequencies import log_frequencies_of
 from elmo_cli.language_model.frequency_file import read_frequencies
 from elmo_cli.language_model.language_model import LanguageModel, check_language_model
 from elmo_cli.language_model.surprisal_table import SurprisalTable, UnitSurprisal
-from elmo_cli.language_model.units import UNIT_KINDS, UnitKind, ignore_marks
+from elmo_cli.language_model.units import ignore_marks
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction
+from elmo_cli.options.surprisal import UNIT_KINDS, UnitKind
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.record import Record

@@ -132,7 +132,7 @@ class Activations:
     def sentence(self, index: SupportsIndex) -> str | None:
         """Return the text of a record, or None if the file does not contain it.
 
-        AllenNLP's layout contains only the last of equal sentences.
+        In AllenNLP's layout, only the last record of a repeated sentence has its text.
         """
         text = self._record(index).text
         if not text and not (

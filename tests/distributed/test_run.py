@@ -177,7 +177,7 @@ def test_a_file_in_place_of_the_folder_is_a_one_line_error() -> None:
 def test_a_limit_on_file_sizes_is_a_one_line_error() -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, 6_000)); "
-        "from elmo_cli.cli import main; main()"
+        "from elmo_cli.cli.main import main; main()"
     )
     limited = run_python("-c", code, *RUN, "--part-size", "0.04")
     assert limited.returncode == 1
