@@ -99,7 +99,8 @@ class TextSettings:
         False, "Split each text into sentences, processed one by one."
     )
     skip_errors: bool = option(
-        False, "Continue after an error, and leave that line empty."
+        False,
+        "Continue after a record that cannot be read, and write an empty one for it.",
     )
     shard: str | None = option(
         None,
