@@ -155,7 +155,8 @@ def read_pair_table(text: TextInput, names: PairColumns) -> "Iterator[list[PairR
         if "word1" not in columns and "start1" not in columns:
             _check_has(columns, "word")
         first = _Side(1, record.text, record.tokens)
-        second = _second_side(columns[names.second], text.tokenizer)
+        second = _second_side(columns, names.second, text.tokenizer)
+        columns[names.second] = second.text
         try:
             pair = (
                 _occurrence_in_row(first, columns),
@@ -177,9 +178,14 @@ class _Side(NamedTuple):
     tokens: Sentence
 
 
-def _second_side(value: object, tokenizer: Tokenizer) -> _Side:
+def _second_side(
+    columns: Mapping[str, object], name: str, tokenizer: Tokenizer
+) -> _Side:
     """Return the second sentence of a row, from a text or a list of tokens."""
+    value = columns[name]
     if isinstance(value, list):
+        if not all(isinstance(token, str) for token in value):
+            raise InputError(f"{name}: expected a text or a list of tokens")
         return _Side(2, " ".join(value), value)
     text = str(value or "")
     return _Side(2, text, tokenizer.tokenize(text))

@@ -276,5 +276,6 @@ def test_characters_count_in_joined_tokens_on_both_sides() -> None:
         )
         assert result.exit_code == 0, result.stderr
         (row,) = csv.DictReader(io.StringIO(result.stdout))
-        printed.append(row["cosine"])
-    assert printed[0] == printed[1] != ""
+        printed.append(row)
+    assert printed[0] == printed[1]
+    assert printed[0]["cosine"] != ""
