@@ -139,7 +139,9 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         problem = f"module {__name__!r} has no attribute {name!r}"
         if name in _OF_COMMANDS:
-            raise AttributeError(f"{problem}. Use {_OF_COMMANDS[name]}.")
+            advice = f"{problem}. Use {_OF_COMMANDS[name]}."
+            # Without `name=None`, Python adds both, and asks about a similar name.
+            raise AttributeError(advice, name=None, obj=None)
         # With `name` and `obj`, Python asks whether a similar name was meant.
         raise AttributeError(problem, name=name, obj=sys.modules[__name__])
     return getattr(import_module(_MODULES[name]), name)
