@@ -313,7 +313,7 @@ def test_texts_do_not_depend_on_one_another(
         ["the", "dog"],
     ]
     together = predict_words(model, texts, top=8)
-    monkeypatch.setattr(softmax, "LOGITS", 1)
+    monkeypatch.setattr(softmax, "_MAX_LOGITS", 1)
     for text, prediction in zip(texts, together, strict=True):
         [alone] = predict_words(model, [text], top=8)
         assert alone.tokens == prediction.tokens == text
