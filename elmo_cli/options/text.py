@@ -100,7 +100,7 @@ class TextSettings:
     )
     skip_errors: bool = option(
         False,
-        "Continue after a record that cannot be read, and write an empty one for it.",
+        "Continue after an error, and write an empty record for it.",
     )
     shard: str | None = option(
         None,

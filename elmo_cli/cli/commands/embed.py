@@ -113,8 +113,7 @@ def embed(
     By default, OUTPUT is HDF5 with one float32 array per line, shaped (layers, tokens,
     width) and named "0", "1", ... or by the ids in INPUT. Its suffix or --format
     chooses another format. OUTPUT appears once it is complete. If a run to HDF5 is
-    interrupted, repeat the command: it resumes after the last checkpoint. The bundled
-    model makes one at every 131,072 tokens, and the published one at every 32,768.
+    interrupted after 131,072 tokens or more, repeat the command to resume it.
     """
     model_settings = settings_from(ModelSettings, values)
     settings = _EmbedSettings(

@@ -70,7 +70,7 @@ def word_vectors(
     at_most: int | None,
     **values: Any,
 ) -> None:
-    """Write one vector per word to OUTPUT: its average in a corpus, or of its spelling.
+    """Write one vector per word to OUTPUT: its average over a corpus, or one of its spelling.
 
     \b
     $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
