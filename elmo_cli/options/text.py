@@ -100,7 +100,7 @@ class TextSettings:
     )
     skip_errors: bool = option(
         False,
-        "Continue after an error, and write an empty record for it.",
+        "Continue after an error, and write an empty record.",
     )
     shard: str | None = option(
         None,
