@@ -156,7 +156,8 @@ def test_an_old_flag_writes_hdf5_whatever_the_suffix(flag: str) -> None:
 
 def test_model_and_size_are_said_with_v_and_the_outcome_always() -> None:
     result = embed("text", "out.hdf5")
-    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == ""
     [outcome] = result.stderr.splitlines()
     verbose = embed("text", "other.hdf5", "-v").stderr
     assert f"\nModel: {TINY}\n" in verbose
