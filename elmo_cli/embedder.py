@@ -8,20 +8,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, overload
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.encode_arguments import (
-    check_one_device,
-    check_unused_arguments,
-    pooling_of,
-    take_normalize,
-    take_texts,
-)
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.checks import (
     check_batch,
@@ -31,11 +24,20 @@ from elmo_cli.errors.checks import (
     list_texts,
 )
 from elmo_cli.errors.exceptions import ModelError, SettingsError
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.missing_attributes import missing_attribute_error
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.weights_version import WeightsVersion
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
+from elmo_cli.options.encode_arguments import (
+    check_one_device,
+    check_unused_arguments,
+    pooling_of,
+    take_normalize,
+    take_texts,
+)
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     InitialState,
@@ -69,6 +71,7 @@ from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.records.first_texts import read_first_texts
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_input import open_input
 from elmo_cli.runs.file_plan import plan_file
@@ -79,13 +82,14 @@ from elmo_cli.text.choose_tokenizer import (
     raw_or_all,
     strings_in,
 )
+from elmo_cli.text.evidence import find_evidence
 from elmo_cli.text.occurrences import (
     OccurrencePair,
     check_pair,
     occurrence_of,
     tokens_around,
 )
-from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
+from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, tokenize_texts
 from elmo_cli.types import Sentence, Text
 
 if TYPE_CHECKING:
@@ -94,6 +98,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Array = NDArray[np.float32]
+
+_OTHER_DEVICE: Final = "Use ElmoEmbedder(model, device=...)."
+_ADVICE: Final = {
+    **dict.fromkeys(("to", "cuda", "cpu"), _OTHER_DEVICE),
+    **dict.fromkeys(("embed", "encode_document", "encode_query"), "Use encode."),
+    **dict.fromkeys(
+        ("dim", "embedding_dim", "get_sentence_embedding_dimension"), "Use width."
+    ),
+    "tokenize": "Use elmo_cli.tokenize(text).",
+    "predict": "Use elmo_cli.predict_words(LanguageModel(), text).",
+}
+"""What to use in place of methods that similar classes have."""
 
 
 class ElmoEmbedder:
@@ -256,6 +272,11 @@ class ElmoEmbedder:
             f"precision={self.precision!r}, device='{self.device}')"
         )
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute_error(self, name, _ADVICE)
+
     @property
     def engine(self) -> Engine:
         """Loaded model, with the present weights of `elmo_bilm`."""
@@ -276,6 +297,16 @@ class ElmoEmbedder:
     def architecture(self) -> Architecture:
         """Architecture of the model."""
         return self.engine.architecture
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers, including the token layer."""
+        return self.architecture.n_layers
+
+    @property
+    def width(self) -> int:
+        """Width of a layer: the size of a vector."""
+        return self.architecture.width
 
     @property
     def state(self) -> InitialState:
@@ -693,8 +724,8 @@ class ElmoEmbedder:
             word: Token of both sentences, as it is written.
             sentence1, sentence2: Raw sentences, or lists of tokens.
             word2: Word in the second sentence, if it differs.
-            layers: Layers whose mean is compared, in addition to each layer: "all",
-                "top", or numbers such as 2, -1 or [1, 2].
+            layers: Layers whose mean `average` compares: "all", "top", or numbers such
+                as 2, -1 or [1, 2].
             occurrence1, occurrence2: Numbers of the word's occurrences, from 1;
                 required if it occurs several times.
             tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits tokenized
@@ -709,6 +740,28 @@ class ElmoEmbedder:
             InputError: A word does not occur, or several times without a number.
             SettingsError: The model lacks a layer, or the tokenizer is unknown.
         """
+        pair = self._find_pair(
+            (word, sentence1, sentence2),
+            word2=word2,
+            occurrence1=occurrence1,
+            occurrence2=occurrence2,
+            tokenizer=tokenizer,
+            language=language,
+        )
+        return self.similarities([pair], layers=layers)[0]
+
+    def _find_pair(
+        self,
+        words: tuple[str, Text, Text],
+        *,
+        word2: str | None = None,
+        occurrence1: int | None = None,
+        occurrence2: int | None = None,
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
+    ) -> OccurrencePair:
+        """Find a word in two sentences; the arguments are those of `similarity`."""
+        word, sentence1, sentence2 = words
         typed = raw_or_all(list(strings_in([sentence1, sentence2])))
         chosen = self.tokenizer_of(typed, tokenizer, language)
         other_word = word if word2 is None else word2
@@ -716,37 +769,47 @@ class ElmoEmbedder:
         other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")
         first = occurrence_of(word, one, occurrence1, "occurrence1")
         second = occurrence_of(other_word, other, occurrence2, "occurrence2")
-        return self.similarities([(first, second)], layers=layers)[0]
+        return first, second
 
     def similarities(
-        self, pairs: Iterable[OccurrencePair], *, layers: Layers = "all"
+        self,
+        pairs: Iterable[OccurrencePair | tuple[str, Text, Text]],
+        *,
+        layers: Layers = "all",
     ) -> list[Similarity]:
         """Compare many pairs of words in their sentences, which are embedded together.
 
+            embedder.similarities([("bank", river, money), ("bank", river, shore)])
+
         Args:
-            pairs: Two occurrences each, from `find_occurrence`.
-            layers: Layers whose mean is compared, in addition to each layer: "all",
-                "top", or numbers such as 2, -1 or [1, 2].
+            pairs: A word and two sentences each, as in `similarity`, or two occurrences
+                from `find_occurrence`.
+            layers: Layers whose mean `average` compares: "all", "top", or numbers such
+                as 2, -1 or [1, 2].
 
         Returns:
             The cosine of each layer and of the mean of `layers` for each pair.
 
         Raises:
-            InputError: A pair is not two results of `find_occurrence`, or the model
-                lacks a layer.
+            InputError: A word does not occur, or several times, or a pair is no pair.
+            SettingsError: The model lacks a layer.
         """
         averaged = parse_mean_layers(layers, self.architecture.n_layers)
-        pairs = list(check_batch(pairs, "pairs"))
-        for index, pair in enumerate(pairs):
-            check_pair(pair, f"pairs[{index}]")
-        sentences = (occurrence.sentence for pair in pairs for occurrence in pair)
+        found = []
+        for index, pair in enumerate(check_batch(pairs, "pairs")):
+            if isinstance(pair, tuple) and len(pair) == 3:
+                found.append(self._find_pair(pair))
+            else:
+                check_pair(pair, f"pairs[{index}]")
+                found.append(pair)
+        sentences = (occurrence.sentence for pair in found for occurrence in pair)
         embedded = list(self.embed_sentences(sentences))
         results = []
-        for number, pair in enumerate(pairs):
-            first, second = pair
+        for number, occurrences in enumerate(found):
+            first, second = occurrences
             one = mean_of_tokens(embedded[2 * number], first)  # (L, W)
             other = mean_of_tokens(embedded[2 * number + 1], second)
-            results.append(compare_vectors(pair, one, other, averaged))
+            results.append(compare_vectors(occurrences, one, other, averaged))
         return results
 
     def tokenizer_of(
@@ -785,6 +848,8 @@ class ElmoEmbedder:
             reads_places=reads_places,
         )
         log_tokenizer_warning(opened.tokenizer)
+        if text.tokenizer is None:
+            _warn_of_raw_lines(opened)
         return opened
 
     def embed_file(
@@ -848,7 +913,8 @@ class ElmoEmbedder:
             tokenizer: `whitespace`, `moses`, `spacy`, `residues`, or `auto`, which
                 looks at the first 200 lines, as `elmo embed` does. None means the
                 tokenizer of the model's training, else `moses` for a table and
-                `whitespace` for other inputs, as in AllenNLP.
+                `whitespace` for other inputs, as in AllenNLP, with a warning if a file
+                is raw.
             language: Code of the language of the text. None means the language of the
                 model.
             split_sentences: Process each sentence on its own. The sentences of a text
@@ -947,3 +1013,31 @@ class ElmoEmbedder:
             on_progress=on_progress,
             should_stop=should_stop,
         )
+
+
+def _warn_of_raw_lines(text: TextInput) -> None:
+    """Log a warning if a raw file is split at white space, as in AllenNLP."""
+    is_split = text.format.is_plain and text.tokenizer.name == WHITESPACE.name
+    if not is_split or not text.source.is_file:
+        return
+    if find_evidence(read_first_texts(text)) == "raw":
+        logger.warning(
+            "%s",
+            Message(
+                "{name}: the text seems raw, but is split at white space, as in "
+                "AllenNLP",
+                remedy="Use {--tokenizer auto}.",
+                name=text.source.name,
+            ),
+        )
+
+
+def check_embedder(embedder: object) -> None:
+    """Raise an `InputError` for an argument `embedder` that is none."""
+    check_type(
+        "embedder",
+        embedder,
+        ElmoEmbedder,
+        "an ElmoEmbedder",
+        remedy="Give the model first, such as ElmoEmbedder().",
+    )

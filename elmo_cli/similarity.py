@@ -20,6 +20,13 @@ class Similarity:
     average: float
     """Cosine of the mean of the chosen layers, by default of all layers."""
 
+    def __repr__(self) -> str:
+        layers = ", ".join(f"{cosine:.4f}" for cosine in self.layers)
+        return (
+            f"Similarity({self.first.marked!r}, {self.second.marked!r}, "
+            f"layers=[{layers}], average={self.average:.4f})"
+        )
+
 
 def mean_of_tokens(
     activations: NDArray[np.float32], occurrence: Occurrence
@@ -61,4 +68,7 @@ def cosine_similarity(one: NDArray[np.float32], other: NDArray[np.float32]) -> f
     one = one.astype(np.float64)
     other = other.astype(np.float64)
     norms = np.linalg.norm(one) * np.linalg.norm(other)
-    return float(one @ other / norms) if norms else 0.0
+    if not norms:
+        return 0.0
+    # Rounding could exceed 1.
+    return float(np.clip(one @ other / norms, -1, 1))

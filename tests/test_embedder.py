@@ -2,6 +2,7 @@ import gzip
 import hashlib
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -524,6 +525,24 @@ def test_similarity_is_the_cosine_of_each_layer(tiny: ElmoEmbedder) -> None:
     assert tiny.similarities([(found.first, found.second)]) == [found]
 
 
+def test_similarities_take_a_word_with_two_sentences(tiny: ElmoEmbedder) -> None:
+    found = tiny.similarity("bank", TEXTS[0], TEXTS[2])
+    assert tiny.similarities([("bank", TEXTS[0], TEXTS[2])]) == [found]
+    tokens = ("bank", list(TOKENS[0]), list(TOKENS[2]))
+    assert tiny.similarities([tokens]) == [found]
+    assert tiny.similarities([(found.first, found.second)]) == [found]
+
+
+def test_a_similarity_shows_what_the_command_prints(tiny: ElmoEmbedder) -> None:
+    same = tiny.similarity("bank", "The bank.", "The bank.")
+    cosines = [*same.layers, same.average]
+    assert max(cosines) <= 1
+    assert repr(same) == (
+        "Similarity('The [bank] .', 'The [bank] .', layers=[1.0000, 1.0000, 1.0000], "
+        "average=1.0000)"
+    )
+
+
 def test_similarity_averages_the_chosen_layers(tiny: ElmoEmbedder) -> None:
     found = tiny.similarity("bank", TEXTS[0], TEXTS[2], layers=[0, 2])
     one, other = (
@@ -564,3 +583,40 @@ def test_another_device_gives_equal_vectors(
     )
     assert vectors.device.type == gpu
     assert_allclose(vectors.cpu(), expected, atol=1e-5)
+
+
+def test_a_missing_method_names_what_to_use(tiny: ElmoEmbedder) -> None:
+    embedder: Any = tiny
+    for name, advice in (
+        ("to", "Use ElmoEmbedder(model, device=...)."),
+        ("get_sentence_embedding_dimension", "Use width."),
+        ("tokenize", "Use elmo_cli.tokenize(text)."),
+    ):
+        problem = f"'ElmoEmbedder' object has no attribute '{name}'. {advice}"
+        with pytest.raises(AttributeError, match=f"^{re.escape(problem)}$"):
+            getattr(embedder, name)
+    with pytest.raises(AttributeError, match=r"has no attribute 'encod'$"):
+        embedder.encod(["a"])
+    assert not hasattr(tiny, "predict_proba")
+    assert tiny.n_layers == 3
+    assert tiny.width == 32
+
+
+def test_a_raw_file_that_is_split_at_white_space_is_a_warning(
+    tiny: ElmoEmbedder, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    raw = tmp_path / "raw.txt"
+    raw.write_text("We sat, then we left.\nIt rained.\n")
+    tiny.embed_file(raw, tmp_path / "old.hdf5")
+    assert caplog.messages == [
+        f"{raw}: the text seems raw, but is split at white space, as in AllenNLP. Use "
+        "tokenizer='auto'."
+    ]
+    _, index, _ = content(tmp_path / "old.hdf5")
+    assert index == {"We sat, then we left.": "0", "It rained.": "1"}
+    caplog.clear()
+    tiny.embed_file(raw, tmp_path / "new.hdf5", tokenizer="auto")
+    tiny.embed_file(raw, tmp_path / "split.hdf5", tokenizer="whitespace")
+    raw.write_text("We sat , then we left .\nIt rained .\n")
+    tiny.embed_file(raw, tmp_path / "tokenized.hdf5")
+    assert caplog.messages == []

@@ -17,13 +17,14 @@ from elmo_cli.analysis.word_vector_files import (
     write_vectors_file,
 )
 from elmo_cli.callbacks import OnProgress, ignore
-from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.checks import check_sentence, check_type
+from elmo_cli.embedder import ElmoEmbedder, check_embedder
+from elmo_cli.errors.checks import check_sentence, list_texts
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
 from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.warnings.expected import expected_input
@@ -137,6 +138,8 @@ def average_word_vectors(
     layers: Layers | None = None,
     min_count: int = DEFAULT_MIN_COUNT,
     at_most: int | None = None,
+    tokenizer: str | None = AUTO,
+    language: str | None = None,
 ) -> AverageVectors:
     """Average the vectors of words over their occurrences, in one pass.
 
@@ -145,14 +148,18 @@ def average_word_vectors(
 
     Args:
         embedder: Model.
-        texts: One raw text, or several: strings, which are tokenized as the model's
-            training text, else by Moses' rules, or lists of tokens.
+        texts: One raw text, or several: strings, which are tokenized, or lists of
+            tokens.
         words: Words that get a vector, if they are frequent enough. None means all
             words.
         layers: "all", "top", or numbers such as 2, -1 or [1, 2]. Several layers are
             averaged. None means all layers except the token layer.
         min_count: Minimum number of occurrences of a word.
         at_most: Average only the first `at_most` occurrences of a word. None means all.
+        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
+            200 texts: tokenized ones are split at white space, and others are tokenized
+            like the model's training text, else by "moses".
+        language: Code of the language of the texts. None means the model's.
 
     Returns:
         The words, their counts and their mean vectors.
@@ -161,7 +168,7 @@ def average_word_vectors(
         InputError: The model lacks one of the layers, or `at_most` is below
             `min_count`.
     """
-    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
+    check_embedder(embedder)
     # Raise an error for numbers that contradict each other.
     AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
     n_layers = embedder.architecture.n_layers
@@ -173,10 +180,10 @@ def average_word_vectors(
         wanted = set(check_sentence(words, "words", "a list of words"))
     counts: Counter[str] = Counter()
     if isinstance(texts, str):
-        texts = [texts]
+        texts = list_texts(texts)
     strings, texts = peek_strings(texts)
-    tokenizer = embedder.tokenizer_of(strings)
-    sentences = tokenize_texts(texts, tokenizer.tokenize)
+    chosen = embedder.tokenizer_of(strings, tokenizer, language)
+    sentences = tokenize_texts(texts, chosen.tokenize)
     to_average = _count_occurrences(sentences, wanted, counts, at_most)
     sums = _sum_vectors(embedder, to_average, selection)
     if words is None:

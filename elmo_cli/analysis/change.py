@@ -1,18 +1,20 @@
 """Change of words between two corpora, and how probable it is by chance."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from elmo_cli.analysis.change_measures import changes_of_divisions
-from elmo_cli.analysis.occurrence_matrices import Matrix, Occurrences
+from elmo_cli.analysis.occurrence_matrices import Matrix, Occurrences, read_occurrences
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_choice, check_type
-from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Correction, Measure
+from elmo_cli.options.selection import Layers
 
 MIN_OCCURRENCES: Final = 3
 """Minimum number of occurrences of a word in each corpus."""
@@ -48,21 +50,27 @@ def change_columns(changes: Sequence[Change]) -> list[str]:
 
 
 def measure_change(
-    old: Occurrences,
-    new: Occurrences,
+    old: Occurrences | str | Path,
+    new: Occurrences | str | Path,
     measure: Measure = "apd",
     *,
+    words: Mapping[str, str] | Sequence[str] | str | Path | None = None,
+    layers: Layers | None = None,
     permutations: int = 0,
     correction: Correction | None = None,
     on_progress: Callable[[int], object] | None = None,
 ) -> list[Change]:
-    """Measure the change of each word.
+    """Measure the change of each word between two corpora.
+
+        measure_change("1900.parquet", "2000.parquet", permutations=1000)
 
     Args:
-        old, new: Vectors of the occurrences of each word, shape (n, W).
+        old, new: Files of `write_occurrences` or `elmo occurrences`, or of `elmo embed`
+            with `words`; or the vectors from `read_occurrences`.
         measure: "apd", the mean cosine distance of an old and a new occurrence; "prt",
             the inverse cosine of their means; or "jsd", the Jensen-Shannon divergence
             over clusters.
+        words, layers: As in `read_occurrences`, which reads the files.
         permutations: Number of random divisions of the occurrences of a word, for
             `Change.p` and `Change.by_chance`. Each call makes the same divisions.
         correction: "bh" (Benjamini and Hochberg) or "bonferroni", for
@@ -74,11 +82,17 @@ def measure_change(
         come last.
 
     Raises:
-        ElmoError: The measure or the correction is unknown; or scikit-learn, which
-            `jsd` needs, is missing.
+        InputError: A file cannot be read, or the two have different models or settings.
+        SettingsError: The measure or the correction is unknown, or an option is
+            missing.
+        ElmoError: scikit-learn, which "jsd" needs, is missing.
     """
-    for name, vectors in (("old", old), ("new", new)):
-        check_type(name, vectors, Mapping, "a dict of vectors, from read_occurrences")
+    if isinstance(old, (str, Path)) and isinstance(new, (str, Path)):
+        old, new = read_occurrences(old, new, words, layers)
+    elif words is not None or layers is not None:
+        raise SettingsError("words and layers require the paths of two files")
+    old = _check_vectors("old", old)
+    new = _check_vectors("new", new)
     check_choice("measure", measure, MEASURES)
     if correction is not None:
         check_choice("correction", correction, CORRECTIONS)
@@ -106,6 +120,15 @@ def measure_change(
     if correction is not None:
         changes = _with_adjusted_p(changes, correction)
     return sorted(changes, key=lambda each: (each.change is None, -(each.change or 0)))
+
+
+def _check_vectors(name: str, vectors: Occurrences | str | Path) -> Occurrences:
+    """Return the vectors of each word; raise an `InputError` for anything else."""
+    expected = "vectors from read_occurrences, or two paths"
+    if isinstance(vectors, (str, Path)):
+        raise InputError(f"{name}: expected {expected}, found one path, {vectors}")
+    check_type(name, vectors, Mapping, expected)
+    return vectors
 
 
 def _measure_word(

@@ -15,6 +15,7 @@ from torch import Tensor
 from elmo_cli.analysis.vector_files import VectorFiles, opened_files
 from elmo_cli.analysis.vector_sources import Location, Vectors
 from elmo_cli.callbacks import never
+from elmo_cli.errors.checks import check_at_least
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.exact_products import exact_products
@@ -89,22 +90,29 @@ def find_neighbours(
 ) -> Neighbours:
     """Return the tokens whose vectors are most similar to query vectors, by cosine.
 
+        vector = embedder.word_vector("We sat on the bank.", "bank", layers="top")
+        find_neighbours("corpus.hdf5", vector, layers="top").nearest[0]
+
     All tokens are compared. Each file is read once, some MB at a time.
 
     Args:
         files: Path or list of paths, of files or folders, or the result of
             `open_occurrences` or `open_activations`.
-        vectors: Vectors of the queries, shape (Q, W).
+        vectors: Vectors of the queries, shape (Q, W), or of one query, shape (W,).
         top: Maximum number of neighbours per query.
         layers: Layers to average, such as "1,2", 2, -1 or
             [0, 2]. None means all layers in the files except the token layer.
         device: Device of the comparison, as in `ElmoEmbedder`.
         is_excluded: Return whether a token cannot be a neighbour of a query, given by
-            its number. By default, none are excluded.
+            its index. By default, none are excluded.
+
+    Returns:
+        The neighbours of each query, a list for each.
 
     Raises:
-        InputError: `vectors` has another shape, `top` is below 1, or a file lacks
-            tokens or one of the layers, or has vectors of another width than `vectors`.
+        InputError: `vectors` has another shape, or a file cannot be read, lacks tokens,
+            or has vectors of another width than `vectors`.
+        SettingsError: `top` is below 1, or a file lacks one of the layers.
     """
     queries = _unit_queries(vectors, top, device)
     width = queries.shape[1]
@@ -133,10 +141,13 @@ def _unit_queries(vectors: NDArray[np.floating], top: int, device: Device) -> Te
     queries = torch.as_tensor(
         np.asarray(vectors, np.float32), device=choose_device(device)
     )
-    if queries.ndim != 2 or top < 1:
+    check_at_least("top", top, 1)
+    if queries.ndim == 1:
+        queries = queries[None]
+    if queries.ndim != 2:
         raise InputError(
-            "expected vectors of the shape (Q, W) and top 1 or more, found the shape "
-            f"{tuple(queries.shape)} and top {top}"
+            "vectors: expected the shape (W,) or (Q, W), found the shape "
+            f"{tuple(queries.shape)}"
         )
     norms = queries.norm(dim=1, keepdim=True)  # (Q, 1)
     units: Tensor = queries / norms.clamp_min(_TINY)
@@ -241,9 +252,9 @@ def _tokens_above(
     order = cosines[rows].argsort(descending=True, stable=True)
     ends = np.cumsum([len(embedded.vectors) for embedded in block])
     for row in rows[order].tolist():
-        place = int(np.searchsorted(ends, row, "right"))
-        embedded = block[place]
-        start = int(ends[place]) - len(embedded.vectors)
+        block_index = int(np.searchsorted(ends, row, "right"))
+        embedded = block[block_index]
+        start = int(ends[block_index]) - len(embedded.vectors)
         index = row - start
         yield Neighbour(
             sentence=embedded.record.tokens,

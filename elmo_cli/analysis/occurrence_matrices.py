@@ -1,6 +1,6 @@
 """Vectors of the occurrences of words in two files, one matrix per word."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.targets import check_words
+from elmo_cli.analysis.targets import targets_of
 from elmo_cli.analysis.vector_files import VectorFiles, open_occurrences
 from elmo_cli.analysis.vector_sources import VectorSource
 from elmo_cli.analysis.word_search import find_occurrences
@@ -30,7 +30,7 @@ Occurrences = dict[str, Matrix]
 def read_occurrences(
     old: str | Path,
     new: str | Path,
-    words: Mapping[str, str] | None = None,
+    words: Mapping[str, str] | Sequence[str] | str | Path | None = None,
     layers: Layers | None = None,
     *,
     match: Match | None = None,
@@ -41,8 +41,8 @@ def read_occurrences(
 
     Args:
         old, new: Files of `elmo occurrences`, or HDF5 of `elmo embed` with all tokens.
-        words: Word of each form, from `read_targets`. None means all target words of
-            the files.
+        words: Words to read: a list, the word of each form, or the path of a file that
+            `read_targets` reads. None means all target words of the files.
         layers: Layers to average, such as "1,2", 2, -1 or
             [0, 2]. None means all layers in the files except the token layer.
         match: "form" or "lemma": the `match` that `elmo occurrences` made the files
@@ -57,8 +57,7 @@ def read_occurrences(
     Raises:
         InputError: A file cannot be read, or the two have different models or settings.
     """
-    if words is not None:
-        check_words(words)
+    targets = None if words is None else targets_of(words)
     if match is not None:
         check_choice("match", match, MATCHES)
     with (
@@ -76,8 +75,12 @@ def read_occurrences(
                     ],
                     _SAME,
                 )
-        old_matrices = _read_matrices(old_files, words, layers, ignore_case=ignore_case)
-        new_matrices = _read_matrices(new_files, words, layers, ignore_case=ignore_case)
+        old_matrices = _read_matrices(
+            old_files, targets, layers, ignore_case=ignore_case
+        )
+        new_matrices = _read_matrices(
+            new_files, targets, layers, ignore_case=ignore_case
+        )
     _check_matrices([old_matrices, new_matrices], old, new)
     return old_matrices, new_matrices
 

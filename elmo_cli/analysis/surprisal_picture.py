@@ -13,8 +13,7 @@ from typing import Any, Final
 from elmo_cli.analysis.drawing import Drawing, check_figure, open_drawing, printable
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
-from elmo_cli.language_model.scored_records import ScoredRecord
-from elmo_cli.language_model.surprisal_table import UnitSurprisal
+from elmo_cli.language_model.surprisal_table import MeasuredRecord, UnitSurprisal
 from elmo_cli.options.model import Direction
 from elmo_cli.text.join_tokens import join_tokens
 
@@ -29,8 +28,6 @@ _LABEL_WIDTH: Final = 12
 """Maximum number of characters in a line below a bar."""
 _HEADING_SIZE: Final = 10
 _UNKNOWN_ALPHA: Final = 0.3
-
-Measured = ScoredRecord[list[UnitSurprisal]]
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ class _Panel:
 
 
 def plot_surprisals(
-    sentences: Sequence[Measured],
+    sentences: Sequence[MeasuredRecord],
     output: str | Path,
     direction: Direction = "forward",
     *,
@@ -121,14 +118,14 @@ def plot_surprisals(
     return n_drawn
 
 
-def _drawn_units(sentence: Measured) -> list[UnitSurprisal]:
+def _drawn_units(sentence: MeasuredRecord) -> list[UnitSurprisal]:
     """Return the units that have a surprisal; words of the input may have no tokens."""
     return [unit for unit in sentence.result if unit.n_tokens]
 
 
-def _groups(sentences: Sequence[Measured]) -> list[list[Measured]]:
+def _groups(sentences: Sequence[MeasuredRecord]) -> list[list[MeasuredRecord]]:
     """Return the sentences, with those together that are compared with each other."""
-    groups: list[list[Measured]] = []
+    groups: list[list[MeasuredRecord]] = []
     for sentence in sentences:
         has_space = bool(groups) and len(groups[-1]) < _MAX_TOGETHER
         if has_space and _are_similar(groups[-1][0], sentence):
@@ -138,7 +135,7 @@ def _groups(sentences: Sequence[Measured]) -> list[list[Measured]]:
     return groups
 
 
-def _are_similar(first: Measured, second: Measured) -> bool:
+def _are_similar(first: MeasuredRecord, second: MeasuredRecord) -> bool:
     """Return whether sentences are equally long, and half of their words are equal."""
     words = [unit.text for unit in _drawn_units(first)]
     others = [unit.text for unit in _drawn_units(second)]
@@ -149,7 +146,9 @@ def _are_similar(first: Measured, second: Measured) -> bool:
     return 2 * n_equal >= len(words)
 
 
-def _panels(group: Sequence[Measured], directions: Sequence[str]) -> Iterator[_Panel]:
+def _panels(
+    group: Sequence[MeasuredRecord], directions: Sequence[str]
+) -> Iterator[_Panel]:
     """Yield the panels of sentences that are drawn together."""
     by_direction = []
     for index, direction in enumerate(directions):
@@ -167,15 +166,15 @@ def _panels(group: Sequence[Measured], directions: Sequence[str]) -> Iterator[_P
             yield _Panel(parts, are_sentences, is_first=start == 0)
 
 
-def _series(sentence: Measured, number: int, direction: str) -> _Series:
-    """Return the series of a sentence in a direction, which has a number."""
+def _series(sentence: MeasuredRecord, index: int, direction: str) -> _Series:
+    """Return the series of a sentence in a direction, by its index."""
     units = _drawn_units(sentence)
     return _Series(
         name=str(sentence.record.id or sentence.names[-1]),
         text=join_tokens([unit.text for unit in units]),
         direction=direction,
         units=units,
-        values=[unit.surprisals[number] or 0.0 for unit in units],
+        values=[unit.surprisals[index] or 0.0 for unit in units],
     )
 
 
@@ -194,15 +193,15 @@ def _word_width(panels: Sequence[_Panel]) -> float:
 def _draw_panel(drawing: Drawing, axes: Any, panel: _Panel) -> None:
     n_series = len(panel.series)
     width = min(0.5, 0.84 / n_series)
-    for number, series in enumerate(panel.series):
-        colour = f"C{number}"
+    for series_index, series in enumerate(panel.series):
+        colour = f"C{series_index}"
         tooltips = []
         for unit, value in zip(series.units, series.values, strict=True):
             tooltip = f"{unit.text}: {value:.2f} bits {series.direction}"
             if panel.are_sentences:
                 tooltip = f"{series.name}, {tooltip}"
             tooltips.append(tooltip if unit.known else f"{tooltip}, unknown")
-        offset = (number - (n_series - 1) / 2) * width
+        offset = (series_index - (n_series - 1) / 2) * width
         bars = drawing.add_bars(
             axes,
             [index + offset for index in range(len(series.units))],

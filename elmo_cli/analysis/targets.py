@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.errors.checks import check_type
+from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, shown
@@ -116,10 +116,19 @@ def _targets_of_rows(
             yield f"row {number}", forms
 
 
-def check_words(words: object) -> None:
-    """Raise an `InputError` unless an argument maps forms to words."""
-    expected = "a dict from each form to its word, such as {'banks': 'bank'}"
-    check_type("words", words, Mapping, expected)
+def targets_of(
+    words: Mapping[str, str] | Sequence[str] | str | Path,
+) -> Mapping[str, str]:
+    """Return the target word of each form.
+
+    A word of a list is its only form, and a path is that of a file for `read_targets`.
+    """
+    if isinstance(words, (str, Path)):
+        return read_targets(words)
+    if isinstance(words, Mapping):
+        return words
+    listed = check_sentence(words, "words", "a list of words, a dict or a path")
+    return {word: word for word in listed}
 
 
 def target_positions(record: Record) -> list[int]:

@@ -13,8 +13,7 @@ from elmo_cli.analysis.word_vector_files import (
     write_vectors_file,
 )
 from elmo_cli.callbacks import OnProgress, ignore
-from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.checks import check_type
+from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.precision import compute_types
@@ -61,7 +60,7 @@ def write_token_vectors(
         OutputError: `output` has another suffix, already exists or cannot be written.
         ModelError: `softmax` is set, and the model has none.
     """
-    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
+    check_embedder(embedder)
     changed = embedder.engine.changed
     return write_vectors_of_model(
         embedder.files,

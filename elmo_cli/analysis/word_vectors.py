@@ -6,8 +6,7 @@ from typing import IO
 
 from elmo_cli.analysis.average_vectors import AveragingSettings, write_average_vectors
 from elmo_cli.callbacks import OnProgress
-from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.checks import check_type
+from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
 from elmo_cli.options.selection import Layers
 from elmo_cli.options.text import TextSettings
@@ -59,7 +58,7 @@ def write_word_vectors(
         SettingsError: The model lacks a layer, or `at_most` is below `min_count`.
         OutputError: `output` has another suffix, already exists or cannot be written.
     """
-    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
+    check_embedder(embedder)
     averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
     return write_average_vectors(
         embedder,

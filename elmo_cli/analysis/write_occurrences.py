@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from elmo_cli.analysis import targets
 from elmo_cli.analysis.annotated_targets import PlaceFinder, place_tokens
-from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.engine import Engine
-from elmo_cli.errors.checks import check_choice, check_type
+from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.analysis import MATCHES, Match
@@ -248,7 +248,7 @@ def write_occurrences(
     embedder: ElmoEmbedder,
     corpus: IO[str] | str | Path,
     output: str | Path,
-    words: Mapping[str, str],
+    words: Mapping[str, str] | Sequence[str] | str | Path,
     *,
     layers: Layers = DEFAULT_LAYERS,
     text: TextSettings | None = None,
@@ -258,11 +258,15 @@ def write_occurrences(
 ) -> WrittenOccurrences:
     """Write the vectors of the occurrences of target words in a text.
 
+        write_occurrences(embedder, "corpus.txt", "bank.parquet", ["bank", "banks"])
+
     Args:
         embedder: Model; its state is not carried over.
         corpus: Path of the text, one sentence per line, or an open text file.
         output: Parquet (.parquet) or HDF5. The file appears once it is complete.
-        words: Target word of each form, such as `{"bank": "bank", "banks": "bank"}`.
+        words: Target words: a list, the word of each form as in
+            `{"bank": "bank", "banks": "bank"}`, or the path of a file that
+            `read_targets` reads.
         layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
             "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
         text: How the text is read. None means `TextSettings()`.
@@ -275,11 +279,13 @@ def write_occurrences(
         The number of occurrences of each word, and a summary of the run.
 
     Raises:
-        InputError: No target word occurs, or the input cannot be read.
-        ElmoError: The output cannot be written.
+        InputError: No target word occurs, or the text or the words cannot be read.
+        SettingsError: An option has a wrong value, the state is carried over, or the
+            name of `output` is not that of Parquet or HDF5.
+        OutputError: `output` already exists or cannot be written.
     """
-    check_type("embedder", embedder, ElmoEmbedder, "an ElmoEmbedder")
-    targets.check_words(words)
+    check_embedder(embedder)
+    words = targets.targets_of(words)
     opened = embedder.open_text(corpus, text, reads_places=True)
     plan = plan_occurrences(
         opened,

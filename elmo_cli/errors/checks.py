@@ -1,8 +1,10 @@
 """Checks of arguments, which raise an error that names the argument or its option."""
 
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, option_of
@@ -10,6 +12,8 @@ from elmo_cli.errors.wording import kind_of, listed
 from elmo_cli.types import Sentence, Text
 
 _Item = TypeVar("_Item")
+_PATH: Final = re.compile(r"\S*[./\\]\S*")
+"""What may be the path of a file rather than a text."""
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -40,11 +44,15 @@ def check_at_least(name: str, value: int, least: int) -> None:
 
 
 def check_type(
-    name: str, value: object, kind: type | tuple[type, ...], expected: str
+    name: str,
+    value: object,
+    kind: type | tuple[type, ...],
+    expected: str,
+    remedy: str | None = None,
 ) -> None:
     """Raise an `InputError` for an argument that has another type."""
     if not isinstance(value, kind):
-        raise _other_kind_error(name, value, expected)
+        raise _other_kind_error(name, value, expected, remedy)
 
 
 def check_sentence(
@@ -90,9 +98,20 @@ def check_sentences(
 def list_texts(texts: object, name: str = "texts") -> list[Text]:
     """Return the texts of an argument that is one string, or a batch of texts."""
     if isinstance(texts, str):
+        _check_is_no_file(texts, name)
         return [texts]
     batch = check_batch(cast(Iterable[object], texts), name, "a string or a list")
     return list(check_texts(batch, name))
+
+
+def _check_is_no_file(text: str, name: str) -> None:
+    """Raise an `InputError` for the path of a file in the place of a text."""
+    is_like_path = _PATH.fullmatch(text) is not None
+    if is_like_path and os.path.isfile(text):
+        raise InputError(
+            f"{name}: expected a text, found the file {text!r}. Read it first: "
+            f"Path({text!r}).read_text().splitlines()"
+        )
 
 
 def check_texts(texts: Iterable[object], name: str = "texts") -> Iterator[Text]:

@@ -13,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.errors.checks import check_type
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
-from elmo_cli.language_model.language_model import LanguageModel, Predictions
+from elmo_cli.language_model.language_model import (
+    LanguageModel,
+    Predictions,
+    check_language_model,
+)
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.types import Sentence, Text
 
@@ -59,7 +62,7 @@ def measure_directions(
         with_boundary: Include the surprisal of `</S>` after the tokens, or, backward,
             of `<S>` before them.
     """
-    check_type("model", model, LanguageModel, "a LanguageModel")
+    check_language_model(model)
     directions = DIRECTION_NUMBERS[direction]
 
     def compute(batch: list[Sentence], top: Tensor) -> list[DirectedSurprisals]:

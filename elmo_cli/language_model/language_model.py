@@ -8,7 +8,7 @@ token that is not in the vocabulary counts as the word `<UNK>`.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 import numpy as np
 import torch
@@ -16,9 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.engine import Engine, load_engine
-from elmo_cli.errors.checks import check_batch, check_sentences, list_texts
+from elmo_cli.errors.checks import (
+    check_batch,
+    check_sentences,
+    check_type,
+    list_texts,
+)
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
+from elmo_cli.errors.missing_attributes import missing_attribute_error
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
@@ -35,6 +41,7 @@ from elmo_cli.options.model import (
     ReadingDirection,
 )
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.require_softmax import require_softmax
@@ -73,6 +80,20 @@ class Predictions(NamedTuple):
     """
     entropy: NDArray[np.float64] | None
     """Entropy of each prediction, shape (D, T + 1); None unless it was requested."""
+
+
+_OTHER_DEVICE: Final = "Use LanguageModel(model, device=...)."
+_ADVICE: Final = {
+    **dict.fromkeys(("to", "cuda", "cpu"), _OTHER_DEVICE),
+    **dict.fromkeys(
+        ("generate", "sample"), "Use elmo_cli.sample_sentences(model, text)."
+    ),
+    "perplexity": "Use elmo_cli.measure_perplexity(model, texts).",
+    "predict": "Use elmo_cli.predict_words(model, texts).",
+    "substitutes": "Use elmo_cli.find_substitutes(model, texts).",
+    "surprisal": "Use elmo_cli.measure_surprisal(model, texts).",
+}
+"""What to use in place of methods that similar classes have."""
 
 
 class LanguageModel:
@@ -164,6 +185,11 @@ class LanguageModel:
             f"device='{self.engine.device}')"
         )
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute_error(self, name, _ADVICE)
+
     @property
     def files(self) -> ModelFiles:
         """Files of the model."""
@@ -189,22 +215,40 @@ class LanguageModel:
         """Split a text into tokens, like the methods that take texts."""
         return self.tokenizer_of([text]).tokenize(text)
 
-    def _tokenize_stream(self, texts: Iterable[Text]) -> Iterator[Sentence]:
+    def _tokenize_stream(
+        self, texts: Iterable[Text], tokenizer: str | None, language: str | None
+    ) -> Iterator[Sentence]:
+        settings = TextSettings(tokenizer=tokenizer, language=language)
         strings, texts = peek_strings(texts)
-        yield from tokenize_texts(texts, self.tokenizer_of(strings).tokenize)
+        return tokenize_texts(texts, self.tokenizer_of(strings, settings).tokenize)
 
     @overload
     def score(  # type: ignore[overload-overlap] # a string is one text
-        self, texts: str, batch_size: int = DEFAULT_BATCH_SIZE
+        self,
+        texts: str,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        *,
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
     ) -> SentenceScore: ...
 
     @overload
     def score(
-        self, texts: Iterable[Text], batch_size: int = DEFAULT_BATCH_SIZE
+        self,
+        texts: Iterable[Text],
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        *,
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
     ) -> list[SentenceScore]: ...
 
     def score(
-        self, texts: str | Iterable[Text], batch_size: int = DEFAULT_BATCH_SIZE
+        self,
+        texts: str | Iterable[Text],
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        *,
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
     ) -> SentenceScore | list[SentenceScore]:
         """Compute the log probabilities of the tokens of texts, each as one sentence.
 
@@ -212,6 +256,10 @@ class LanguageModel:
             texts: One raw text, or several: strings or lists of tokens, without
                 boundaries.
             batch_size: Sentences per batch; only matters with carried state.
+            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the
+                first 200 texts: tokenized ones are split at white space, and others
+                are tokenized like the model's training text, else by "moses".
+            language: Code of the language of the texts. None means the model's.
 
         Returns:
             The score of the text: one for a string, else a list.
@@ -219,7 +267,11 @@ class LanguageModel:
         Raises:
             InputError: A text is neither a string nor a list of tokens.
         """
-        scores = list(self.iter_scores(list_texts(texts), batch_size))
+        scores = list(
+            self.iter_scores(
+                list_texts(texts), batch_size, tokenizer=tokenizer, language=language
+            )
+        )
         return scores[0] if isinstance(texts, str) else scores
 
     def iter_scores(
@@ -227,6 +279,8 @@ class LanguageModel:
         texts: Iterable[Text],
         batch_size: int = DEFAULT_BATCH_SIZE,
         *,
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
         is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[SentenceScore]:
         """Score a stream of texts, in order, one window at a time.
@@ -234,6 +288,7 @@ class LanguageModel:
         Args:
             texts: Strings or lists of tokens, read as they are needed.
             batch_size: Sentences per batch; only matters with carried state.
+            tokenizer, language: As in `score`. "auto" looks at the first text.
             is_ready: Return whether the next sentence can be read without waiting. If
                 it returns False, the sentences so far are computed first, unless the
                 state is carried over. By default, windows are always filled.
@@ -257,7 +312,13 @@ class LanguageModel:
             backward=np.empty(0),
         )
         return self.compute_batches(
-            texts, compute, empty, batch_size=batch_size, is_ready=is_ready
+            texts,
+            compute,
+            empty,
+            batch_size=batch_size,
+            tokenizer=tokenizer,
+            language=language,
+            is_ready=is_ready,
         )
 
     def compute_batches(
@@ -268,12 +329,14 @@ class LanguageModel:
         *,
         directions: Sequence[int] = BOTH,
         batch_size: int = DEFAULT_BATCH_SIZE,
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
         is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[_Result]:
         """Compute one result per text of a stream from the top layer, in order.
 
         Args:
-            texts, batch_size, is_ready: As in `iter_scores`.
+            texts, batch_size, tokenizer, language, is_ready: As in `iter_scores`.
             compute: Function of the sentences of a batch, none empty, and their top
                 layer with boundaries, float, shape (N, D P). It returns one result per
                 sentence.
@@ -288,7 +351,7 @@ class LanguageModel:
             return compute(batch, layers[-1].to(self.engine.device))
 
         windows = self.engine.run(
-            self._tokenize_stream(check_batch(texts, "texts")),
+            self._tokenize_stream(check_batch(texts, "texts"), tokenizer, language),
             partial(self.engine.compute_window, run_batch=run_batch, empty=empty),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
@@ -385,3 +448,14 @@ class LanguageModel:
         # The backward direction comes to the first token of each text last.
         rows = ends - lengths if is_backward else ends - 1
         return layers[-1, rows], ended
+
+
+def check_language_model(model: object) -> None:
+    """Raise an `InputError` for an argument `model` that is none."""
+    check_type(
+        "model",
+        model,
+        LanguageModel,
+        "a LanguageModel",
+        remedy="Give the model first, such as LanguageModel().",
+    )

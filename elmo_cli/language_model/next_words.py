@@ -7,17 +7,19 @@ from typing import NamedTuple, overload
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import check_at_least, check_choice, check_type, list_texts
+from elmo_cli.errors.checks import check_at_least, check_choice, list_texts
 from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.candidates import Candidate, most_probable
 from elmo_cli.language_model.gaps import GAP, check_gaps, cut_around_gaps, fill_gaps
-from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.language_model.language_model import LanguageModel, check_language_model
 from elmo_cli.model.vocabulary import UNKNOWN_TOKEN
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     READING_DIRECTIONS,
     ReadingDirection,
 )
+from elmo_cli.options.text import TextSettings
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.text.tokenizers import tokenize_texts
 from elmo_cli.types import Sentence, Text
 
@@ -29,7 +31,7 @@ class Prediction(NamedTuple):
     place: str
     """`after` the text, `before` it, or in the `gap` that it has."""
     candidates: list[Candidate]
-    """Words by falling probability."""
+    """Words, the most probable first."""
     unknown: float
     """Probability of `<UNK>`, of all words outside the vocabulary; 0 in a gap."""
 
@@ -47,6 +49,8 @@ def predict_words(  # type: ignore[overload-overlap] # a string is one text
     *,
     direction: ReadingDirection = "forward",
     with_unknown: bool = False,
+    tokenizer: str | None = AUTO,
+    language: str | None = None,
 ) -> Prediction: ...
 
 
@@ -58,6 +62,8 @@ def predict_words(
     *,
     direction: ReadingDirection = "forward",
     with_unknown: bool = False,
+    tokenizer: str | None = AUTO,
+    language: str | None = None,
 ) -> list[Prediction]: ...
 
 
@@ -68,6 +74,8 @@ def predict_words(
     *,
     direction: ReadingDirection = "forward",
     with_unknown: bool = False,
+    tokenizer: str | None = AUTO,
+    language: str | None = None,
 ) -> Prediction | list[Prediction]:
     """Predict the most probable words after each text, or in its gap.
 
@@ -86,6 +94,10 @@ def predict_words(
         direction: "forward" predicts the word after each text, and "backward" the word
             before it. A gap uses both directions.
         with_unknown: Include `<UNK>` among the words after a text.
+        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
+            200 texts: tokenized ones are split at white space, and others are tokenized
+            like the model's training text, else by "moses".
+        language: Code of the language of the texts. None means the model's.
 
     Returns:
         The prediction with its words and their probabilities: one for a string, else a
@@ -95,13 +107,14 @@ def predict_words(
         InputError: A text is neither a string nor a list of tokens, or has several
             gaps, or `top` is less than 1.
     """
-    check_type("model", model, LanguageModel, "a LanguageModel")
+    check_language_model(model)
     check_at_least("top", top, 1)
     check_choice("direction", direction, READING_DIRECTIONS)
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
     given = list_texts(texts)
-    tokenizer = model.tokenizer_of(given)
-    tokenize = partial(cut_around_gaps, tokenize=tokenizer.tokenize)
+    settings = TextSettings(tokenizer=tokenizer, language=language)
+    chosen = model.tokenizer_of(given, settings)
+    tokenize = partial(cut_around_gaps, tokenize=chosen.tokenize)
     checked = [check_gaps(tokens) for tokens in tokenize_texts(given, tokenize)]
     predictions = []
     for batch in split_by_size(checked, BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):

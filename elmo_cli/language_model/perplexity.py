@@ -11,10 +11,15 @@ from typing import Final
 
 import numpy as np
 
-from elmo_cli.errors.checks import check_batch, check_type
+from elmo_cli.errors.checks import check_batch, list_texts
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.language_model.language_model import LanguageModel, SentenceScore
+from elmo_cli.language_model.language_model import (
+    LanguageModel,
+    SentenceScore,
+    check_language_model,
+)
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.types import Text
 
 SENTENCE_COLUMNS: Final = (
@@ -60,6 +65,9 @@ def measure_perplexity(
     model: LanguageModel,
     texts: str | Iterable[Text],
     batch_size: int = DEFAULT_BATCH_SIZE,
+    *,
+    tokenizer: str | None = AUTO,
+    language: str | None = None,
 ) -> Perplexity:
     """Measure the perplexity of a text, or of several texts together.
 
@@ -68,6 +76,10 @@ def measure_perplexity(
         texts: One raw text, or a list or stream of texts, each one sentence: strings or
             lists of tokens.
         batch_size: Sentences per batch; only matters with carried state.
+        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
+            200 texts: tokenized ones are split at white space, and others are tokenized
+            like the model's training text, else by "moses".
+        language: Code of the language of the texts. None means the model's.
 
     Returns:
         Perplexity of each direction, with and without unknown words, and the numbers of
@@ -76,11 +88,14 @@ def measure_perplexity(
     Raises:
         InputError: There is no token.
     """
-    check_type("model", model, LanguageModel, "a LanguageModel")
+    check_language_model(model)
     if isinstance(texts, str):
-        texts = [texts]
+        texts = list_texts(texts)
     check_batch(texts, "texts", "a string or a list")
-    return perplexity_of_scores(model.iter_scores(texts, batch_size))
+    scores = model.iter_scores(
+        texts, batch_size, tokenizer=tokenizer, language=language
+    )
+    return perplexity_of_scores(scores)
 
 
 def perplexity_of_scores(

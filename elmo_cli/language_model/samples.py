@@ -11,16 +11,17 @@ from elmo_cli.errors.checks import (
     check_at_least,
     check_choice,
     check_sentence,
-    check_type,
 )
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.language_model.candidates import exclude_words
 from elmo_cli.language_model.gaps import GAP, cut_around_gaps, mark_gaps
-from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.language_model.language_model import LanguageModel, check_language_model
 from elmo_cli.model.bilm import select_state
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
 from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
+from elmo_cli.options.text import TextSettings
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.types import Sentence, Text
 
 SAMPLE_COLUMNS: Final = ("sample_number", "text")
@@ -48,6 +49,8 @@ def sample_sentences(
     temperature: float = 1.0,
     seed: int = 0,
     max_words: int = 50,
+    tokenizer: str | None = AUTO,
+    language: str | None = None,
 ) -> list[Sentence]:
     """Continue a text with words drawn at random by their probability.
 
@@ -63,6 +66,10 @@ def sample_sentences(
         seed: Seed of all random numbers. A sample depends only on it and on its own
             number.
         max_words: Maximum number of added words; a sentence that ends is shorter.
+        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a text that
+            is tokenized at white space, and tokenizes others like the model's training
+            text, else by "moses".
+        language: Code of the language of the text. None means the model's.
 
     Returns:
         Sentences, including the text.
@@ -70,7 +77,7 @@ def sample_sentences(
     Raises:
         InputError: `temperature` is not above 0, or the text has a gap.
     """
-    check_type("model", model, LanguageModel, "a LanguageModel")
+    check_language_model(model)
     if not temperature > 0:
         raise SettingsError(
             Message("{--temperature} {value}: must be above 0", value=temperature)
@@ -79,7 +86,9 @@ def sample_sentences(
     check_at_least("n_samples", n_samples, 0)
     check_at_least("seed", seed, 0)
     if isinstance(text, str):
-        text = cut_around_gaps(text, model.tokenize)
+        settings = TextSettings(tokenizer=tokenizer, language=language)
+        chosen = model.tokenizer_of([text], settings)
+        text = cut_around_gaps(text, chosen.tokenize)
     else:
         text = check_sentence(text, "text")
     if GAP in mark_gaps(text):

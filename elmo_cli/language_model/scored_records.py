@@ -1,6 +1,6 @@
 """Records with the results that a language model has for them."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -9,6 +9,14 @@ from elmo_cli.records.record import Record
 from elmo_cli.runs.pipeline import per_item
 from elmo_cli.types import Sentence
 
+WriteRows = Callable[
+    [Iterable[Sequence[object]], Mapping[str, object], Sequence[object]], object
+]
+"""Function that writes rows of a record.
+
+It gets the rows, the columns of the input that each of them repeats, and the values of
+`name_columns`, with which each begins.
+"""
 _Result = TypeVar("_Result")
 
 

@@ -6,15 +6,16 @@ from typing import Final, NamedTuple, overload
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import check_at_least, check_type, list_texts
+from elmo_cli.errors.checks import check_at_least, list_texts
 from elmo_cli.language_model.candidates import (
     PREDICTION_COLUMNS,
     Candidate,
     most_probable,
 )
 from elmo_cli.language_model.gaps import fill_gaps
-from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.language_model.language_model import LanguageModel, check_language_model
 from elmo_cli.model.vocabulary import UNKNOWN_TOKEN, Vocabulary
+from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.types import Sentence, Text
 
 SUBSTITUTE_COLUMNS: Final = ("position", "token", "known", *PREDICTION_COLUMNS)
@@ -25,7 +26,7 @@ class Substitutes(NamedTuple):
 
     tokens: Sentence
     candidates: list[list[Candidate]]
-    """Words for each token, by falling probability."""
+    """Words for each token, the most probable first."""
 
     def rows(self, vocabulary: Vocabulary) -> Iterator[list[object]]:
         """Yield `SUBSTITUTE_COLUMNS` of each candidate for each token."""
@@ -38,18 +39,33 @@ class Substitutes(NamedTuple):
 
 @overload
 def find_substitutes(  # type: ignore[overload-overlap] # a string is one text
-    model: LanguageModel, texts: str, top: int = 10
+    model: LanguageModel,
+    texts: str,
+    top: int = 10,
+    *,
+    tokenizer: str | None = AUTO,
+    language: str | None = None,
 ) -> Substitutes: ...
 
 
 @overload
 def find_substitutes(
-    model: LanguageModel, texts: Iterable[Text], top: int = 10
+    model: LanguageModel,
+    texts: Iterable[Text],
+    top: int = 10,
+    *,
+    tokenizer: str | None = AUTO,
+    language: str | None = None,
 ) -> list[Substitutes]: ...
 
 
 def find_substitutes(
-    model: LanguageModel, texts: str | Iterable[Text], top: int = 10
+    model: LanguageModel,
+    texts: str | Iterable[Text],
+    top: int = 10,
+    *,
+    tokenizer: str | None = AUTO,
+    language: str | None = None,
 ) -> Substitutes | list[Substitutes]:
     """Find the most probable words in place of each token, as if it were a gap.
 
@@ -57,6 +73,10 @@ def find_substitutes(
         model: Language model.
         texts: One raw text, or several: strings or lists of tokens.
         top: Number of words per token, at most the size of the vocabulary.
+        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
+            200 texts: tokenized ones are split at white space, and others are tokenized
+            like the model's training text, else by "moses".
+        language: Code of the language of the texts. None means the model's.
 
     Returns:
         The words for each token of a text: one result for a string, else a list.
@@ -65,13 +85,22 @@ def find_substitutes(
         InputError: A text is neither a string nor a list of tokens, or `top` is less
             than 1.
     """
-    check_type("model", model, LanguageModel, "a LanguageModel")
-    found = list(iter_substitutes(model, list_texts(texts), top))
+    check_language_model(model)
+    found = list(
+        iter_substitutes(
+            model, list_texts(texts), top, tokenizer=tokenizer, language=language
+        )
+    )
     return found[0] if isinstance(texts, str) else found
 
 
 def iter_substitutes(
-    model: LanguageModel, texts: Iterable[Text], top: int = 10
+    model: LanguageModel,
+    texts: Iterable[Text],
+    top: int = 10,
+    *,
+    tokenizer: str | None = AUTO,
+    language: str | None = None,
 ) -> Iterator[Substitutes]:
     """Find substitutes for the tokens of a stream of texts, one window at a time.
 
@@ -79,6 +108,7 @@ def iter_substitutes(
         model: Language model.
         texts: Strings or lists of tokens, read as they are needed.
         top: Number of words per token, at most the size of the vocabulary.
+        tokenizer, language: As in `find_substitutes`. "auto" looks at the first text.
 
     Returns:
         An iterator over the words for each token of a text.
@@ -86,7 +116,7 @@ def iter_substitutes(
     Raises:
         InputError: `top` is less than 1.
     """
-    check_type("model", model, LanguageModel, "a LanguageModel")
+    check_language_model(model)
     check_at_least("top", top, 1)
 
     def compute(batch: list[Sentence], layer: Tensor) -> list[Substitutes]:
@@ -103,4 +133,6 @@ def iter_substitutes(
             for sentence in batch
         ]
 
-    return model.compute_batches(texts, compute, Substitutes([], []))
+    return model.compute_batches(
+        texts, compute, Substitutes([], []), tokenizer=tokenizer, language=language
+    )

@@ -13,15 +13,15 @@ from elmo_cli.errors.checks import (
     check_at_least,
     check_choice,
     check_texts,
-    check_type,
     list_texts,
 )
 from elmo_cli.language_model.frequencies import log_frequencies_of
 from elmo_cli.language_model.frequency_file import read_frequencies
-from elmo_cli.language_model.language_model import LanguageModel
+from elmo_cli.language_model.language_model import LanguageModel, check_language_model
 from elmo_cli.language_model.surprisal_table import SurprisalTable, UnitSurprisal
-from elmo_cli.language_model.units import UNIT_KINDS, UnitKind, ignore_marks
+from elmo_cli.language_model.units import ignore_marks
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, DIRECTIONS, Direction
+from elmo_cli.options.surprisal import UNIT_KINDS, UnitKind
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.record import Record
@@ -112,7 +112,7 @@ def measure_surprisal(
         InputError: A text is neither a string nor a list of strings, or its tokens
             cannot be aligned with its words or regions.
     """
-    check_type("model", model, LanguageModel, "a LanguageModel")
+    check_language_model(model)
     measured = list(
         iter_surprisal(
             model,
@@ -156,7 +156,7 @@ def iter_surprisal(
     Raises:
         InputError: As in `measure_surprisal`; errors of texts when they are read.
     """
-    check_type("model", model, LanguageModel, "a LanguageModel")
+    check_language_model(model)
     check_choice("by", by, UNIT_KINDS)
     check_choice("direction", direction, DIRECTIONS)
     check_at_least("batch_size", batch_size, 1)

@@ -26,11 +26,11 @@ from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.scored_records import ScoredRecord, score_records
 from elmo_cli.language_model.units import (
     Unit,
-    UnitKind,
     find_units,
     units_of,
 )
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
+from elmo_cli.options.surprisal import UnitKind
 from elmo_cli.records.record import Record
 from elmo_cli.types import Sentence
 
@@ -45,7 +45,7 @@ class UnitSurprisal(NamedTuple):
     """Surprisal of a `Unit` of a sentence, and what predicts its reading time."""
 
     number: int
-    """Position of a token, from 0; or number of another unit, from 1."""
+    """Number in its text, from 1."""
     text: str
     n_tokens: int
     n_unknown: int
@@ -74,6 +74,10 @@ class UnitSurprisal(NamedTuple):
     def known(self) -> bool:
         """True if the vocabulary contains all its tokens."""
         return self.n_unknown == 0
+
+
+MeasuredRecord = ScoredRecord[list[UnitSurprisal]]
+"""Record with the surprisals of its units."""
 
 
 class _Column(NamedTuple):
@@ -114,9 +118,10 @@ class SurprisalTable:
     @cached_property
     def _columns(self) -> list[_Column]:
         columns = []
-        if self.unit != "sentence" or self.with_sentence_numbers:
-            number = "position" if self.unit == "token" else f"{self.unit}_number"
-            columns.append(_Column(number, lambda unit: unit.number))
+        if self.unit == "token":
+            columns.append(_Column("position", lambda unit: unit.number - 1))
+        elif self.unit != "sentence" or self.with_sentence_numbers:
+            columns.append(_Column(f"{self.unit}_number", lambda unit: unit.number))
         columns.append(_Column(self.unit, lambda unit: unit.text))
         if self.unit != "token":
             columns.append(_Column("tokens", lambda unit: unit.n_tokens))
@@ -144,7 +149,7 @@ class SurprisalTable:
         records: Iterable[Record],
         batch_size: int = DEFAULT_BATCH_SIZE,
         is_ready: Callable[[], bool] | None = None,
-    ) -> Iterator[ScoredRecord[list[UnitSurprisal]]]:
+    ) -> Iterator[MeasuredRecord]:
         """Measure the units of a stream of records.
 
         `batch_size` and `is_ready` are as in `LanguageModel.iter_scores`.

@@ -9,16 +9,15 @@ sentence   computed by itself: the whole text, unless it was split into sentence
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.options.surprisal import UnitKind
 from elmo_cli.records.record import LIST_OF_REGIONS, Record, Span
 from elmo_cli.text.alignment import CharacterSpan, align_spans, locate_tokens
 from elmo_cli.text.tokenizers import Tokenizer
 from elmo_cli.types import Sentence
 
-UnitKind = Literal["token", "word", "region", "sentence"]
-UNIT_KINDS: Final = get_args(UnitKind)
 _REGION_MARK: Final = "|"
 _REGION: Final = re.compile(r"(?:^|(?<=\|))[^|]*")
 _SPACED_MARK: Final = re.compile(r"\s*\|\s*")
@@ -29,7 +28,7 @@ class Unit(NamedTuple):
     """Part of a text."""
 
     number: int
-    """Position of a token, from 0; or number of another unit, from 1."""
+    """Number in its text, from 1."""
     text: str
     tokens: slice
     """Positions of its tokens."""
@@ -62,7 +61,7 @@ def find_units(kind: UnitKind, text: str, tokens: Sentence) -> list[Unit]:
     """
     if kind == "token":
         return [
-            Unit(position, token, slice(position, position + 1))
+            Unit(position + 1, token, slice(position, position + 1))
             for position, token in enumerate(tokens)
         ]
     if kind == "sentence":

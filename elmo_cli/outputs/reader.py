@@ -59,7 +59,7 @@ class Activations:
         """Paths of the files; shards are in their order."""
         self.attributes = self._files[0].attributes
         """Attributes of the file; of the first one if there are several."""
-        self.has_keys = self._files[0].layout.has_keys
+        self.has_ids = self._files[0].layout.has_ids
         """True if records have ids."""
         self.has_sentences = all(file.layout.has_sentences for file in self._files)
         """True if the file contains sentences."""
@@ -127,7 +127,7 @@ class Activations:
             return None
         return text
 
-    def key(self, index: SupportsIndex) -> str | None:
+    def id(self, index: SupportsIndex) -> str | None:
         """Return the id of a record, or None if it has no id."""
         return self._record(index).id
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar, overload
 
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.messages import Message
@@ -13,6 +13,7 @@ from elmo_cli.options.tokenizer_names import AUTO, parse_tokenizer_name
 from elmo_cli.pretrained.registry import language_name
 from elmo_cli.text.evidence import EVIDENCE_LINES, Evidence, find_evidence
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
+from elmo_cli.types import Sentence
 
 logger = logging.getLogger(__name__)
 
@@ -116,26 +117,56 @@ def choose_tokenizer_of_strings(
     return tokenizer
 
 
-def tokenize(
-    text: str, tokenizer: str = AUTO, language: str | None = None
-) -> list[str]:
-    """Return the tokens of a sentence: `don't` becomes `don` and `'t`.
+@overload
+def tokenize(  # type: ignore[overload-overlap] # a string is one text
+    texts: str, tokenizer: str | None = AUTO, language: str | None = None
+) -> Sentence: ...
 
-    `moses` and `spacy` normalize typographic quotes, dashes and the ellipsis first.
+
+@overload
+def tokenize(
+    texts: Iterable[str], tokenizer: str | None = AUTO, language: str | None = None
+) -> list[Sentence]: ...
+
+
+def tokenize(
+    texts: str | Iterable[str],
+    tokenizer: str | None = AUTO,
+    language: str | None = None,
+) -> Sentence | list[Sentence]:
+    """Split texts into tokens.
+
+        tokenize("We don't know.")  # ["We", "don", "'t", "know", "."]
+
+    "moses" and "spacy" normalize typographic quotes, dashes and the ellipsis first.
     Nothing is escaped.
 
     Args:
-        text: One sentence.
-        tokenizer: `auto`, `moses`, `spacy` or `whitespace`. `auto` splits a sentence
-            that is tokenized at white space, and others by `moses`.
-        language: Language code of the sentence; English by default.
+        texts: One text, or several.
+        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
+            200 texts: tokenized ones are split at white space, and others by "moses".
+        language: Code of the language of the texts. None means English.
+
+    Returns:
+        The tokens of the text: one list for a string, else a list of lists.
 
     Raises:
-        ElmoError: `text` is not a string, or the tokenizer is unknown or not installed.
+        InputError: A text is not a string.
+        SettingsError: The tokenizer is unknown.
+        ElmoError: The tokenizer is not installed.
     """
-    check_type("text", text, str, "a string")
+    listed = [texts] if isinstance(texts, str) else list(_check_strings(texts))
     settings = TextSettings(tokenizer=tokenizer, language=language)
-    return choose_tokenizer(settings, "strings", [text]).tokenize(text)
+    chosen = choose_tokenizer(settings, "strings", listed)
+    tokenized = [chosen.tokenize(text) for text in listed]
+    return tokenized[0] if isinstance(texts, str) else tokenized
+
+
+def _check_strings(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the texts of a batch; raise an `InputError` for one that is no string."""
+    for index, text in enumerate(check_batch(texts, "texts", "a string or a list")):
+        check_type(f"texts[{index}]", text, str, "a string")
+        yield text
 
 
 def log_tokenizer_warning(tokenizer: Tokenizer) -> None:

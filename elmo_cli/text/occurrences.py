@@ -114,8 +114,8 @@ def check_pair(pair: object, name: str) -> None:
     if len(items) == 2 and all(isinstance(each, Occurrence) for each in items):
         return
     raise InputError(
-        f"{name}: expected two results of find_occurrence, found {kind_of(pair)}. To "
-        "compare a word in two sentences, use similarity(word, sentence1, sentence2)."
+        f"{name}: expected (word, sentence1, sentence2), or two results of "
+        f"find_occurrence, found {kind_of(pair)}"
     )
 
 

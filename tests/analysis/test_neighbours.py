@@ -182,6 +182,37 @@ def test_a_query_is_embedded_as_its_file_was(
     assert [hit.record_index for hit in nearest[1]] == [1] * 4
 
 
+def test_one_vector_is_one_query(tmp_path: Path, tiny: ElmoEmbedder) -> None:
+    path = tmp_path / "v.hdf5"
+    embed(path, "The cat sat .\nA dog ran .\n", "top", tiny, layout="packed")
+    vector = tiny.word_vector(["A", "dog", "ran", "."], "dog", layers="top")
+    [nearest] = find_neighbours(path, vector, 1).nearest
+    assert [hit.marked for hit in nearest] == ["A [dog] ran ."]
+    assert nearest[0].cosine == pytest.approx(1, abs=1e-6)
+
+
+def test_a_query_is_a_sentence_with_its_word(tmp_path: Path) -> None:
+    path = tmp_path / "v.hdf5"
+    embedder = ElmoEmbedder(model=TINY)
+    Path(tmp_path / "text.txt").write_text("The cat sat, too.\nA dog ran.\n")
+    embedder.embed_file(tmp_path / "text.txt", path, "top", tokenizer="moses")
+    occurrence = find_occurrence(["A", "cat", "ran", "."], "cat")
+    expected = find_word_neighbours(embedder, path, [occurrence])
+    for query in (
+        ("A cat ran.", "cat"),
+        (["A", "cat", "ran", "."], "cat"),
+        occurrence,
+        [("A cat ran.", "cat")],
+    ):
+        assert find_word_neighbours(embedder, path, query) == expected
+    two = find_word_neighbours(embedder, path, [("A cat ran.", "cat"), occurrence])
+    for nearest in two.nearest:
+        found = [hit.marked for hit in nearest]
+        assert found == [hit.marked for hit in expected.nearest[0]]
+    with pytest.raises(ElmoError, match=r"^'dog' is not a token of 'A cat ran \.'"):
+        find_word_neighbours(embedder, path, ("A cat ran.", "dog"))
+
+
 def test_the_word_and_its_sentence_can_be_excluded(
     tmp_path: Path, tiny: ElmoEmbedder
 ) -> None:
@@ -264,12 +295,11 @@ def test_a_file_that_cannot_answer_a_query_is_refused(
 def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:
     write(corpus([2]), tmp_path / "v.hdf5")
     with open_activations(tmp_path / "v.hdf5") as activations:
-        problem = (
-            "expected vectors of the shape (Q, W) and top 1 or more, found the shape "
-            "(4,)"
-        )
+        problem = "vectors: expected the shape (W,) or (Q, W), found the shape (1, 1"
         with pytest.raises(ElmoError, match=re.escape(problem)):
-            find_neighbours(activations, np.ones(4))
+            find_neighbours(activations, np.ones((1, 1, 4)))
+        with pytest.raises(ElmoError, match=r"^top 0: expected 1 or more"):
+            find_neighbours(activations, np.ones((1, 4)), 0)
         problem = "v.hdf5: expected vectors of width 3, as the query has, found 4"
         with pytest.raises(ElmoError, match=re.escape(problem)):
             find_neighbours(activations, np.ones((1, 3)))

@@ -25,9 +25,9 @@ from elmo_cli.analysis import (
 )
 from elmo_cli.analysis.change import Change
 from elmo_cli.analysis.occurrence_picture import MAX_LABELS, Picture, plot_occurrences
-from elmo_cli.analysis.surprisal_picture import Measured, plot_surprisals
-from elmo_cli.cli import main
-from elmo_cli.language_model.surprisal_table import UnitSurprisal
+from elmo_cli.analysis.surprisal_picture import plot_surprisals
+from elmo_cli.cli.main import main
+from elmo_cli.language_model.surprisal_table import MeasuredRecord, UnitSurprisal
 from elmo_cli.records.record import Record
 from tests.support.commands import TINY, Terminal, assert_fails, elmo
 from tests.support.layouts import Corpus, line_record, write
@@ -394,9 +394,9 @@ def measured(text: str, *bits: float, is_known: bool = True) -> UnitSurprisal:
     return UnitSurprisal(0, text, 1, int(not is_known), list(bits), [], None)
 
 
-def sentence_of(*units: UnitSurprisal, identifier: str | None = None) -> Measured:
+def sentence_of(*units: UnitSurprisal, identifier: str | None = None) -> MeasuredRecord:
     """Return a sentence with an id, or sentence 7."""
-    return Measured((identifier or 7,), Record("", [], identifier), list(units))
+    return MeasuredRecord((identifier or 7,), Record("", [], identifier), list(units))
 
 
 GARDEN_PATH = sentence_of(

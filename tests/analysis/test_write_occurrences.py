@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from elmo_cli import (
     ElmoEmbedder,
     ElmoError,
+    measure_change,
     open_activations,
     open_occurrences,
     write_occurrences,
@@ -393,6 +394,37 @@ def test_change_is_the_same_from_all_formats(name: str) -> None:
         assert change["n_new"] == 5
         sizes.append(change["change"])
     assert_allclose(sizes, sizes[0], rtol=1e-5)
+
+
+def test_words_are_a_list_a_dict_or_a_file() -> None:
+    embedder = ElmoEmbedder(TINY)
+    counts = []
+    all_words: list[Any] = [WORDS, "targets.txt", Path("targets.txt")]
+    for number, words in enumerate(all_words):
+        output = f"{number}.parquet"
+        counts.append(write_occurrences(embedder, "text.txt", output, words).counts)
+    assert counts == [counts[0]] * 3
+    by_form = write_occurrences(embedder, "text.txt", "list.hdf5", ["bank", "banks"])
+    assert by_form.counts.keys() == {"bank", "banks"}
+    assert sum(by_form.counts.values()) == counts[0]["bank"]
+
+
+def test_change_is_measured_from_the_paths_of_two_files() -> None:
+    Path("new.txt").write_text(TEXT.replace("bank", "big bank"))
+    embedder = ElmoEmbedder(TINY)
+    for name in ("text", "new"):
+        write_occurrences(embedder, f"{name}.txt", f"{name}.parquet", "targets.txt")
+        embedder.embed_file(f"{name}.txt", f"{name}.hdf5", "top")
+    expected = measure_change(*read_occurrences("text.parquet", "new.parquet"))
+    assert measure_change("text.parquet", Path("new.parquet")) == expected
+    [bank] = measure_change("text.hdf5", "new.hdf5", words=["bank"], layers="top")
+    assert bank.word == "bank"
+    old, new = read_occurrences("text.hdf5", "new.hdf5", ["bank"], "top")
+    assert [bank] == measure_change(old, new)
+    with pytest.raises(SettingsError, match=r"^words and layers require the paths"):
+        measure_change(old, new, words=["bank"])
+    with pytest.raises(InputError, match=r"^new: expected vectors from read_occ"):
+        measure_change(old, "new.hdf5")
 
 
 @pytest.mark.parametrize(

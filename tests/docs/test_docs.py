@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 import click
 import pytest
 
-from elmo_cli.cli import COMMANDS, find_command, main
+from elmo_cli.cli.command_list import COMMANDS, find_command
+from elmo_cli.cli.main import main
 from elmo_cli.pretrained.registry import MODELS
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,10 @@ from elmo_cli import (
     ElmoEmbedder,
     HubElmo,
     LanguageModel,
+    average_word_vectors,
     batch_to_ids,
+    measure_perplexity,
+    measure_surprisal,
     open_activations,
     write_occurrences,
     write_token_vectors,
@@ -320,9 +323,8 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.similarities([("A cat.", "A cat.")]),  # type: ignore[list-item]
         ValueError,
-        "pairs[0]: expected two results of find_occurrence, found a value of type "
-        "tuple. To compare a word in two sentences, use similarity(word, sentence1, "
-        "sentence2).",
+        "pairs[0]: expected (word, sentence1, sentence2), or two results of "
+        "find_occurrence, found a value of type tuple",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], layers="middle"),
@@ -381,6 +383,30 @@ WRONG_OPTIONS = [
         lambda m: m.embedder.embed_file(StringIO("a"), "x", "all", 0),
         ValueError,
         "batch_size 0: expected 1 or more",
+    ),
+    error_of(
+        lambda m: measure_surprisal("We sat.", m.model),  # type: ignore[call-overload]
+        ValueError,
+        "model: expected a LanguageModel, found the string 'We sat.'. Give the model "
+        "first, such as LanguageModel().",
+    ),
+    error_of(
+        lambda m: average_word_vectors("We sat.", m.embedder),  # type: ignore[arg-type]
+        ValueError,
+        "embedder: expected an ElmoEmbedder, found the string 'We sat.'. Give the "
+        "model first, such as ElmoEmbedder().",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(str(m.text)),
+        ValueError,
+        "texts: expected a text, found the file 'FOLDER/in.txt'. Read it first: "
+        "Path('FOLDER/in.txt').read_text().splitlines()",
+    ),
+    error_of(
+        lambda m: measure_perplexity(m.model, str(m.text)),
+        ValueError,
+        "texts: expected a text, found the file 'FOLDER/in.txt'. Read it first: "
+        "Path('FOLDER/in.txt').read_text().splitlines()",
     ),
     error_of(
         lambda m: m.embedder.embed_file(StringIO("a"), "x", "top", layers=2),

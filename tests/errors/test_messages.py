@@ -12,7 +12,7 @@ import click
 import pytest
 
 import elmo_cli
-from elmo_cli.cli import COMMANDS, find_command
+from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.errors.checks import check_at_least, check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import (
@@ -28,6 +28,7 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.selection import SelectionSettings
+from elmo_cli.options.surprisal import SurprisalSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.training.training_settings import TrainingSettings
 
@@ -36,6 +37,7 @@ OPTIONS: tuple[Any, ...] = (
     OutputSettings,
     ResourceSettings,
     SelectionSettings,
+    SurprisalSettings,
     TextSettings,
     TrainingSettings,
 )
@@ -105,8 +107,8 @@ IN_PYTHON_ONLY = {
     "analysis/word_vectors.py",
     "elmo.py",
     "embedder.py",
-    "encode_arguments.py",
     "integrations/vectorizer.py",
+    "options/encode_arguments.py",
 }
 """Modules with messages about arguments that no command passes on."""
 

@@ -67,7 +67,7 @@ def wrong(
 
 
 WRONG_ARGUMENTS = [
-    wrong("text", NOT_A_STRING, lambda m, x: tokenize(x)),
+    wrong("texts", [None, 3, b"a", [None], [["a"]]], lambda m, x: tokenize(x)),
     wrong(
         "word",
         NOT_A_STRING,
@@ -92,7 +92,7 @@ WRONG_ARGUMENTS = [
     wrong("pairs", NO_PAIRS, lambda m, x: m.embedder.similarities(x)),
     wrong(
         "queries",
-        NO_PAIRS,
+        [None, 3, [(1, 2)], ["a"], [1]],
         lambda m, x: find_word_neighbours(m.embedder, open_activations(m.vectors), x),
     ),
     wrong("word", NOT_A_STRING, lambda m, x: m.embedder.word_vector("a cat", x)),
@@ -148,10 +148,10 @@ WRONG_ARGUMENTS = [
     wrong("files", NO_MAPPING[2:], lambda m, x: plot_occurrences(x, "cat", "new.svg")),
     wrong(
         "words",
-        NO_MAPPING,
+        [None, 3, {"a"}, TABLE],
         lambda m, x: write_occurrences(m.embedder, m.text, "new.jsonl", x),
     ),
-    wrong("words", NO_MAPPING, lambda m, x: read_occurrences(m.vectors, m.vectors, x)),
+    wrong("words", [3, {"a"}], lambda m, x: read_occurrences(m.vectors, m.vectors, x)),
     wrong("new", NO_MAPPING, lambda m, x: measure_change({}, x)),
     wrong("changes", NO_MAPPING, lambda m, x: plot_changes(x, "new.svg")),
 ]

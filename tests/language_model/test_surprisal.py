@@ -5,6 +5,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
+from io import StringIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,14 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model import frequencies
 from elmo_cli.language_model.frequencies import estimate_frequencies
 from elmo_cli.language_model.frequency_file import read_frequencies
+from elmo_cli.language_model.surprisal_run import run_surprisal
 from elmo_cli.language_model.surprisal_table import SurprisalTable
-from elmo_cli.language_model.units import UNIT_KINDS, Unit, UnitKind, find_units
+from elmo_cli.language_model.units import Unit, find_units
 from elmo_cli.model.vocabulary import Vocabulary
+from elmo_cli.options.surprisal import UNIT_KINDS, UnitKind
+from elmo_cli.options.text import TextSettings
+from elmo_cli.records.open_input import open_input
+from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import normalize
 from tests.support import reference
@@ -67,7 +73,7 @@ def test_surprisals_and_entropies_equal_the_reference(
     for units, sentence in zip(measured, sentences, strict=True):
         known = [token in WORDS and token != "<UNK>" for token in sentence]
         assert [unit.text for unit in units] == sentence
-        assert [unit.number for unit in units] == list(range(len(sentence)))
+        assert [unit.number for unit in units] == list(range(1, len(sentence) + 1))
         assert [unit.known for unit in units] == known
         expected = expected_bits(folder, sentence)[int(backward)]
         actual: Any = [[unit.surprisal, unit.entropy] for unit in units]
@@ -110,7 +116,11 @@ def test_the_surprisal_of_both_directions_is_their_average(model_folder: Path) -
 def test_wrong_calls_are_errors_before_the_first_result(model_folder: Path) -> None:
     model: Any = LanguageModel(model_folder)
     cases: list[tuple[Any, str]] = [
-        (("the", model), "model: expected a LanguageModel, found the string 'the'"),
+        (
+            ("the", model),
+            "model: expected a LanguageModel, found the string 'the'. Give the model "
+            "first, such as LanguageModel().",
+        ),
         (
             (model, ["the"], "words"),
             "by 'words': expected token, word, region or sentence",
@@ -249,8 +259,8 @@ def test_units_have_their_texts_and_tokens(
 
 
 def test_units_have_numbers_and_tokens_positions() -> None:
-    a = Unit(0, "a", slice(0, 1))
-    b = Unit(1, "b", slice(1, 2))
+    a = Unit(1, "a", slice(0, 1))
+    b = Unit(2, "b", slice(1, 2))
     assert find_units("token", "a b", ["a", "b"]) == [a, b]
     # An empty region keeps its number.
     regions = find_units("region", "The horse | | fell", ["The", "horse", "fell"])
@@ -560,3 +570,24 @@ def test_frequency_of_a_word_is_not_that_of_its_punctuation(
 ) -> None:
     total = frequencies.sum_frequencies([(word, tokens.split())], COUNTS)
     assert total == expected
+
+
+def test_a_run_writes_the_rows_of_a_text_and_counts_them(model_folder: Path) -> None:
+    written = []
+    text = open_input(StringIO("the cat xyzzy\n\nthe cat\n"), TextSettings())
+    with open_records(text) as records:
+        summary = run_surprisal(
+            SurprisalTable(log_frequencies={"the": -3.0}),
+            LanguageModel(model_folder),
+            records,
+            write=lambda rows, _columns, names: written.append((*names, len([*rows]))),
+            n_first=1,
+        )
+    # Number of the record, and of its rows.
+    assert written == [(1, 3), (2, 0), (3, 2)]
+    assert summary.n_tokens == 5
+    assert summary.n_unknown == 1
+    assert summary.n_rows == 5
+    assert summary.n_without_frequency == 3
+    assert summary.few_have_frequencies
+    assert [each.record.text for each in summary.first_records] == ["the cat xyzzy"]

@@ -597,7 +597,7 @@ def test_datasets_are_named_by_sentence_ids(layout: str) -> None:
     assert "Wrote out.hdf5: 2 sentences, 7 tokens" in result.stderr
     embedder = ElmoEmbedder(model=TINY)
     with open_activations("out.hdf5") as activations:
-        assert activations.has_keys
+        assert activations.has_ids
         for key, tokens in SENTENCES.items():
             number = activations.index_of(key)
             assert activations.tokens(number) == tokens
@@ -649,7 +649,7 @@ def test_a_skipped_record_keeps_its_number() -> None:
 def test_a_skipped_record_has_no_id() -> None:
     skip_errors('{\n{"id": "x", "text": "a b"}\n{"id": "y"}\n')
     with open_activations("o.h5") as activations:
-        assert [activations.key(number) for number in range(len(activations))] == ["x"]
+        assert [activations.id(number) for number in range(len(activations))] == ["x"]
         skipped = json.loads(activations.attributes["skipped"])
         assert skipped.keys() == {"record 1", "record 3"}
 

@@ -85,7 +85,7 @@ def assert_equal_to_embed(
     ):
         assert len(activations) == len(plain)
         for index, values in enumerate(activations):
-            expected = plain[activations.key(index) or index]
+            expected = plain[activations.id(index) or index]
             assert values.dtype == expected.dtype
             assert values.shape == expected.shape
             assert_allclose(values, expected, atol=tolerance)

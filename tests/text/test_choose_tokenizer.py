@@ -89,6 +89,16 @@ def test_a_typed_sentence_shows_its_tokenizer() -> None:
     assert tokenize("It didn't.", "whitespace") == ["It", "didn't."]
 
 
+def test_texts_are_tokenized_as_the_first_ones_show() -> None:
+    texts = ["It didn't.", "So what"]
+    assert tokenize(texts) == [["It", "didn", "'t", "."], ["So", "what"]]
+    assert tokenize(["It did n't .", "It isn't"]) == [
+        ["It", "did", "n't", "."],
+        ["It", "isn't"],
+    ]
+    assert tokenize([]) == []
+
+
 def test_raw_sentences_decide_for_tokenized_ones() -> None:
     assert raw_or_all(["the bank .", "the bank.", "bank"]) == ["the bank."]
     assert raw_or_all(["the bank .", "bank"]) == ["the bank .", "bank"]

@@ -1,0 +1,81 @@
+"""Settings of commands: no option that a user can give is ignored."""
+
+import ast
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from elmo_cli.cli.command_list import COMMANDS, find_command
+from elmo_cli.options.fields import option_fields
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.resources import ResourceSettings
+from elmo_cli.options.selection import SelectionSettings
+from elmo_cli.options.surprisal import SurprisalSettings
+from elmo_cli.options.text import TextSettings
+from elmo_cli.training.training_settings import (
+    RunSettings,
+    StartSettings,
+    TrainingSettings,
+    TrainingTextSettings,
+)
+
+
+def parameters_of(command: str) -> set[str]:
+    """Return the names of the values that a command passes to its function."""
+    parameters = find_command(command).params
+    return {str(each.name) for each in parameters if each.expose_value}
+
+
+def names_used_by(function: Any) -> Iterator[str]:
+    """Yield the values that the function of a command uses.
+
+    These are its arguments, the fields of the settings that it fills from `values`, and
+    the names in `values["layers"]` and the like.
+    """
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            yield name
+    names_in_module = vars(sys.modules[function.__module__])
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            yield str(node.slice.value)
+        if not isinstance(node, ast.Call):
+            continue
+        if ast.unparse(node.func) in ("settings_from", "option_fields"):
+            kind = names_in_module[ast.unparse(node.args[0])]
+            yield from (field.name for field in fields(kind))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_uses_each_of_its_parameters(command: str) -> None:
+    callback = find_command(command).callback
+    assert callback is not None
+    used = set(names_used_by(inspect.unwrap(callback)))
+    # --json of commands that print rows is another spelling of a format.
+    assert parameters_of(command) - {"as_json"} <= used
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ModelSettings,
+        OutputSettings,
+        ResourceSettings,
+        RunSettings,
+        SelectionSettings,
+        StartSettings,
+        SurprisalSettings,
+        TextSettings,
+        TrainingSettings,
+        TrainingTextSettings,
+    ],
+)
+def test_each_declared_option_is_a_parameter_of_a_command(settings: Any) -> None:
+    parameters = set().union(*(parameters_of(command) for command in COMMANDS))
+    assert set(option_fields(settings)) <= parameters
