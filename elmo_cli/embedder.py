@@ -279,7 +279,7 @@ class ElmoEmbedder:
 
     @property
     def engine(self) -> Engine:
-        """Loaded model, with the present weights of `elmo_bilm`."""
+        """Loaded model, with the current weights of `elmo_bilm`."""
         bilm: BiLm | None = vars(self).get("elmo_bilm")  # None before its first use
         if bilm is not None:
             version = WeightsVersion(bilm.parameters())

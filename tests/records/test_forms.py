@@ -121,8 +121,8 @@ def test_a_word_per_row_has_the_context_of_its_text(
         bits = 0.0
         for _ in range(int(row["tokens"])):
             bits += float(next(by_token)["surprisal"])
-        # Each of the printed values is rounded to four decimals.
-        assert_allclose(float(row["surprisal"]), bits, atol=5e-4)
+        # Each number has four decimals, and a word has at most three tokens.
+        assert_allclose(float(row["surprisal"]), bits, atol=2e-4)
     assert next(by_token, None) is None
 
 
