@@ -61,10 +61,9 @@ def test_every_module_and_command_is_there_without_posix() -> None:
 def test_the_core_of_the_suite_passes_without_posix() -> None:
     core = ("outputs/test_writer", "files/test_resumable_file", "cli/test_cli_embed")
     paths = [str(TESTS / f"{name}.py") for name in core]
-    others = ("-k", "not planted_link and not ctrl_c")  # Windows lacks both
-    process = run(
-        "-m", "pytest", "-n", "0", "-q", "-p", "tests.support.no_posix", *others, *paths
-    )
+    options = ["-m", "pytest", "-n", "0", "-q", "-p", "tests.support.no_posix", "-k"]
+    # Windows has neither.
+    process = run(*options, "not planted_link and not ctrl_c", *paths)
     assert process.returncode == 0, process.stdout[-5000:]
 
 

@@ -95,7 +95,9 @@ def plot_occurrences(
     with opened_files(files) as opened:
         found = find_word(opened, word, layers)
         paths = [str(path) for path in opened.paths]
-    _check_occurrence_count(paths, word, len(found), method, clusters)
+    _check_occurrence_count(
+        paths, word, n_occurrences=len(found), method=method, clusters=clusters
+    )
     drawn = _sample(found)
     vectors = _stack_vectors(drawn, word)
     begin_step("projecting")
@@ -123,7 +125,7 @@ def plot_occurrences(
             _occurrence_tooltip(occurrence, with_path=len(paths) > 1)
             for occurrence in drawn
         ]
-        _add_groups(drawing, axes, members, points, tooltips)
+        _add_groups(drawing, axes, groups=members, points=points, tooltips=tooltips)
         drawing.figure.canvas.draw()  # Labels have to fit into the final layout.
         _label_points(axes, points, drawn)
     return Picture(len(found), len(drawn), variance)

@@ -117,7 +117,8 @@ class _SampledSoftmax(Function):
         rows = weight[words].to(dtype)
         factors = context.to(dtype)
         logits = factors @ rows.t()  # (N, S)
-        target_logits = ((context * weight[targets]).sum(dim=1) + target_bias).float()
+        products = context * weight[targets]  # (N, P)
+        target_logits = (products.sum(dim=1) + target_bias).float()
         totals = _probabilities(logits, bias.float(), target_logits, excluded)
         losses = totals - target_logits
         ctx.save_for_backward(factors, weight, rows, logits, losses, words, targets)
@@ -128,13 +129,17 @@ class _SampledSoftmax(Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         context, weight, rows, probabilities, losses, words, targets = ctx.saved_tensors
         # The gradient for a logit is its probability, minus 1 for the target.
-        d_target = (gradient * ((-losses).exp() - 1))[:, None].to(weight.dtype)
-        scale = gradient[:, None].to(context.dtype)
-        d_context = (probabilities @ rows * scale).addcmul(d_target, weight[targets])
+        target_probabilities = (-losses).exp()
+        d_target = gradient * (target_probabilities - 1)
+        d_target = d_target[:, None].to(weight.dtype)  # (N, 1)
+        scale = gradient[:, None].to(context.dtype)  # (N, 1)
+        d_context = probabilities @ rows * scale  # (N, P)
+        d_context = d_context.addcmul(d_target, weight[targets])
         d_weight = torch.zeros_like(weight)
-        d_weight[words] = (probabilities.t() @ (context * scale)).to(weight.dtype)
+        d_rows = probabilities.t() @ (context * scale)  # (S, P)
+        d_weight[words] = d_rows.to(weight.dtype)
         d_weight.index_add_(0, targets, context * d_target)
-        d_bias = scale[:, 0] @ probabilities
+        d_bias = scale[:, 0] @ probabilities  # (S,)
         return (
             d_context,
             d_weight,

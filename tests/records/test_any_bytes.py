@@ -125,9 +125,9 @@ def test_any_text_is_embedded_or_an_error(content: bytes, options: str) -> None:
     sentences = None if is_binary(content) else sentences_of(content)
     with folder():
         Path("text").write_bytes(content)
-        arguments = ("embed", "text", "out", "--model", TINY, "--input-format", "text")
-        tokenizer = ("--tokenizer", "whitespace")
-        done = ends_well(*arguments, *tokenizer, *options.split(), output="out")
+        command = "embed text out --input-format text --tokenizer whitespace"
+        arguments = [*command.split(), "--model", TINY, *options.split()]
+        done = ends_well(*arguments, output="out")
         if done and options in ("", "--layout packed"):
             assert sentences is not None
             with open_activations("out") as activations:

@@ -270,10 +270,8 @@ def test_characters_count_in_joined_tokens_on_both_sides() -> None:
     Path("lists.jsonl").write_text(json.dumps({**lists, **places}) + "\n")
     printed = []
     for name in ("text.jsonl", "lists.jsonl"):
-        result = elmo(
-            *("cosine", "--pairs", name, "--model", TINY, "--format", "csv"),
-            *("--tokenizer", "whitespace", "--layer", "2"),
-        )
+        options = ["--format", "csv", "--tokenizer", "whitespace", "--layer", "2"]
+        result = elmo("cosine", "--pairs", name, "--model", TINY, *options)
         assert result.exit_code == 0, result.stderr
         (row,) = csv.DictReader(io.StringIO(result.stdout))
         printed.append(row["cosine"])
