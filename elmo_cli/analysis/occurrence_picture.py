@@ -198,7 +198,8 @@ def _project(vectors: Array, method: str) -> tuple[Array, tuple[float, ...]]:
         from sklearn.decomposition import PCA
 
         pca = PCA(2, svd_solver="full").fit(vectors.astype(np.float64))
-        return pca.transform(vectors), tuple(map(float, pca.explained_variance_ratio_))
+        shares = tuple(float(share) for share in pca.explained_variance_ratio_)
+        return pca.transform(vectors), shares
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, (len(vectors) - 1) / 3)

@@ -36,13 +36,16 @@ def draw_words(
         # P(word) = log((word + 2) / (word + 1)) / log(n_words + 1)
         drawn = (uniform * math.log(n_words + 1)).exp().long() - 1
         draws = torch.cat([draws, drawn.clamp(0, n_words - 1)])
-        # first draw of each word
-        first = torch.full((n_words,), len(draws))
-        first.scatter_reduce_(0, draws, torch.arange(len(draws)), "amin")
-        words = (first < len(draws)).nonzero()[:, 0]
+        n_draws = len(draws)
+        # The first draw of each word, or `n_draws` for a word that was not drawn.
+        first_draws = torch.full((n_words,), n_draws)
+        first_draws.scatter_reduce_(0, draws, torch.arange(n_draws), "amin")
+        words = (first_draws < n_draws).nonzero()[:, 0]
         if len(words) >= n_samples:
-            words = words[first[words].argsort()[:n_samples]]
-            return SampledWords(words, int(first[words[-1]]) + 1)
+            earliest = first_draws[words].argsort()[:n_samples]
+            words = words[earliest]
+            last_draw = int(first_draws[words[-1]])
+            return SampledWords(words, n_draws=last_draw + 1)
 
 
 class OutputLayer(nn.Module):

@@ -339,7 +339,8 @@ def test_layers_have_the_names_of_tf_hubs_outputs(
 
 def test_a_trained_mix_is_applied(tiny: ElmoEmbedder) -> None:
     layers = tiny.embed_sentence(["The", "cat", "sat"])
-    weights = np.exp([0.2, -0.3, 0.5]) / np.exp([0.2, -0.3, 0.5]).sum()
+    exponentials = np.exp([0.2, -0.3, 0.5])
+    weights = exponentials / exponentials.sum()
     datasets, attributes = embed_text("--mix", "0.2,-0.3,0.5", "--gamma", "1.2")
     assert [values.shape for values in datasets] == [(3, 32), (0, 32), (1, 32), (6, 32)]
     mixed = 1.2 * np.einsum("l,ltw->tw", weights, layers)

@@ -69,7 +69,8 @@ def keep(*columns: str, **settings: Any) -> TextSettings:
 
 def items(*columns: str) -> list[tuple[str, str, Row]]:
     return [
-        (i["id"], i["text"] or "", {name: i[name] for name in columns}) for i in ITEMS
+        (item["id"], item["text"] or "", {name: item[name] for name in columns})
+        for item in ITEMS
     ]
 
 

@@ -128,9 +128,10 @@ def _to_tf32(value: Any) -> Any:
     """Round float32 to the ten bits of TF32."""
     if not isinstance(value, Tensor) or value.dtype != torch.float32:
         return value
-    return ((value.contiguous().view(torch.int32) + (1 << 12)) & -(1 << 13)).view(
-        torch.float32
-    )
+    # The last 13 of 23 bits are rounded off.
+    bits = value.contiguous().view(torch.int32)
+    rounded = (bits + (1 << 12)) & -(1 << 13)
+    return rounded.view(torch.float32)
 
 
 class FakeDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
