@@ -106,8 +106,8 @@ class PairTable:
         if len(self.columns) != 2:
             raise SettingsError(
                 Message(
-                    "{--pair-columns} {names}: name two columns, separated by a comma, "
-                    "such as good,bad",
+                    "{--pair-columns}: expected two columns separated by a comma, such "
+                    "as good,bad, found {names}",
                     names=",".join(self.columns),
                 )
             )
@@ -225,7 +225,8 @@ class PairTable:
 
 def _sums(sentences: list[DirectedSurprisals]) -> list[float]:
     """Return the surprisal of some sentences together in each direction."""
-    sums: list[float] = sum(each.surprisal.sum(axis=1) for each in sentences).tolist()
+    of_sentences = [each.surprisal.sum(axis=1) for each in sentences]  # (D,) each
+    sums: list[float] = sum(of_sentences).tolist()
     return sums
 
 

@@ -106,7 +106,8 @@ def write_targets(
 def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
     embed("text.txt", "all.hdf5", layout=layout)
     result = write_targets("text.txt", "occurrences.hdf5", layout=layout)
-    assert (result.counts, result.summary.n_records) == (COUNTS, 7)
+    assert result.counts == COUNTS
+    assert result.summary.n_records == 7
     with (
         open_activations("all.hdf5") as everything,
         open_activations("occurrences.hdf5") as file,
@@ -351,11 +352,13 @@ def test_change_requires_the_match_of_both_files() -> None:
     words = [line.split("\t")[0] for line in lines]
     assert words.count("mouse") == 1
     result = elmo("change", "a.hdf5", "form.hdf5", "--match", "lemma")
-    error = "\nError: form.hdf5: not made with --match lemma, or without a record"
+    error = "Error: form.hdf5: not made with --match lemma, or without a record"
     assert error in result.stderr
     with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
-    with pytest.raises(ElmoError, match=r"^match 'lemmas': expected form or lemma$"):
+    with pytest.raises(
+        ElmoError, match=r"^match: expected form or lemma, found 'lemmas'$"
+    ):
         write_targets("t.conllu", "u.hdf5", match="lemmas")
 
 
