@@ -14,6 +14,7 @@ from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.options.fields import option_fields
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.prediction import PredictionSettings
 from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.surprisal import SurprisalSettings
@@ -66,6 +67,7 @@ def test_a_command_uses_each_of_its_parameters(command: str) -> None:
     [
         ModelSettings,
         OutputSettings,
+        PredictionSettings,
         ResourceSettings,
         RunSettings,
         SelectionSettings,

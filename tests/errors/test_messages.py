@@ -26,6 +26,7 @@ from elmo_cli.errors.messages import (
 from elmo_cli.options.fields import info_of, option_fields
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.prediction import PredictionSettings
 from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.surprisal import SurprisalSettings
@@ -35,6 +36,7 @@ from elmo_cli.training.training_settings import TrainingSettings
 OPTIONS: tuple[Any, ...] = (
     ModelSettings,
     OutputSettings,
+    PredictionSettings,
     ResourceSettings,
     SelectionSettings,
     SurprisalSettings,
@@ -140,6 +142,12 @@ def test_no_message_for_a_command_names_an_option_as_an_argument() -> None:
             "batch_size 0: expected 1 or more",
             "--batch-size 0: expected 1 or more",
             id="number",
+        ),
+        pytest.param(
+            lambda: check_at_least("n_samples", -1, 0),
+            "n_samples -1: expected 0 or more",
+            "--sample -1: expected 0 or more",
+            id="other name",
         ),
         pytest.param(
             lambda: SelectionSettings(mix=(math.nan,)),
