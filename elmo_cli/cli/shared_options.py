@@ -365,9 +365,6 @@ def figure_options(what: str, **settings: Any) -> Decorator:
 # Target words
 
 
-ignore_case_option = partial(flag, "--ignore-case", help="Ignore case.")
-
-
 def words_option(default: str = "", **settings: Any) -> Decorator:
     """Add --words, a file of target words."""
     text = (

@@ -23,6 +23,13 @@ from elmo_cli.errors.messages import (
     option_of,
     spelled_as_options,
 )
+from elmo_cli.options.analysis import (
+    AveragingSettings,
+    ChangeSettings,
+    NeighbourSettings,
+    PlotSettings,
+    TargetSettings,
+)
 from elmo_cli.options.fields import info_of, option_fields
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
@@ -34,12 +41,17 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.training.training_settings import TrainingSettings
 
 OPTIONS: tuple[Any, ...] = (
+    AveragingSettings,
+    ChangeSettings,
     ModelSettings,
+    NeighbourSettings,
     OutputSettings,
+    PlotSettings,
     PredictionSettings,
     ResourceSettings,
     SelectionSettings,
     SurprisalSettings,
+    TargetSettings,
     TextSettings,
     TrainingSettings,
 )
