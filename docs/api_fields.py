@@ -29,7 +29,7 @@ TEXTS: Final = {
     "n_old": "Number of its old occurrences.",
     "n_tokens": "Number of its tokens.",
     "n_unknown": "Number of its tokens that are not in the vocabulary.",
-    "number": "Position of a token, from 0; or number of a word or region, from 1.",
+    "number": "Number in its text, from 1.",
     "options": "Path of options.json.",
     "path": "Path of the file.",
     "probability": "Its probability.",

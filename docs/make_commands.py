@@ -23,8 +23,9 @@ from typing import Final, NamedTuple
 
 import click
 
-from elmo_cli.cli import COMMAND_GROUPS, COMMANDS, find_command, main
 from elmo_cli.cli.command import OTHER_OPTIONS, options_by_heading
+from elmo_cli.cli.command_list import COMMAND_GROUPS, COMMANDS, find_command
+from elmo_cli.cli.main import main
 from elmo_cli.cli.option_conditions import Option
 from elmo_cli.options.selection import NAMED_LAYERS
 

@@ -22,7 +22,7 @@ Main names, each with its own help:
     EmbedBatch                            a column of vectors for pandas, Ray, Spark
     Elmo, batch_to_ids, HubElmo           layers of a torch model
 
-All names are listed in `_MODULES` below. `ElmoError` is the base class of all errors
+`__all__` lists all names. `ElmoError` is the base class of all errors
 that the package raises on purpose.
 
 Letters in shapes: B sentences per batch, T tokens per sentence (the longest of the

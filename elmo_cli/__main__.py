@@ -61,7 +61,7 @@ def read_quotas(
 
 
 def run() -> None:
-    """Run the command of the command line; see `elmo_cli.cli`."""
+    """Run the command of the command line; see `main` in `cli/main.py`."""
     handler = signal.getsignal(signal.SIGINT)
     # Ctrl-C during an import would print a traceback. If nohup ignores Ctrl-C, it
     # stays ignored.
@@ -75,7 +75,7 @@ def run() -> None:
     # takes 0.3 s. `loading.collect_garbage` starts the collector.
     gc.disable()
 
-    from elmo_cli.cli import main
+    from elmo_cli.cli.main import main
 
     signal.signal(signal.SIGINT, handler)
     main(prog_name="elmo")

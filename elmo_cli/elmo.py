@@ -175,7 +175,7 @@ class Elmo(nn.Module):
         return self.bilm.architecture.width
 
     def reload_weights(self) -> None:
-        """Let the next call compute with the present weights of `bilm`.
+        """Make the next call use the current weights of `bilm`.
 
         Only changes that torch does not count need it: see `ElmoEmbedder.elmo_bilm`.
         With `vocab_to_cache`, all changes except `load_state_dict` need it.

@@ -15,13 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.encode_arguments import (
-    check_one_device,
-    check_unused_arguments,
-    pooling_of,
-    take_normalize,
-    take_texts,
-)
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.checks import (
     check_batch,
@@ -38,6 +31,13 @@ from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.weights_version import WeightsVersion
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
+from elmo_cli.options.encode_arguments import (
+    check_one_device,
+    check_unused_arguments,
+    pooling_of,
+    take_normalize,
+    take_texts,
+)
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     InitialState,
@@ -279,7 +279,7 @@ class ElmoEmbedder:
 
     @property
     def engine(self) -> Engine:
-        """Loaded model, with the present weights of `elmo_bilm`."""
+        """Loaded model, with the current weights of `elmo_bilm`."""
         bilm: BiLm | None = vars(self).get("elmo_bilm")  # None before its first use
         if bilm is not None:
             version = WeightsVersion(bilm.parameters())

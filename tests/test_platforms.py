@@ -29,7 +29,8 @@ TESTS = Path(__file__).parent
 EVERYTHING = """
 import tests.support.no_posix, pkgutil, importlib, elmo_cli
 from click.testing import CliRunner
-from elmo_cli.cli import COMMANDS, find_command, main
+from elmo_cli.cli.command_list import COMMANDS, find_command
+from elmo_cli.cli.main import main
 for module in pkgutil.walk_packages(elmo_cli.__path__, "elmo_cli."):
     if module.name != "elmo_cli.__main__":
         importlib.import_module(module.name)

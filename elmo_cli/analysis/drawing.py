@@ -64,11 +64,11 @@ class Drawing:
         self._tooltips: list[str] = []
 
     def add_points(
-        self, axes: Any, number: int, points: Any, tooltips: Iterable[str], **style: Any
+        self, axes: Any, group: int, points: Any, tooltips: Iterable[str], **style: Any
     ) -> None:
-        """Draw a numbered group of points, shape (n, 2), in one style."""
+        """Draw a group of points, shape (n, 2), in one style, by its index."""
         x, y = np.transpose(points)
-        axes.plot(x, y, "o", gid=f"{_POINTS}{number}", **style)
+        axes.plot(x, y, "o", gid=f"{_POINTS}{group}", **style)
         self._tooltips += tooltips
 
     def add_bars(

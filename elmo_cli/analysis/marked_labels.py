@@ -102,10 +102,10 @@ def draw_label(axes: Any, point: Any, label: MarkedText, side: Side) -> list[Any
     return texts
 
 
-def name_label(texts: Sequence[Any], number: int) -> None:
+def name_label(texts: Sequence[Any], index: int) -> None:
     """Give the texts of a label the ids by which `join_label_texts` finds them."""
     for text in texts:
-        text.set_gid(f"{_LABEL}{number}")
+        text.set_gid(f"{_LABEL}{index}")
 
 
 def join_label_texts(root: ElementTree.Element) -> None:
@@ -117,12 +117,12 @@ def join_label_texts(root: ElementTree.Element) -> None:
             if name.startswith(_LABEL):
                 labels.setdefault(name, []).append(group)
         for first, *others in labels.values():
-            first[:] = [_joined([group[0] for group in (first, *others)])]
+            first[:] = [_joined_text([group[0] for group in (first, *others)])]
             for group in others:
                 parent.remove(group)
 
 
-def _joined(texts: Sequence[ElementTree.Element]) -> ElementTree.Element:
+def _joined_text(texts: Sequence[ElementTree.Element]) -> ElementTree.Element:
     at_point = texts[0]
     is_right = "text-anchor: end" not in at_point.get("style", "")
     joined = ElementTree.Element(

@@ -104,7 +104,7 @@ def find_neighbours(
             [0, 2]. None means all layers in the files except the token layer.
         device: Device of the comparison, as in `ElmoEmbedder`.
         is_excluded: Return whether a token cannot be a neighbour of a query, given by
-            its number. By default, none are excluded.
+            its index. By default, none are excluded.
 
     Returns:
         The neighbours of each query, a list for each.
@@ -252,9 +252,9 @@ def _tokens_above(
     order = cosines[rows].argsort(descending=True, stable=True)
     ends = np.cumsum([len(embedded.vectors) for embedded in block])
     for row in rows[order].tolist():
-        place = int(np.searchsorted(ends, row, "right"))
-        embedded = block[place]
-        start = int(ends[place]) - len(embedded.vectors)
+        block_index = int(np.searchsorted(ends, row, "right"))
+        embedded = block[block_index]
+        start = int(ends[block_index]) - len(embedded.vectors)
         index = row - start
         yield Neighbour(
             sentence=embedded.record.tokens,

@@ -166,15 +166,15 @@ def _panels(
             yield _Panel(parts, are_sentences, is_first=start == 0)
 
 
-def _series(sentence: MeasuredRecord, number: int, direction: str) -> _Series:
-    """Return the series of a sentence in a direction, which has a number."""
+def _series(sentence: MeasuredRecord, index: int, direction: str) -> _Series:
+    """Return the series of a sentence in a direction, by its index."""
     units = _drawn_units(sentence)
     return _Series(
         name=str(sentence.record.id or sentence.names[-1]),
         text=join_tokens([unit.text for unit in units]),
         direction=direction,
         units=units,
-        values=[unit.surprisals[number] or 0.0 for unit in units],
+        values=[unit.surprisals[index] or 0.0 for unit in units],
     )
 
 
@@ -193,15 +193,15 @@ def _word_width(panels: Sequence[_Panel]) -> float:
 def _draw_panel(drawing: Drawing, axes: Any, panel: _Panel) -> None:
     n_series = len(panel.series)
     width = min(0.5, 0.84 / n_series)
-    for number, series in enumerate(panel.series):
-        colour = f"C{number}"
+    for series_index, series in enumerate(panel.series):
+        colour = f"C{series_index}"
         tooltips = []
         for unit, value in zip(series.units, series.values, strict=True):
             tooltip = f"{unit.text}: {value:.2f} bits {series.direction}"
             if panel.are_sentences:
                 tooltip = f"{series.name}, {tooltip}"
             tooltips.append(tooltip if unit.known else f"{tooltip}, unknown")
-        offset = (number - (n_series - 1) / 2) * width
+        offset = (series_index - (n_series - 1) / 2) * width
         bars = drawing.add_bars(
             axes,
             [index + offset for index in range(len(series.units))],

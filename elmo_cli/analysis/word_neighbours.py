@@ -73,8 +73,8 @@ def find_word_neighbours(
             for index, query in enumerate(_list_queries(queries))
         ]
 
-        def is_excluded(number: int, neighbour: Neighbour) -> bool:
-            query = occurrences[number]
+        def is_excluded(index: int, neighbour: Neighbour) -> bool:
+            query = occurrences[index]
             if neighbour.sentence == query.sentence:
                 return True
             return other_words and _is_same_word(opened, query.token, neighbour)

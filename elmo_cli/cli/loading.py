@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from elmo_cli.pretrained.files import ModelFiles
     from elmo_cli.pretrained.find import ResolvedModel
     from elmo_cli.records.input_format import TextInput
-    from elmo_cli.text.choose_tokenizer import Content
     from elmo_cli.text.sources import Source
     from elmo_cli.text.tokenizers import Tokenizer
 
@@ -142,39 +141,24 @@ def open_text(
         splits_words=splits_words,
         reads_places=reads_places,
     )
-    _say_tokenizer(opened.tokenizer, text)
+    say_tokenizer(opened.tokenizer, text)
     return opened
 
 
 def load_tokenizer(
-    text: TextSettings,
-    model: "ResolvedModel",
-    texts: Sequence[str],
-    content: "Content" = "texts",
+    text: TextSettings, model: "ResolvedModel", texts: Sequence[str]
 ) -> "Tokenizer":
-    """Return the tokenizer of typed texts, or of files that others open.
-
-    Args:
-        text: Options of the text.
-        model: Model, whose training and language count.
-        texts: Typed texts, or first texts of the first file, which show whether they
-            are raw.
-        content: What is tokenized.
-    """
+    """Return the tokenizer of typed texts, which show whether they are raw."""
     from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
     tokenizer = choose_tokenizer(
-        text,
-        content,
-        texts,
-        trained=None if content == "tokens" else model.tokenizer,
-        model_language=model.language,
+        text, "texts", texts, trained=model.tokenizer, model_language=model.language
     )
-    _say_tokenizer(tokenizer, text)
+    say_tokenizer(tokenizer, text)
     return tokenizer
 
 
-def _say_tokenizer(tokenizer: "Tokenizer", text: TextSettings) -> None:
+def say_tokenizer(tokenizer: "Tokenizer", text: TextSettings) -> None:
     """Print a tokenizer that the text or the model has chosen, and its warning.
 
     Raise a `UsageError` for a language that has no effect.

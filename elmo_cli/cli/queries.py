@@ -157,7 +157,10 @@ def read_pair_table(text: TextInput, names: PairColumns) -> "Iterator[list[PairR
         first = _Side(1, record.text, record.tokens)
         second = _second_side(columns[names.second], text.tokenizer)
         try:
-            pair = (_find_on_side(first, columns), _find_on_side(second, columns))
+            pair = (
+                _occurrence_in_row(first, columns),
+                _occurrence_in_row(second, columns),
+            )
         except InputError as error:
             return columns, error
         return columns, pair
@@ -182,7 +185,7 @@ def _second_side(value: object, tokenizer: Tokenizer) -> _Side:
     return _Side(2, text, tokenizer.tokenize(text))
 
 
-def _find_on_side(side: _Side, columns: Mapping[str, object]) -> "Occurrence":
+def _occurrence_in_row(side: _Side, columns: Mapping[str, object]) -> "Occurrence":
     """Return the occurrence in one sentence of a row."""
     from elmo_cli.text.alignment import CharacterSpan
     from elmo_cli.text.occurrences import occurrence_at, occurrence_of

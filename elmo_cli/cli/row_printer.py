@@ -137,12 +137,9 @@ class RowPrinter:
 
 
 def cell(value: object) -> str:
-    """Return a value as a cell. A float has four decimals, or below 0.1 four digits.
-
-    Further digits differ between processors.
-    """
+    """Return a value as a cell. A float has six decimals, or near 0 six digits."""
     if isinstance(value, float):
-        return f"{value:#.4g}" if 0 < abs(value) < 0.1 else f"{value:.4f}"
+        return f"{value:.6g}" if 0 < abs(value) < 1e-3 else f"{value:.6f}"
     return _exact_cell(value)
 
 

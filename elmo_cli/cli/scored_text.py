@@ -34,7 +34,7 @@ class OpenText(NamedTuple):
 
     records: Records
     columns: Sequence[str]
-    """Names of the columns that name a record."""
+    """Names of the columns that identify a record."""
     show_rate: Callable[[int], None]
     """Show the number of tokens so far, and their rate, in the progress bar."""
 

@@ -239,7 +239,7 @@ class _PartSink:
             index: spelled_as_options(reason) for index, reason in self.skipped.items()
         }
         attributes = end_attributes(
-            self.part.n_records, progress, skipped, has_keys=has_ids
+            self.part.n_records, progress, skipped, has_ids=has_ids
         )
         self.writer.finish({**attributes, "tokens": str(self.n_tokens)})
         return PartResult(

@@ -58,7 +58,7 @@ class HubElmo(nn.Module):
             self.mix = ScalarMix(self.bilm.architecture.n_layers, trainable=trainable)
 
     def reload_weights(self) -> None:
-        """Let the next call compute with the present weights of `bilm`.
+        """Make the next call use the current weights of `bilm`.
 
         This is required after a change that torch does not count: see `Elmo`.
         """

@@ -202,7 +202,7 @@ def _find_columns(
     count_columns: dict[int, _CountColumn] = {}
     for index, cells in enumerate(zip_longest(*rows, fillvalue="")):
         name = _plain_name(cells[0])
-        numbers = _numbers(cells)
+        numbers = _numbers_in_column(cells)
         n_words = sum(1 for cell in cells if _WORD.fullmatch(cell))
         if 2 * len(numbers) >= len(cells):
             steps = {after - before for before, after in pairwise(numbers)}
@@ -262,7 +262,7 @@ def _thousands(cells: Iterable[str]) -> str:
     return ","
 
 
-def _numbers(cells: Iterable[str]) -> list[float]:
+def _numbers_in_column(cells: Iterable[str]) -> list[float]:
     """Return the numbers among the cells of a column."""
     cells = list(cells)
     thousands = _thousands(cells)

@@ -31,7 +31,7 @@ class ScoredRecord(Generic[_Result]):
 
 
 def name_columns(read: Records, *, is_split: bool) -> tuple[str, ...]:
-    """Return the names of the columns that name a record.
+    """Return the names of the columns that identify a record.
 
     These are its `id`, followed by `line` if ids may repeat; or its `line`, followed by
     `sentence_number` if lines are split into sentences.

@@ -45,7 +45,7 @@ class UnitSurprisal(NamedTuple):
     """Surprisal of a `Unit` of a sentence, and what predicts its reading time."""
 
     number: int
-    """Position of a token, from 0; or number of another unit, from 1."""
+    """Number in its text, from 1."""
     text: str
     n_tokens: int
     n_unknown: int
@@ -118,9 +118,10 @@ class SurprisalTable:
     @cached_property
     def _columns(self) -> list[_Column]:
         columns = []
-        if self.unit != "sentence" or self.with_sentence_numbers:
-            number = "position" if self.unit == "token" else f"{self.unit}_number"
-            columns.append(_Column(number, lambda unit: unit.number))
+        if self.unit == "token":
+            columns.append(_Column("position", lambda unit: unit.number - 1))
+        elif self.unit != "sentence" or self.with_sentence_numbers:
+            columns.append(_Column(f"{self.unit}_number", lambda unit: unit.number))
         columns.append(_Column(self.unit, lambda unit: unit.text))
         if self.unit != "token":
             columns.append(_Column("tokens", lambda unit: unit.n_tokens))

@@ -28,7 +28,7 @@ class Unit(NamedTuple):
     """Part of a text."""
 
     number: int
-    """Position of a token, from 0; or number of another unit, from 1."""
+    """Number in its text, from 1."""
     text: str
     tokens: slice
     """Positions of its tokens."""
@@ -61,7 +61,7 @@ def find_units(kind: UnitKind, text: str, tokens: Sentence) -> list[Unit]:
     """
     if kind == "token":
         return [
-            Unit(position, token, slice(position, position + 1))
+            Unit(position + 1, token, slice(position, position + 1))
             for position, token in enumerate(tokens)
         ]
     if kind == "sentence":

@@ -113,7 +113,7 @@ class TextSettings:
     )
     id_column: str | Sequence[str] | None = option(
         None,
-        "Column with the ids, or several columns that name a record together.",
+        "Column with the ids, or several columns that together identify a record.",
         default_text="id, if it exists",
         value="NAME,...",
     )
@@ -171,7 +171,7 @@ class TextSettings:
 
     @property
     def id_columns(self) -> tuple[str, ...]:
-        """Columns that name a record together, as far as the settings name them."""
+        """Columns that together identify a record, as far as the settings name them."""
         if not self.id_column:
             return ()
         if isinstance(self.id_column, str):

@@ -34,7 +34,7 @@ _OPTIONS: Final = {
     "key_column": "{--id-column}",
     "model_sha256": "weights of the model",
     "normalization": "normalization",
-    "options": "options of the model",
+    "options": "architecture",
     "output format": "{--format}",
     "sentence_keys": "{--use-sentence-keys}",
 }

@@ -182,12 +182,12 @@ class AllenNlpFile:
         self._file = file
         self._shard = shard_of(file.attrs)
         self._n_axes = (1, 2) if "pooling" in file.attrs else (2, 3)
-        self.has_keys = file.attrs.get("format") == "fasta" or KEYS in file.attrs
-        self._has_attributes = self.has_keys or has_own_tokens(file.attrs)
+        self.has_ids = file.attrs.get("format") == "fasta" or KEYS in file.attrs
+        self._has_attributes = self.has_ids or has_own_tokens(file.attrs)
         is_by_text = file.attrs.get("sentence_keys") == "True"
         # An id or a sentence may have the name of the index; the file has no index
         # then.
-        has_numbers = not self.has_keys and not is_by_text
+        has_numbers = not self.has_ids and not is_by_text
         self._has_index = SENTENCE_TO_INDEX in file and has_numbers
         n_names = _n_datasets(file)
         if self._has_index:
@@ -196,7 +196,7 @@ class AllenNlpFile:
         if has_numbers and not self._has_index and n_names:
             is_by_text = not self._is_numbered(n_names)
         self.has_sentences = self._has_index or is_by_text
-        self.is_ordered = not self.has_keys and not is_by_text
+        self.is_ordered = not self.has_ids and not is_by_text
         self.n_records = len(self._names) if is_by_text else n_names
 
     def values(self, start: int, stop: int) -> list[Array]:
@@ -228,7 +228,7 @@ class AllenNlpFile:
         else:
             name = f"{self._file.filename}: record {index + 1}, tokens"
             tokens = parse_json(stored, list[str], name)
-        identifier = self._names[index] if self.has_keys else None
+        identifier = self._names[index] if self.has_ids else None
         return Record(text, tokens, id=identifier, attributes=attributes)
 
     def _dataset(self, index: int) -> h5py.Dataset:
@@ -241,7 +241,7 @@ class AllenNlpFile:
     @cached_property
     def _names(self) -> list[str]:
         """Names of all datasets of a file without numbers, which has no other order."""
-        if self.has_keys and not _begins_with_group(self._file):
+        if self.has_ids and not _begins_with_group(self._file):
             return list(self._file)
         return _nested_names(self._file)
 
@@ -271,6 +271,6 @@ class AllenNlpFile:
     @cached_property
     def _texts(self) -> dict[int, str]:
         """Sentence of each record, as far as the file contains it."""
-        if self.has_keys:
+        if self.has_ids:
             return {}
         return {index: text for text, index in self._indices.items()}

@@ -161,9 +161,9 @@ class PackedFile:
             n_rows = len(self._rows[name]) if name in self._rows else 0
             if not len(ends) or ends[0] != 0 or ends[-1] != n_rows:
                 raise DamagedError(f"{ends.name} do not end at {n_rows:,}")
-        self.has_keys = "keys" in self._rows
+        self.has_ids = "keys" in self._rows
         self.has_sentences = "sentences" in self._rows
-        self._names = "keys" if self.has_keys else "sentences"
+        self._names = "keys" if self.has_ids else "sentences"
 
     def _add_dataset(self, file: h5py.File, name: str) -> None:
         if name == "activations":
@@ -193,14 +193,14 @@ class PackedFile:
     def records(self, start: int, stop: int) -> list[Record]:
         """Return records without their activations."""
         sentences = self._texts("sentences", start, stop)
-        keys = self._texts("keys", start, stop)
+        ids = self._texts("keys", start, stop)
         attributes = self._texts("attributes", start, stop)
         tokens = self._texts("tokens", start, stop)
         return [
             Record(
                 text=sentences[row],
                 tokens=self._parse_tokens(index, tokens[row], sentences[row]),
-                id=keys[row] or None,
+                id=ids[row] or None,
                 attributes=self._parse_attributes(index, attributes[row]),
             )
             for row, index in enumerate(range(start, stop))
@@ -231,16 +231,16 @@ class PackedFile:
     def _parse_tokens(self, index: int, stored: str, sentence: str) -> list[str]:
         if not stored:
             return sentence.split()
-        return parse_json(stored, list[str], f"{self._place(index)}, tokens")
+        return parse_json(stored, list[str], f"{self._record_name(index)}, tokens")
 
     def _parse_attributes(self, index: int, stored: str) -> dict[str, Any]:
         if not stored:
             return {}
-        name = f"{self._place(index)}, attributes"
+        name = f"{self._record_name(index)}, attributes"
         return read_attributes(parse_json(stored, dict[str, str], name))
 
-    def _place(self, index: int) -> str:
-        """Return the place of a record for a message."""
+    def _record_name(self, index: int) -> str:
+        """Return the name of a record for a message."""
         return f"{self._path}: record {index + 1}"
 
     def _texts(self, name: str, start: int, stop: int) -> list[str]:

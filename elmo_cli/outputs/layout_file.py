@@ -11,7 +11,7 @@ class LayoutFile(Protocol):
     """Open file of one layout, whose records are counted from 0."""
 
     n_records: int
-    has_keys: bool
+    has_ids: bool
     """True if records have ids."""
     has_sentences: bool
     """True if the file contains sentences."""

@@ -66,7 +66,7 @@ class PartsFolder:
         """End of the records of each part."""
         self.n_records = self._ends[-1] if footers else 0
         own = self._own_columns(footers)
-        self.has_keys = "id" in own
+        self.has_ids = "id" in own
         self.has_sentences = "sentence" in own
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class PartsFolder:
     def records(self, start: int, stop: int) -> list[Record]:
         """Return some records of one row group, without their values."""
         own = ["sentence", "tokens"]
-        if self.has_keys:
+        if self.has_ids:
             own.append("id")
         table = self._rows(start, stop)
         names = [name for name in table.column_names if name in own]
@@ -102,7 +102,7 @@ class PartsFolder:
     @cached_property
     def _indices(self) -> dict[str, int]:
         """Index of each id; without ids, the last index of each text."""
-        column = "id" if self.has_keys else "sentence"
+        column = "id" if self.has_ids else "sentence"
         indices: dict[str, int] = {}
         start = 0
         for part, end in enumerate(self._ends):

@@ -59,7 +59,7 @@ class Activations:
         """Paths of the files; shards are in their order."""
         self.attributes = self._files[0].attributes
         """Attributes of the file; of the first one if there are several."""
-        self.has_keys = self._files[0].layout.has_keys
+        self.has_ids = self._files[0].layout.has_ids
         """True if records have ids."""
         self.has_sentences = all(file.layout.has_sentences for file in self._files)
         """True if the file contains sentences."""
@@ -103,7 +103,8 @@ class Activations:
     def index_of(self, name: str) -> int:
         """Return the index of a record by its id, or without ids by its sentence.
 
-        The last of equal sentences counts. The first call reads all names.
+        If a sentence is repeated, this is its last record. The first call reads all
+        names.
 
         Raises:
             KeyError: No record has this name.
@@ -118,7 +119,7 @@ class Activations:
     def sentence(self, index: SupportsIndex) -> str | None:
         """Return the text of a record, or None if the file does not contain it.
 
-        AllenNLP's layout contains only the last of equal sentences.
+        In AllenNLP's layout, only the last record of a repeated sentence has its text.
         """
         text = self._record(index).text
         if not text and not (
@@ -127,7 +128,7 @@ class Activations:
             return None
         return text
 
-    def key(self, index: SupportsIndex) -> str | None:
+    def id(self, index: SupportsIndex) -> str | None:
         """Return the id of a record, or None if it has no id."""
         return self._record(index).id
 
@@ -138,7 +139,7 @@ class Activations:
         return file.path, shard.index_in_input(index_in_file)
 
     def tokens(self, index: SupportsIndex) -> list[str] | None:
-        """Return the tokens of a record, one per vector; None if it has or tells none.
+        """Return the tokens of a record, one per vector, or None if the file has none.
 
         They are stored in the file, or separated by white space in the sentence.
         """

@@ -95,7 +95,7 @@ def end_attributes(
     progress: Progress,
     skipped: Mapping[str, str],
     *,
-    has_keys: bool = False,
+    has_ids: bool = False,
 ) -> dict[str, str]:
     """Return the attributes that are known only at the end.
 
@@ -108,6 +108,6 @@ def end_attributes(
     }
     if skipped:
         attributes["skipped"] = json.dumps(dict(skipped), sort_keys=True)
-    if has_keys:
+    if has_ids:
         attributes[KEYS] = "True"
     return attributes

@@ -111,7 +111,7 @@ def _refuse_columns(lines: Sequence[str], name: str) -> None:
                 to_sentences=to_one_sentence_per_line(name),
             )
         )
-    delimiter = _find_delimiter(lines, _MIN_ROWS)
+    delimiter = _delimiter_of_table(lines, _MIN_ROWS)
     if delimiter is not None:
         table_format = _FORMATS[delimiter]
         columns = next(csv.reader(lines[:1], delimiter=delimiter))
@@ -142,7 +142,7 @@ def _may_have_columns(lines: Sequence[str]) -> bool:
     rows = _rows_of_words(lines)
     if rows is not None and _find_tags(rows) is not None:
         return True
-    return _find_delimiter(lines, least=1) is not None
+    return _delimiter_of_table(lines, least=1) is not None
 
 
 # Words with tags
@@ -207,7 +207,7 @@ def _are_numbered(lines: Sequence[str]) -> bool:
 # Tables
 
 
-def _find_delimiter(lines: Sequence[str], least: int) -> str | None:
+def _delimiter_of_table(lines: Sequence[str], least: int) -> str | None:
     """Return the delimiter of a table, or None if the lines seem to be no table.
 
     A header with unusual names needs `least` rows.

@@ -53,7 +53,7 @@ class Delimited(InputFormat):
             raise InputError(text.error(problem))
         names = header.cells
         if text.settings.no_header:
-            names = _numbers(header.cells)
+            names = _numbers_of_columns(header.cells)
             rows = chain([header], rows)
         columns = _choose_columns(names, text)
         for cell_row in rows:
@@ -79,7 +79,7 @@ class Delimited(InputFormat):
         header = next(_read_rows(lines, settings, self.usual_delimiter), None)
         if header is None:
             return []
-        return _numbers(header.cells) if settings.no_header else header.cells
+        return _numbers_of_columns(header.cells) if settings.no_header else header.cells
 
 
 def _choose_columns(names: list[str], text: TextInput) -> Columns:
@@ -97,7 +97,7 @@ def _choose_columns(names: list[str], text: TextInput) -> Columns:
         raise InputError(error) from None
 
 
-def _numbers(cells: Sequence[str]) -> list[str]:
+def _numbers_of_columns(cells: Sequence[str]) -> list[str]:
     """Return the names of columns without a header: their numbers, from 1."""
     return [str(number) for number in range(1, len(cells) + 1)]
 
@@ -227,7 +227,7 @@ def _find_header(
             delimiter = delimiter or match[1]
         elif line.text.strip():
             if delimiter is None:
-                delimiter = _find_delimiter(line.text, settings, usual_delimiter)
+                delimiter = _choose_delimiter(line.text, settings, usual_delimiter)
             return _Header(line, delimiter)
     return None
 
@@ -261,7 +261,7 @@ def _explain(error: csv.Error, dialect: _Dialect) -> Message:
     )
 
 
-def _find_delimiter(header: str, settings: TextSettings, usual: str) -> str:
+def _choose_delimiter(header: str, settings: TextSettings, usual: str) -> str:
     """Return the delimiter that gives the column of the text, or else most columns."""
     texts = named_columns(settings).texts
 

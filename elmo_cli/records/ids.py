@@ -96,17 +96,17 @@ class IdChecker:
         self._n_with_id += 1
         return None
 
-    def log_repeated(self, place: str) -> None:
+    def log_repeated(self, location: str) -> None:
         """Log the number of records with the id of an earlier record, if any."""
-        log_repeated(self._n_with_id - len(self._starts), place)
+        log_repeated(self._n_with_id - len(self._starts), location)
 
 
-def log_repeated(n_repeated: int, place: str = "") -> None:
+def log_repeated(n_repeated: int, location: str = "") -> None:
     """Log the number of records with the id of an earlier record, if there are any."""
     if n_repeated > 0:
         have = "1 record has" if n_repeated == 1 else f"{n_repeated:,} records have"
         remedy = "the id of an earlier record. See their line or index."
-        logger.warning("%s%s %s", place, have, remedy)
+        logger.warning("%s%s %s", location, have, remedy)
 
 
 def _with_remedy(error: Message, *, can_be_numbered: bool) -> Message:

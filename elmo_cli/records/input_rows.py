@@ -66,7 +66,7 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
         return Record("", [], error=row.unreadable, start=row.start)
     if row.problem is not None:
         return _invalid(row, row.problem, text)
-    fields = _normalized(row.fields, columns)
+    fields = _flattened(row.fields, columns)
     row_id = _find_row_id(fields, columns)
     if row_id.problem is not None:
         return _invalid(row, row_id.problem, text)
@@ -146,7 +146,7 @@ def _invalid(row: InputRow, problem: object, text: TextInput) -> Record:
     return Record("", [], error=text.error_at(row.start, problem), start=row.start)
 
 
-def _normalized(fields: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+def _flattened(fields: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     """Return the fields of a row with nested ones under their paths.
 
     The tokens of Prodigy, objects with a `text`, become texts. An id such as 1.0 is an

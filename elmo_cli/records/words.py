@@ -105,7 +105,7 @@ def group_words(records: Iterable[Record], text: TextInput) -> Iterator[Record]:
                 id_parts = {
                     name: first.columns[name] for name in text.settings.id_columns
                 }
-            record = _joined(words, text, first._replace(columns=id_parts))
+            record = _record_of_rows(words, text, first._replace(columns=id_parts))
             yield record._replace(word_columns=[row.columns for row in rows])
 
 
@@ -136,7 +136,7 @@ def note_scattered(records: Iterable[Record], name: str) -> Iterator[Record]:
         logger.warning("%s", message)
 
 
-def _joined(words: Sequence[str], text: TextInput, first: Record) -> Record:
+def _record_of_rows(words: Sequence[str], text: TextInput, first: Record) -> Record:
     """Return the record of the words of several rows, the first of which is given."""
     try:
         return record_of_words(words, text.tokenizer, first)

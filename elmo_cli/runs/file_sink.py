@@ -131,10 +131,10 @@ class FileSink:
                 extra=SAYS_ITS_KIND,
             )
         self._describe_example()
-        has_keys = self.records.has_ids and self.plan.text.format.ids != "always"
+        has_ids = self.records.has_ids and self.plan.text.format.ids != "always"
         self.writer.finish(
             end_attributes(
-                self.writer.n_records, progress, self.skipped, has_keys=has_keys
+                self.writer.n_records, progress, self.skipped, has_ids=has_ids
             )
         )
 

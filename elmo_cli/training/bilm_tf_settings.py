@@ -56,7 +56,9 @@ _UNSUPPORTED: Final = {"bidirectional": False, "share_embedding_softmax": True}
 """Values that describe another kind of model."""
 
 
-def read_published(content: Mapping[str, Any], optimizer: str) -> dict[str, Any]:
+def settings_in_options_json(
+    content: Mapping[str, Any], optimizer: str
+) -> dict[str, Any]:
     """Return the fields of `TrainingSettings` that an options.json has."""
     for key, unsupported in _UNSUPPORTED.items():
         if content.get(key) is unsupported:

@@ -46,7 +46,7 @@ def learning_rate_at(
     `decay_share`.
 
     Args:
-        step: Number of the step, from 0.
+        step: Index of the step.
         share_done: Share of the run before the step, 0 to 1.
         settings: Settings of the run.
     """

@@ -28,7 +28,7 @@ class Processes:
 
     device: torch.device
     rank: int = 0
-    """Number of this process, from 0."""
+    """Index of this process."""
     count: int = 1
 
     @property

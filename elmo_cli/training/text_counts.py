@@ -11,7 +11,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
-from elmo_cli.training.training_text import TextEntry, TrainingText
+from elmo_cli.training.training_text import TrainingRecord, TrainingText
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +35,12 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCou
     validation_lines: list[str] = []
     n_sentences = 0
     for path in text.paths:
-        for entry in text.read_file(path):
-            if entry.sentences and text.is_validation(entry.text):
-                validation_lines += _validation_lines(entry, is_plain=text.is_plain)
+        for record in text.read_file(path):
+            if record.sentences and text.is_validation(record.text):
+                validation_lines += _validation_lines(record, is_plain=text.is_plain)
             else:
-                n_sentences += len(entry.sentences)
-                for sentence in entry.sentences:
+                n_sentences += len(record.sentences)
+                for sentence in record.sentences:
                     words.update(sentence)
     if n_sentences == 0:
         raise InputError(f"{text.names}: no sentence to train on")
@@ -63,11 +63,11 @@ def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCou
     return TextCounts(n_tokens, words=chosen)
 
 
-def _validation_lines(entry: TextEntry, *, is_plain: bool) -> list[str]:
+def _validation_lines(record: TrainingRecord, *, is_plain: bool) -> list[str]:
     """Return a line of text as it is, or another record as JSON lines of tokens."""
     if is_plain:
-        return [entry.text]
-    return [json.dumps({"tokens": sentence}) for sentence in entry.sentences]
+        return [record.text]
+    return [json.dumps({"tokens": sentence}) for sentence in record.sentences]
 
 
 def _no_validation_line_error(share: float, n_sentences: int) -> InputError:

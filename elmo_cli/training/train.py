@@ -23,7 +23,7 @@ from typing import Any
 from elmo_cli.errors.exceptions import (
     InputError,
     ModelError,
-    OptionsError,
+    SettingsError,
     StoppedError,
 )
 from elmo_cli.errors.messages import Message
@@ -181,9 +181,9 @@ def _open_text(settings: TrainingTextSettings, start: Start, seed: int) -> Train
 
 
 def _check_streams(settings: TrainingSettings, processes: Processes) -> None:
-    """Raise an `OptionsError` unless all processes have equally many streams."""
+    """Raise a `SettingsError` unless all processes have equally many streams."""
     if settings.state == "carry" and settings.batch_size % processes.count != 0:
-        raise OptionsError(
+        raise SettingsError(
             Message(
                 "{--batch-size} {batch_size}: must be a multiple of the number of "
                 "processes ({count})",

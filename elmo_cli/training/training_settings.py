@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from elmo_cli.options.fields import option
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
-from elmo_cli.training.bilm_tf_settings import read_published
+from elmo_cli.training.bilm_tf_settings import settings_in_options_json
 from elmo_cli.training.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def complete_settings(
     values: dict[str, Any] = {}
     if optimizer == "adagrad":
         values.update(ADAGRAD_DEFAULTS)
-    values.update(read_published(options_json, optimizer))
+    values.update(settings_in_options_json(options_json, optimizer))
     values.update(chosen)
     return TrainingSettings(**values)
 

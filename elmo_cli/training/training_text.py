@@ -49,7 +49,7 @@ TextWindow = tuple[list[Sentence], TextProgress]
 """The part of the text that is in memory at once, and the progress after it."""
 
 
-class TextEntry(NamedTuple):
+class TrainingRecord(NamedTuple):
     """A line of a text, or a record of another format."""
 
     text: str
@@ -134,16 +134,16 @@ class TrainingText:
         random.Random(f"{self.seed} files {start.epoch}").shuffle(order)
         offset = start.offset
         n_records = start.n_records
-        for number in range(start.file, len(order)):
-            for entry in self.read_file(order[number], offset, n_records):
-                if entry.sentences and not self.is_validation(entry.text):
+        for index in range(start.file, len(order)):
+            for record in self.read_file(order[index], offset, n_records):
+                if record.sentences and not self.is_validation(record.text):
                     after = TextProgress(
                         epoch=start.epoch,
-                        file=number,
-                        offset=entry.offset,
-                        n_records=entry.n_records,
+                        file=index,
+                        offset=record.offset,
+                        n_records=record.n_records,
                     )
-                    yield entry.sentences, after
+                    yield record.sentences, after
             offset = 0
             n_records = 0
 
@@ -170,7 +170,7 @@ class TrainingText:
 
     def read_file(
         self, path: Path, offset: int = 0, n_records: int = 0
-    ) -> Iterator[TextEntry]:
+    ) -> Iterator[TrainingRecord]:
         """Yield the lines of a text after an offset, or records after the first ones.
 
         `n_records` lines or records come before them.
@@ -181,7 +181,7 @@ class TrainingText:
 
     def _read_lines(
         self, path: Path, offset: int, n_records: int
-    ) -> Iterator[TextEntry]:
+    ) -> Iterator[TrainingRecord]:
         """Yield the lines of a text from an offset on, before which are `n_records`."""
         with Source(path) as source:
             reader = LineReader(source.name, source.open(), first=n_records + 1)
@@ -190,14 +190,14 @@ class TrainingText:
                 offset += len(line)
                 text = reader.decode(line).text
                 sentences = self.tokenizer.tokenize_sentences(text)
-                yield TextEntry(
+                yield TrainingRecord(
                     text=text,
                     sentences=[tokens for tokens in sentences if tokens],
                     offset=offset,
                     n_records=reader.number,
                 )
 
-    def _read_records(self, path: Path, n_records: int) -> Iterator[TextEntry]:
+    def _read_records(self, path: Path, n_records: int) -> Iterator[TrainingRecord]:
         """Yield the records of a file after the first `n_records`."""
         number = 0
 
@@ -210,7 +210,7 @@ class TrainingText:
             for record in records:
                 number += 1
                 if number > n_records:
-                    yield TextEntry(
+                    yield TrainingRecord(
                         text=record.text,
                         sentences=[tokens for tokens in record.split() if tokens],
                         offset=0,

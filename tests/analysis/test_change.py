@@ -291,7 +291,7 @@ def test_the_command_prints_a_table_and_what_it_skips() -> None:
     write_matrices("new.parquet", words)
     command = "change old.parquet new.parquet --correction bonferroni --permutations"
     result = elmo(*command.split(), "9")
-    figures = f"{apd(old, new):.4f}\t4\t5\t0.1000\t0.2000"
+    figures = f"{apd(old, new):.6f}\t4\t5\t0.100000\t0.200000"
     header = "word\tchange\tn_old\tn_new\tp\tadjusted_p"
     assert result.stdout == f"{header}\nmouse\t{figures}\nhouse\t{figures}\n"
     assert sorted(result.stderr.splitlines()) == [

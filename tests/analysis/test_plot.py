@@ -26,7 +26,7 @@ from elmo_cli.analysis import (
 from elmo_cli.analysis.change import Change
 from elmo_cli.analysis.occurrence_picture import MAX_LABELS, Picture, plot_occurrences
 from elmo_cli.analysis.surprisal_picture import plot_surprisals
-from elmo_cli.cli import main
+from elmo_cli.cli.main import main
 from elmo_cli.language_model.surprisal_table import MeasuredRecord, UnitSurprisal
 from elmo_cli.records.record import Record
 from tests.support.commands import TINY, Terminal, assert_fails, elmo

@@ -16,10 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import elmo_cli
-import elmo_cli.cli
+import elmo_cli.cli.main
 from elmo_cli.__main__ import SPIN_COUNT, run
-from elmo_cli.cli import COMMANDS, find_command
 from elmo_cli.cli.command import Command, option_group
+from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.cli.loading import find_files, resolve
 from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.shared_options import command_option
@@ -57,7 +57,7 @@ def test_help_has_three_spellings() -> None:
 def test_help_ends_with_the_address_of_the_documentation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmo_cli.cli.INSTALLED", tmp_path)
+    monkeypatch.setattr("elmo_cli.cli.main.INSTALLED", tmp_path)
     last_line = elmo("--help").stdout.splitlines()[-1]
     assert "Documentation: `elmo help COMMAND`, and" in last_line
     metadata = tmp_path / "elmo_cli-1.0.dist-info" / "METADATA"
@@ -76,7 +76,7 @@ def test_help_ends_with_the_address_of_the_documentation(
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from elmo_cli.cli import main\n"
+        "import sys; from elmo_cli.cli.main import main\n"
         "for command in ([], ['embed'], ['cosine']):\n"
         "    main([*command, '--help'], standalone_mode=False)\n"
         "print({'torch', 'h5py', 'numpy', 'sacremoses', 'tqdm'} & {*sys.modules})"
@@ -317,7 +317,7 @@ def test_an_interrupt_while_arguments_are_parsed_has_its_status(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parse = Mock(side_effect=KeyboardInterrupt)
-    monkeypatch.setattr(elmo_cli.cli.ElmoGroup, "parse_args", parse)
+    monkeypatch.setattr(elmo_cli.cli.main.ElmoGroup, "parse_args", parse)
     result = elmo("--version")
     assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
 
@@ -350,7 +350,7 @@ def test_idle_threads_wait_only_shortly_by_default(
     def main(**settings: Any) -> None:
         spin_counts.append(os.environ.get("GOMP_SPINCOUNT"))
 
-    monkeypatch.setattr(elmo_cli.cli, "main", main)
+    monkeypatch.setattr("elmo_cli.cli.main.main", main)
     with patch.dict(os.environ):
         os.environ.pop("GOMP_SPINCOUNT", None)
         os.environ.pop("OMP_WAIT_POLICY", None)
@@ -370,7 +370,7 @@ def test_the_collector_starts_when_a_model_is_looked_for(
         find_files(resolve(ModelSettings("mini")))
         states.append(gc.isenabled())
 
-    monkeypatch.setattr(elmo_cli.cli, "main", main)
+    monkeypatch.setattr("elmo_cli.cli.main.main", main)
     run_with_collector_restored()
     assert states == [False, True]
 

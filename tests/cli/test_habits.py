@@ -9,7 +9,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from elmo_cli.cli import COMMAND_GROUPS, COMMANDS, find_command, main
+from elmo_cli.cli.command_list import COMMAND_GROUPS, COMMANDS, find_command
+from elmo_cli.cli.main import main
 from elmo_cli.records.formats import FORMATS
 from tests.support.commands import TINY, elmo
 from tests.support.table_files import write_table

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from elmo_cli.cli import COMMANDS
+from elmo_cli.cli.command_list import COMMANDS
 from tests.support.commands import elmo
 
 NOTE = r"(at least \S+|above \S+|from \S+ to (below )?\S+|default: .+|required)"

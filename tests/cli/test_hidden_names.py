@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from elmo_cli.cli import COMMANDS, find_command
+from elmo_cli.cli.command_list import COMMANDS, find_command
 from tests.support.commands import TINY, elmo
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"

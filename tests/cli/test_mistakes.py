@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from elmo_cli.cli import COMMANDS, find_command
+from elmo_cli.cli.command_list import COMMANDS, find_command
 from tests.support.commands import elmo
 
 BASES = {

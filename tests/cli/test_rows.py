@@ -112,11 +112,10 @@ def test_json_lines_hold_every_text(tokens: list[str]) -> None:
         ("", '""'),
         (True, "1"),
         (3, "3"),
-        (2.0, "2.0000"),
-        (1.5e-7, "1.500e-07"),
-        (-0.0123456789, "-0.01235"),
-        (0.05, "0.05000"),
-        (0.0, "0.0000"),
+        (2.0, "2.000000"),
+        (1.5e-7, "1.5e-07"),
+        (-0.0123456789, "-0.012346"),
+        (0.0, "0.000000"),
     ],
 )
 def test_a_value_is_written_as_a_cell(value: Any, written: str) -> None:
@@ -484,7 +483,7 @@ def test_lines_before_a_wrong_one_are_answered() -> None:
     result = elmo("predict", "-", "--model", "model", "--top", "1", stdin=texts)
     assert result.exit_code == 1
     assert result.stdout == (
-        "line\trank\tword\tprobability\n1\t1\t</S>\t0.2500\n2\t1\t</S>\t0.2500\n"
+        "line\trank\tword\tprobability\n1\t1\t</S>\t0.250000\n2\t1\t</S>\t0.250000\n"
     )
     assert result.stderr.endswith(
         "Error: standard input, line 3: ___ and ___: 2 gaps (___). "

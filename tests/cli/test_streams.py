@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli import open_activations
-from elmo_cli.cli import error_line
+from elmo_cli.cli.main import error_line
 from elmo_cli.cli.queries import read_queries
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.text.sources import Source

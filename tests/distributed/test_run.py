@@ -136,7 +136,7 @@ def test_columns_of_a_table_can_be_named() -> None:
     command = "distribute rows.jsonl rows --text-column body --key-column id"
     assert elmo(*command.split(), *SMALL_PARTS).exit_code == 0
     with open_activations("rows") as activations:
-        assert activations.key(3) == "3"
+        assert activations.id(3) == "3"
         assert activations.sentence(3) == "The cat 3"
         assert_array_equal(activations["3"], activations[3])
 
@@ -177,7 +177,7 @@ def test_a_file_in_place_of_the_folder_is_a_one_line_error() -> None:
 def test_a_limit_on_file_sizes_is_a_one_line_error() -> None:
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (6_000, 6_000)); "
-        "from elmo_cli.cli import main; main()"
+        "from elmo_cli.cli.main import main; main()"
     )
     limited = run_python("-c", code, *RUN, "--part-size", "0.04")
     assert limited.returncode == 1
@@ -281,7 +281,7 @@ def test_repeated_ids_are_counted() -> None:
     assert [result.stderr.count(warning) for result in (first, last)] == [0, 1]
     assert len(parts_there()) > 1
     with open_activations("out") as activations:
-        assert [activations.key(number) for number in range(4)] == ["a", "a", "a", "c"]
+        assert [activations.id(number) for number in range(4)] == ["a", "a", "a", "c"]
 
 
 def test_a_part_of_many_empty_lines_can_be_stopped(

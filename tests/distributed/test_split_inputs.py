@@ -345,7 +345,7 @@ def test_a_column_of_later_rows_is_in_all_parts() -> None:
     assert table.column("year").to_pylist() == [None] * 60 + [7]
     with open_activations("out") as opened:
         assert opened.sentence(60) == "a"
-        assert opened.key(60) is None  # A kept column `key` is no id.
+        assert opened.id(60) is None  # A kept column `key` is no id.
 
 
 @pytest.mark.parametrize(("last", "kind"), [(59, int), (2**63, str), ("x", str)])
@@ -360,8 +360,8 @@ def test_ids_have_one_type_in_all_parts(last: object, kind: type) -> None:
     expected[7] = None
     assert parquet.read_table("out").column("id").to_pylist() == expected
     with open_activations("out") as activations:
-        assert activations.key(7) is None
-        assert activations.key(59) == str(last)
+        assert activations.id(7) is None
+        assert activations.id(59) == str(last)
 
 
 @pytest.mark.parametrize(

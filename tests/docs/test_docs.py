@@ -13,8 +13,10 @@ from xml.etree import ElementTree
 import click
 import pytest
 
-from elmo_cli.cli import COMMANDS, find_command, main
+from elmo_cli.cli.command_list import COMMANDS, find_command
+from elmo_cli.cli.main import main
 from elmo_cli.pretrained.registry import MODELS
+from elmo_cli.version import __version__
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -170,6 +172,19 @@ def test_pages_are_short(page: str) -> None:
     assert len(" ".join(no_row).split()) <= 2000
 
 
+def test_the_citation_has_the_version_and_what_the_page_cites() -> None:
+    yaml = pytest.importorskip("yaml")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == __version__
+    found = set()
+    for reference in citation["references"]:
+        found.add(reference.get("doi") or reference["url"])
+    page = TEXTS["docs/cite.md"]
+    cited = re.findall(r"\]\(https://doi\.org/([^)]+)\)|doi = \{(.+)\}", page)
+    assert {"".join(groups) for groups in cited} <= found
+    assert set(re.findall(r"\]\((https://aclanthology[^)]+)\)", page)) <= found
+
+
 def test_every_line_that_clones_has_the_address_of_the_project() -> None:
     """Find the places of the address, a placeholder until the first release."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -178,6 +193,8 @@ def test_every_line_that_clones_has_the_address_of_the_project() -> None:
     for page, text in TEXTS.items():
         for address in re.findall(r"git clone (https:\S+)", text):
             places[page] = address
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    [places["CITATION.cff"]] = re.findall(r"^repository-code: (.+)$", citation, re.M)
     assert {"README.md", "docs/index.md", "docs/install.md"} <= set(places)
     expected = repository or "https://example.org/elmo-cli"
     assert set(places.values()) == {expected}

@@ -131,7 +131,7 @@ def blocks(page: str, text: str) -> Iterator[tuple[str, str, str]]:
     """Yield the language, the code and the output of each block that runs."""
     uncounted = rf"examples/alice.txt (?={UNCOUNTED.get(page, '$')})"
     for comment, language, code, shown in BLOCK.findall(text):
-        if not comment.startswith("not run"):
+        if not comment.startswith(("not run", "tests")):
             code = re.sub(LARGE_MODELS, r"\1mini", code)
             code = re.sub(uncounted, "sentences.txt ", code)
             yield language, code, shown

@@ -12,7 +12,7 @@ import click
 import pytest
 
 import elmo_cli
-from elmo_cli.cli import COMMANDS, find_command
+from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.errors.checks import check_at_least, check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import (
@@ -121,8 +121,8 @@ IN_PYTHON_ONLY = {
     "analysis/word_vectors.py",
     "elmo.py",
     "embedder.py",
-    "encode_arguments.py",
     "integrations/vectorizer.py",
+    "options/encode_arguments.py",
 }
 """Modules with messages about arguments that no command passes on."""
 

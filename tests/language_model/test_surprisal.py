@@ -73,7 +73,7 @@ def test_surprisals_and_entropies_equal_the_reference(
     for units, sentence in zip(measured, sentences, strict=True):
         known = [token in WORDS and token != "<UNK>" for token in sentence]
         assert [unit.text for unit in units] == sentence
-        assert [unit.number for unit in units] == list(range(len(sentence)))
+        assert [unit.number for unit in units] == list(range(1, len(sentence) + 1))
         assert [unit.known for unit in units] == known
         expected = expected_bits(folder, sentence)[int(backward)]
         actual: Any = [[unit.surprisal, unit.entropy] for unit in units]
@@ -257,8 +257,8 @@ def test_units_have_their_texts_and_tokens(
 
 
 def test_units_have_numbers_and_tokens_positions() -> None:
-    a = Unit(0, "a", slice(0, 1))
-    b = Unit(1, "b", slice(1, 2))
+    a = Unit(1, "a", slice(0, 1))
+    b = Unit(2, "b", slice(1, 2))
     assert find_units("token", "a b", ["a", "b"]) == [a, b]
     # An empty region keeps its number.
     regions = find_units("region", "The horse | | fell", ["The", "horse", "fell"])

@@ -13,7 +13,7 @@ import h5py
 import pytest
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.cli import COMMANDS, find_command
+from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from tests.support import runs
 from tests.support.commands import TINY, elmo

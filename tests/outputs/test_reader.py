@@ -131,7 +131,7 @@ def test_sentences_as_names_are_sentences(tmp_path: Path) -> None:
         assert len(activations) == 3
         assert int(activations["a / b"][0, 0, 0]) == 1
         assert {activations.sentence(i) for i in range(3)} == {"a / b", "b c", "d"}
-        assert activations.key(0) is None
+        assert activations.id(0) is None
 
 
 def test_texts_of_one_hash_are_told_apart(
@@ -403,7 +403,7 @@ def test_shards_read_as_one_equal_the_output_of_a_run(
         for number, (record, values) in enumerate(whole.records()):
             index = number if in_order else shared.index_of(record.id or "")
             assert_allclose(shared[index], values, atol=1e-6)
-            assert shared.key(index) == record.id
+            assert shared.id(index) == record.id
             if layout == "packed" and source == "text":
                 assert shared.sentence(index) == record.text
             name = record.id or record.text

@@ -120,7 +120,8 @@ def test_a_word_per_row_has_the_context_of_its_text(
         bits = 0.0
         for _ in range(int(row["tokens"])):
             bits += float(next(by_token)["surprisal"])
-        assert_allclose(float(row["surprisal"]), bits, atol=1e-5)
+        # Each number has four decimals, and a word has at most three tokens.
+        assert_allclose(float(row["surprisal"]), bits, atol=2e-4)
     assert next(by_token, None) is None
 
 
@@ -203,7 +204,7 @@ def test_words_with_their_own_spaces_have_the_values_of_their_text(
     spaced = surprisals(write_table("rows.csv", rows), *options, "--word-column=word")
     cell = write_table("cell.csv", [{"id": 1, "text": text}])
     expected = surprisals(cell, *options, "--by", "word")
-    assert [row["log_frequency"] for row in expected][2] == "-1.736966"
+    assert [row["log_frequency"] for row in expected][2] == "-1.7370"
     for row, word in zip(spaced, expected, strict=True):
         assert row == {**word, "word": row["word"]}
         assert row["word"].strip() == word["word"]
@@ -546,7 +547,7 @@ def test_units_in_python_are_the_rows_of_the_command(
         assert row[by] == unit.text
         assert row["known"] == str(int(unit.known))
         bits = [float(row[column]) for column in columns]
-        assert bits == pytest.approx(list(unit.surprisals), abs=1e-6)
+        assert bits == pytest.approx(list(unit.surprisals), abs=5.1e-5)
 
 
 # CoNLL-U, JSON lines and FASTA
@@ -598,7 +599,7 @@ def test_datasets_are_named_by_sentence_ids(layout: str) -> None:
     assert "Wrote out.hdf5: 2 sentences, 7 tokens" in result.stderr
     embedder = ElmoEmbedder(model=TINY)
     with open_activations("out.hdf5") as activations:
-        assert activations.has_keys
+        assert activations.has_ids
         for key, tokens in SENTENCES.items():
             number = activations.index_of(key)
             assert activations.tokens(number) == tokens
@@ -650,7 +651,7 @@ def test_a_skipped_record_keeps_its_number() -> None:
 def test_a_skipped_record_has_no_id() -> None:
     skip_errors('{\n{"id": "x", "text": "a b"}\n{"id": "y"}\n')
     with open_activations("o.h5") as activations:
-        assert [activations.key(number) for number in range(len(activations))] == ["x"]
+        assert [activations.id(number) for number in range(len(activations))] == ["x"]
         skipped = json.loads(activations.attributes["skipped"])
         assert skipped.keys() == {"record 1", "record 3"}
 

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import pytest
 from click.testing import CliRunner, Result
 
-from elmo_cli.cli import main
+from elmo_cli.cli.main import main
 from elmo_cli.cli.stderr import LineFormatter
 from tests.support.golden import GOLDEN
 

@@ -143,7 +143,7 @@ def assert_holds(path: str | Path, corpus: Corpus, *, in_order: bool = True) -> 
             ):
                 assert read.dtype == values.dtype
                 assert_array_equal(read, values)
-            assert activations.key(index) == record.id
+            assert activations.id(index) == record.id
             read_record = list(activations.records())[index][0]
             assert read_record.attributes == record.attributes
             if record.id:

@@ -20,7 +20,7 @@ from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.exceptions import (
     InputError,
     ModelError,
-    OptionsError,
+    SettingsError,
     StoppedError,
 )
 from elmo_cli.errors.optional_imports import install_command
@@ -227,7 +227,7 @@ def test_streams_must_divide_among_processes(monkeypatch: pytest.MonkeyPatch) ->
     two = nullcontext(Processes(torch.device("cpu"), 0, 2))
     monkeypatch.setattr("elmo_cli.training.train.join_processes", lambda _: two)
     message = "^batch_size 3: must be a multiple of the number of processes"
-    with pytest.raises(OptionsError, match=message):
+    with pytest.raises(SettingsError, match=message):
         train("new", state="carry", batch_size=3)
 
 

@@ -1,6 +1,5 @@
 """`elmo distribute`: a corpus to a folder of Parquet parts, by many workers."""
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,6 @@ from elmo_cli.options.text import DISTRIBUTED_FORMATS, TextSettings
 
 if TYPE_CHECKING:
     from elmo_cli.distributed.workers import RunCounts, Workers
-    from elmo_cli.pretrained.find import ResolvedModel
-    from elmo_cli.text.tokenizers import Tokenizer
 
 _WITH_RAY = [("--engine", "ray")]
 _WITHOUT_RAY = [("--engine", "none")]
@@ -148,39 +145,37 @@ def distribute(
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
 
+    selection = settings_from(SelectionSettings, values)
+    resources = None
+    if engine == "ray":
+        resources = settings_from(ResourceSettings, values)
+
     # Importing torch and Ray takes seconds.
     with stop_on_signal() as should_stop:
-        from elmo_cli.distributed.find_inputs import find_paths
         from elmo_cli.distributed.plan import CorpusSettings, open_plan
+        from elmo_cli.distributed.prepare_corpus import prepare_corpus
         from elmo_cli.distributed.workers import run_parts
         from elmo_cli.files.shared_folder import Folder
         from elmo_cli.options.shard import WHOLE
 
         shard = text_settings.parse_shard() or WHOLE
-        resources = settings_from(ResourceSettings, values)
-        workers = _load_workers(engine, resources)
+        workers = None if resources is None else _load_workers(resources)
     if should_stop():
         raise StoppedError("Stopped before the first part")
-    resolved = loading.resolve(model_settings)
     parts = Folder(folder)
-    first = find_paths(tuple(inputs), parts)[0]
-    tokenizer = _choose_tokenizer(first, text_settings, resolved)
-    # A wrong model, layer or precision is an error before there is a folder.
-    files = loading.find_files(resolved)
-    selection = settings_from(SelectionSettings, values)
-    selection.for_model(files.architecture.n_layers)
-    loading.say_model(files, model_settings, writes_file=True)
-    _check_precision(engine, model_settings, resources)
-    # Workers share the tokenizer by its full name, and each has its own device and
-    # part.
-    settings = CorpusSettings(
-        model=model_settings,
-        text=replace(
-            text_settings, tokenizer=tokenizer.name, language=None, shard=None
+    prepared = prepare_corpus(
+        tuple(inputs),
+        parts,
+        CorpusSettings(
+            model=model_settings, text=text_settings, selection=selection, dtype=dtype
         ),
-        selection=selection,
-        dtype=dtype,
-    ).for_workers()
+        loading.resolve(model_settings),
+        resources=resources,
+        on_tokenizer=partial(loading.say_tokenizer, text=text_settings),
+    )
+    loading.collect_garbage()
+    loading.say_model(prepared.files, model_settings, writes_file=True)
+    settings = prepared.settings
     plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
     with stop_on_signal() as should_stop, progress_bar.progress_bar("part") as bar:
         if bar.disable:
@@ -213,47 +208,12 @@ def _print_status(folder: str, *, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _load_workers(engine: str, resources: ResourceSettings) -> "Workers | None":
-    """Return the function that runs workers, or None to compute in this process."""
-    if engine == "none":
-        return None
+def _load_workers(resources: ResourceSettings) -> "Workers":
+    """Return the function that runs workers with Ray."""
     from elmo_cli.distributed.ray_engine import embed_on_ray, load_ray
 
     load_ray()  # Ray may be missing, which is an error before anything is read.
     return partial(embed_on_ray, resources=resources)
-
-
-def _choose_tokenizer(
-    path: str, text_settings: TextSettings, model: "ResolvedModel"
-) -> "Tokenizer":
-    """Return the tokenizer of all files, which the beginning of the first one shows."""
-    from elmo_cli.distributed.find_inputs import find_input_format
-    from elmo_cli.distributed.read_part import read_first_texts_of
-    from elmo_cli.records.open_input import content_of
-
-    content = content_of(find_input_format(text_settings, path))
-    texts: list[str] = []
-    if content != "tokens":
-        texts = read_first_texts_of(path, text_settings)
-    elif text_settings.names_tokenizer and text_settings.tokenizer != "whitespace":
-        raise click.UsageError(f"--tokenizer has no effect with the tokens of {path}")
-    return loading.load_tokenizer(text_settings, model, texts, content)
-
-
-def _check_precision(
-    engine: str, model_settings: ModelSettings, resources: ResourceSettings
-) -> None:
-    """Raise an error for a precision that the device is known to lack."""
-    from elmo_cli.inference.device import choose_device
-    from elmo_cli.inference.precision import compute_types
-
-    precision = model_settings.precision
-    if engine == "none":
-        compute_types(precision, choose_device(model_settings.device))
-    elif precision == "tf32" and not resources.gpus_per_worker:
-        # Workers without a GPU compute on a CPU, of which only they know if it has
-        # int8.
-        compute_types(precision, choose_device("cpu"))
 
 
 def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -35,7 +35,15 @@ _LAYERS = ["--layers", "--mix", "--all", "--top", "--average"]
 """Options that choose layers. Only one of them may be given."""
 
 
-def _old_layers(name: str, parameter: str, layers: str) -> Decorator:
+class _EmbedSettings(NamedTuple):
+    """What is read, computed and written."""
+
+    text: TextSettings
+    selection: SelectionSettings
+    output: OutputSettings
+
+
+def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
     """Add a flag of AllenNLP that chooses layers. The help does not show it."""
     return flag(
         name,
@@ -56,9 +64,9 @@ def _old_layers(name: str, parameter: str, layers: str) -> Decorator:
 @option_group("Speed", shared_options.speed_options, shared_options.batch_tokens_option)
 @option_group(
     "AllenNLP's old flags",
-    _old_layers("--all", "all_layers", "all"),
-    _old_layers("--top", "top_layer", "top"),
-    _old_layers("--average", "average_layers", "average"),
+    _old_flag("--all", "all_layers", "all"),
+    _old_flag("--top", "top_layer", "top"),
+    _old_flag("--average", "average_layers", "average"),
     shared_options.batch_size_option(hidden=True),
     field_option(OutputSettings, "forget_sentences", hidden=True),
     field_option(OutputSettings, "use_sentence_keys", hidden=True),
@@ -108,31 +116,33 @@ def embed(
     interrupted, repeat the command to resume it.
     """
     model_settings = settings_from(ModelSettings, values)
-    text_settings = settings_from(TextSettings, values)
-    selection = settings_from(SelectionSettings, values)
-    output_settings = settings_from(OutputSettings, values)
-    has_format = output_settings.file_format is not None
+    settings = _EmbedSettings(
+        text=settings_from(TextSettings, values),
+        selection=settings_from(SelectionSettings, values),
+        output=settings_from(OutputSettings, values),
+    )
+    has_format = settings.output.file_format is not None
     _warn_about_options_without_effect()
-    old_name = _old_name_of_layers(
+    old_layers = _layers_of_old_flags(
         all_layers=all_layers, top_layer=top_layer, average_layers=average_layers
     )
-    if old_name is not None:
-        selection = replace(selection, layers=old_name)
-        if not options_on_command_line("--tokenizer"):  # AllenNLP split at white space.
-            text_settings = replace(text_settings, tokenizer=None)
-        if not has_format:  # AllenNLP wrote HDF5 whatever the name was.
-            output_settings = replace(output_settings, file_format=HDF5.name)
+    if old_layers is not None:
+        settings = _like_allennlp(settings, old_layers)
     model = resolve(model_settings)
-    text = open_text(input_file, text_settings, model)
+    text = open_text(input_file, settings.text, model)
     plan = plan_file(
-        text, output_file, selection, output_settings, state=model_settings.state
+        text,
+        output_file,
+        settings.selection,
+        settings.output,
+        state=model_settings.state,
     )
     text.source.check()  # Loading the model can take a while.
     if not has_format:
         _warn_about_format(plan)
     engine = load_model(
         model,
-        check_layers=selection.for_model,
+        check_layers=settings.selection.for_model,
         writes_file=output_file != STANDARD_OUTPUT,
     )
     _warn_about_batch_size(engine)
@@ -163,7 +173,7 @@ def _warn_about_options_without_effect() -> None:
         )
 
 
-def _old_name_of_layers(
+def _layers_of_old_flags(
     *, all_layers: bool, top_layer: bool, average_layers: bool
 ) -> str | None:
     """Return the value of `--layers` that one of AllenNLP's flags stands for."""
@@ -174,6 +184,24 @@ def _old_name_of_layers(
     if average_layers:
         return "average"
     return None
+
+
+def _like_allennlp(settings: _EmbedSettings, layers: str) -> _EmbedSettings:
+    """Return the settings that AllenNLP's flag for these layers stands for.
+
+    A tokenizer and a format that the user names stay.
+    """
+    text = settings.text
+    output = settings.output
+    if not options_on_command_line("--tokenizer"):  # AllenNLP split at white space.
+        text = replace(text, tokenizer=None)
+    if output.file_format is None:  # AllenNLP wrote HDF5 whatever the name was.
+        output = replace(output, file_format=HDF5.name)
+    return _EmbedSettings(
+        text=text,
+        selection=replace(settings.selection, layers=layers),
+        output=output,
+    )
 
 
 def _warn_about_format(plan: FilePlan) -> None:

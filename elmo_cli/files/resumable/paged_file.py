@@ -68,8 +68,8 @@ class PagedFile(FileIO):
         view = view[: max(0, self.size - start)]
         view[:] = self._read_at(start, len(view)).ljust(len(view), b"\0")
         for span in page_spans(start, min(start + len(view), self._checkpoint_end)):
-            if span.number in self.changed:
-                view[span.in_range] = self.changed[span.number][span.in_page]
+            if span.page_index in self.changed:
+                view[span.in_range] = self.changed[span.page_index][span.in_page]
         self._position += len(view)
         return len(view)
 
@@ -86,9 +86,9 @@ class PagedFile(FileIO):
         self.size = self._position if size is None else size
         # The bytes behind the new size are zero if the file grows again.
         for span in page_spans(self.size, self._checkpoint_end):
-            page = self._page(span.number)
+            page = self._page(span.page_index)
             page[span.in_page] = bytes(len(page[span.in_page]))
-            self.changed[span.number] = page
+            self.changed[span.page_index] = page
         size_on_disk = max(self.size, self._kept_size)
         self._attempt(lambda: os.ftruncate(self.fileno(), size_on_disk))
         return self.size
@@ -114,15 +114,15 @@ class PagedFile(FileIO):
         read.
         """
         checksum += self.checksum_of(self._checkpoint_end, self.size)
-        for number, page in self.changed.items():
-            before = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
+        for index, page in self.changed.items():
+            before = self._read_at(index * PAGE_BYTES, PAGE_BYTES)
             checksum += checksum_of_pages(page) - checksum_of_pages(before)
         return checksum % 2**64
 
     def apply(self, pages: Pages, size: int) -> None:
         """Write the pages of a checkpoint to the disk, and cut the file to its size."""
-        for number, page in pages.items():
-            self.write_at(number * PAGE_BYTES, page)
+        for index, page in pages.items():
+            self.write_at(index * PAGE_BYTES, page)
         self.cut(size)
         self.changed = {}
         self.size = size
@@ -163,10 +163,10 @@ class PagedFile(FileIO):
         for span in page_spans(start, start + n_below):
             # HDF5 writes all names of a group for each new name: most pages do not
             # change.
-            page = self._page(span.number)
+            page = self._page(span.page_index)
             if page[span.in_page] != view[span.in_range]:
                 page[span.in_page] = view[span.in_range]
-                self.changed[span.number] = page
+                self.changed[span.page_index] = page
         position = start + n_below
         rest = view[n_below:]
         while rest:
@@ -178,11 +178,11 @@ class PagedFile(FileIO):
         super().seek(position)
         return super().read(n_bytes)
 
-    def _page(self, number: int) -> bytearray:
+    def _page(self, index: int) -> bytearray:
         """Return the current content of a page below the checkpoint: (PAGE_BYTES,)."""
-        if number in self.changed:
-            return self.changed[number]
-        content = self._read_at(number * PAGE_BYTES, PAGE_BYTES)
+        if index in self.changed:
+            return self.changed[index]
+        content = self._read_at(index * PAGE_BYTES, PAGE_BYTES)
         return bytearray(content.ljust(PAGE_BYTES, b"\0"))
 
     def _attempt(self, act: Callable[[], object]) -> None:

@@ -11,13 +11,13 @@ _WEIGHTS: Final = np.arange(1, 2 * PAGE_BYTES // _WORD_BYTES, 2, dtype=np.uint64
 """Odd numbers, one per word of a page."""
 
 Pages = dict[int, bytearray]
-"""Pages by their numbers in the file, each (PAGE_BYTES,)."""
+"""Pages by their indices in the file, each (PAGE_BYTES,)."""
 
 
 class PageSpan(NamedTuple):
     """Bytes of a range that are in one page."""
 
-    number: int
+    page_index: int
     """Number of the page in the file."""
     in_page: slice
     """Positions of the bytes in the page."""
@@ -29,11 +29,11 @@ def page_spans(start: int, end: int) -> Iterator[PageSpan]:
     """Yield the pages of a range of bytes in order, with the bytes of the range."""
     position = start
     while position < end:
-        number, offset = divmod(position, PAGE_BYTES)
+        page_index, offset = divmod(position, PAGE_BYTES)
         length = min(PAGE_BYTES - offset, end - position)
         done = position - start
         yield PageSpan(
-            number=number,
+            page_index=page_index,
             in_page=slice(offset, offset + length),
             in_range=slice(done, done + length),
         )

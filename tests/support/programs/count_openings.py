@@ -4,7 +4,7 @@ import sys
 
 from click.testing import CliRunner
 
-from elmo_cli.cli import main
+from elmo_cli.cli.main import main
 
 counts: list[int] = []
 path = ""

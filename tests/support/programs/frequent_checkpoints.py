@@ -7,7 +7,7 @@ import os
 import resource
 
 import elmo_cli.runs.embed_file
-from elmo_cli.cli import main
+from elmo_cli.cli.main import main
 
 max_bytes = os.environ.get("MAX_FILE_BYTES")
 if max_bytes is not None:
