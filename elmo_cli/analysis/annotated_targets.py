@@ -1,25 +1,39 @@
 """Target words at annotated places of texts."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
-from elmo_cli.records.record import Record
+from elmo_cli.records.record import AnnotatedPlace, Record
 from elmo_cli.text.alignment import (
     AlignedTokens,
     CharacterSpan,
     align_spans,
     locate_tokens,
 )
+from elmo_cli.types import Sentence
 
 
-def place_tokens(record: Record) -> AlignedTokens:
-    """Return the tokens at the annotated place of a record; none without a place."""
-    place = record.place
+class FoundPlace(NamedTuple):
+    """Place of a target word in a record."""
+
+    place: AnnotatedPlace
+    tokens: slice
+    """Positions of its tokens in the record."""
+    word: str
+    """The target word."""
+
+
+def align_place(place: AnnotatedPlace, tokens: Sentence) -> AlignedTokens:
+    """Return the tokens of a record that a place overlaps; perhaps none.
+
+    Raise an `InputError` if they are not those of the text of the place.
+    """
     span = CharacterSpan(0, 0)
-    if place is not None and place.end <= len(record.text):
+    if place.end <= len(place.text):
         span = CharacterSpan(place.start, place.end)
-    [aligned] = align_spans([span], locate_tokens(record.text, record.tokens))
+    [aligned] = align_spans([span], locate_tokens(place.text, tokens))
     return aligned
 
 
@@ -33,29 +47,34 @@ class PlaceFinder:
         self._unfound: list[str] = []
         self._uneven: list[str] = []
 
-    def find(self, record: Record) -> dict[int, str]:
-        """Return the target word at the place of a record, by its first token.
+    def find(self, record: Record) -> list[FoundPlace]:
+        """Return the target words at the places of a record, by their positions.
 
         A word that has its place in `indexes_target_token` is the target word, in
         whatever form, if there is only one target word. Nothing is returned if there is
-        no target word at the place.
+        no target word at any place.
         """
-        place = record.place
-        if place is None or not record.tokens:
-            return {}
-        aligned = place_tokens(record)
-        tokens = record.tokens[aligned.tokens]
-        forms = [record.text[place.start : place.end], *tokens]
-        word = None
-        if tokens:
-            word = self._word_of(forms, is_certain=place.is_certain)
-        if word is None:
-            shown = " ".join(tokens) or f"{place.start}:{place.end}"
-            self._unfound.append(f"{record.start}: {shown!r}")
-            return {}
-        if len(tokens) > 1 or not aligned.are_whole:
-            self._uneven.append(f"{record.start}: {' '.join(tokens)!r}")
-        return {aligned.tokens.start: word}
+        if not record.tokens:
+            return []
+        found: dict[int, FoundPlace] = {}
+        others = []
+        for place in record.places:
+            aligned = align_place(place, record.tokens)
+            tokens = record.tokens[aligned.tokens]
+            forms = [place.text[place.start : place.end], *tokens]
+            word = None
+            if tokens:
+                word = self._word_of(forms, is_certain=place.is_certain)
+            if word is None:
+                others.append(" ".join(tokens) or f"{place.start}:{place.end}")
+                continue
+            if len(tokens) > 1 or not aligned.are_whole:
+                self._uneven.append(f"{record.start}: {' '.join(tokens)!r}")
+            start = aligned.tokens.start
+            found.setdefault(start, FoundPlace(place, aligned.tokens, word))
+        if others and not found:
+            self._unfound.append(f"{record.start}: {others[0]!r}")
+        return [found[start] for start in sorted(found)]
 
     def _word_of(self, forms: list[str], *, is_certain: bool) -> str | None:
         for form in forms:

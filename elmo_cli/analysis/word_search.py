@@ -37,8 +37,8 @@ def find_occurrences(
 
     Args:
         files: Files of `open_occurrences` or `open_activations`.
-        words: Target word of each form. The forms are compared with the tokens; or the
-            words with the target words of a file, if it did not find these by their
+        words: Target word of each form. The forms are compared with the tokens, and
+            the words with the target words of a file, which may be annotated in other
             forms. None means all target words of the files.
         layers: Layers to average, such as "1,2", 2, -1 or
             [0, 2]. None means all layers in the files except the token layer.
@@ -65,13 +65,29 @@ def _find_all(
     for vectors in files.read(layers):
         found = dict(enumerate(vectors.words))
         if words is not None and "match" not in vectors.source.attributes:
-            tokens = vectors.record.tokens
-            found = finder.find([tokens[position] for position in vectors.positions])
+            found = _find_in_record(vectors, words, finder)
         for index, name in found.items():
             if words is None or name in occurrences:
                 occurrence = _embedded_occurrence(vectors, index)
                 occurrences.setdefault(name, []).append(occurrence)
     return occurrences
+
+
+def _find_in_record(
+    vectors: Vectors, words: Mapping[str, str], finder: TargetFinder
+) -> dict[int, str]:
+    """Return the target word of each vector that has one, by its index.
+
+    A target word of the file counts in other forms too, because it may be annotated.
+    """
+    tokens = [vectors.record.tokens[position] for position in vectors.positions]
+    own_words: dict[int, str] = {}
+    if vectors.source.has_targets:
+        for index, word in enumerate(vectors.words):
+            if word in words.values() and tokens[index] not in words:
+                own_words[index] = word
+    others = ["" if index in own_words else token for index, token in enumerate(tokens)]
+    return dict(sorted({**finder.find(others), **own_words}.items()))
 
 
 def find_word(

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis import targets
-from elmo_cli.analysis.annotated_targets import PlaceFinder, place_tokens
+from elmo_cli.analysis.annotated_targets import PlaceFinder, align_place
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_choice
@@ -181,10 +182,12 @@ class _Search:
 
         Without any, it is blank, so that it is not computed.
         """
-        found = self.places.find(record)
-        stores_words = self._stores_words or bool(found)
-        if not found:
-            record = record._replace(place=None)
+        found_places = self.places.find(record)
+        record = record._replace(places=[found.place for found in found_places])
+        stores_words = self._stores_words or bool(found_places)
+        if found_places:
+            found = {place.tokens.start: place.word for place in found_places}
+        else:
             found = self.finder.find(record.lemmas if self._by_lemma else record.tokens)
         if not found:
             return record._replace(text="", tokens=[])
@@ -206,10 +209,12 @@ def select_targets(embedded: EmbeddedRecord) -> EmbeddedRecord:
     record = embedded.record
     if record.error is not None:
         return embedded
-    if record.place is not None:
-        tokens = place_tokens(record).tokens
-        mean = embedded.activations[..., tokens, :].mean(axis=-2, keepdims=True)
-        return embedded._replace(activations=mean)
+    if record.places:
+        means = []
+        for place in record.places:
+            tokens = align_place(place, record.tokens).tokens
+            means.append(embedded.activations[..., tokens, :].mean(axis=-2))
+        return embedded._replace(activations=np.stack(means, axis=-2))
     positions = targets.target_positions(record)
     return embedded._replace(activations=embedded.activations[..., positions, :])
 

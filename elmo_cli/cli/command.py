@@ -36,8 +36,8 @@ class Command(click.Command):
 
     allow_extra_args = True  # `parse_args` explains them.
 
-    def __init__(self, name: str | None, **settings: Any) -> None:
-        super().__init__(name, **settings)
+    def __init__(self, name: str | None, **arguments: Any) -> None:
+        super().__init__(name, **arguments)
         for option in self.params:
             if isinstance(option, Option):
                 option.envvar = variable_of(str(name), option)

@@ -44,11 +44,11 @@ _ERRORS_OF_STREAMS: Final = (
 class ElmoGroup(click.Group):
     """Group of commands that shows each `ElmoError` as one line."""
 
-    def main(self, *args: Any, **settings: Any) -> Any:
+    def main(self, *args: Any, **arguments: Any) -> Any:
         """Read the command line and run a command."""
         prepare_streams()
         try:
-            return super().main(*args, **settings)
+            return super().main(*args, **arguments)
         except ElmoError:
             raise  # With -vv, its traceback is shown.
         except (OSError, UnicodeEncodeError, MemoryError, RuntimeError) as error:
@@ -114,10 +114,10 @@ class ElmoGroup(click.Group):
                     items.append(CompletionItem(name, help=text))
         return items + click.Command.shell_complete(self, ctx, incomplete)
 
-    def make_context(self, *args: Any, **settings: Any) -> click.Context:
+    def make_context(self, *args: Any, **arguments: Any) -> click.Context:
         """Parse the arguments; see `click.Command.make_context`."""
         with _interrupts():
-            return super().make_context(*args, **settings)
+            return super().make_context(*args, **arguments)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; see `click.Group.invoke`."""

@@ -31,9 +31,9 @@ class Option(click.Option):
         requires: Sequence[Condition] = (),
         excludes: Sequence[Condition] = (),
         aliases: Sequence[str] = (),
-        **settings: Any,
+        **arguments: Any,
     ) -> None:
-        super().__init__([*declarations, *aliases], **settings)
+        super().__init__([*declarations, *aliases], **arguments)
         self.requires = requires
         self.excludes = excludes
         self.aliases = aliases

@@ -10,11 +10,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.column_names import parse_column_names
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.input_rows import texts_of_tokens
 from elmo_cli.records.record import Record
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
@@ -155,7 +157,9 @@ def read_pair_table(text: TextInput, names: PairColumns) -> "Iterator[list[PairR
         if "word1" not in columns and "start1" not in columns:
             _check_has(columns, "word")
         first = _Side(1, record.text, record.tokens)
-        second = _second_side(columns[names.second], text.tokenizer)
+        second = _second_side(columns[names.second], text.tokenizer, names.second)
+        if isinstance(columns[names.second], list):
+            columns[names.second] = second.text
         try:
             pair = (
                 _occurrence_in_row(first, columns),
@@ -177,10 +181,11 @@ class _Side(NamedTuple):
     tokens: Sentence
 
 
-def _second_side(value: object, tokenizer: Tokenizer) -> _Side:
+def _second_side(value: object, tokenizer: Tokenizer, name: str) -> _Side:
     """Return the second sentence of a row, from a text or a list of tokens."""
     if isinstance(value, list):
-        return _Side(2, " ".join(value), value)
+        tokens = check_sentence(texts_of_tokens(value), name)
+        return _Side(2, " ".join(tokens), tokens)
     text = str(value or "")
     return _Side(2, text, tokenizer.tokenize(text))
 

@@ -39,30 +39,32 @@ from elmo_cli.options.tokenizer_names import AUTO, TOKENIZERS
 # Options of any kind
 
 
-def command_option(name: str, *names: str, **settings: Any) -> Decorator:
+def command_option(name: str, *names: str, **arguments: Any) -> Decorator:
     """Add an option, by its name and the name of its value: `--shard I/N`."""
     name, _, metavar = name.partition(" ")
-    settings = {
+    arguments = {
         "cls": Option,
         "show_default": True,
         "metavar": metavar or None,
-        **settings,
+        **arguments,
     }
-    return click.option(name, *names, **settings)
+    return click.option(name, *names, **arguments)
 
 
 flag = partial(command_option, is_flag=True)
 path_option = partial(command_option, type=PATH)
 
 
-def choice(name: str, values: Sequence[str], *names: str, **settings: Any) -> Decorator:
+def choice(
+    name: str, values: Sequence[str], *names: str, **arguments: Any
+) -> Decorator:
     """Add an option with a fixed set of values; it may have further names."""
-    return command_option(name, *names, type=click.Choice(values), **settings)
+    return command_option(name, *names, type=click.Choice(values), **arguments)
 
 
-def count(*names: str, least: int = 1, **settings: Any) -> Decorator:
+def count(*names: str, least: int = 1, **arguments: Any) -> Decorator:
     """Add an option with a whole number."""
-    return command_option(*names, type=WholeNumber(least), metavar="N", **settings)
+    return command_option(*names, type=WholeNumber(least), metavar="N", **arguments)
 
 
 def field_option(
@@ -72,7 +74,7 @@ def field_option(
     help: str | None = None,
     default_text: str | None = None,
     names: Sequence[str] = (),
-    **settings: Any,
+    **arguments: Any,
 ) -> Decorator:
     """Add the option of a field of a dataclass, such as `TextSettings`.
 
@@ -85,18 +87,18 @@ def field_option(
     template = info.help if help is None else help
     if default_text:
         template = f"{template} [default: {default_text}]"
-    settings["help"] = Message(template).as_options()
+    arguments["help"] = Message(template).as_options()
     long_name = info.name or f"--{name.replace('_', '-')}"
     names = [long_name, *names, name]
     if field.default is False:
-        return flag(*names, **settings)
+        return flag(*names, **arguments)
     if field.default not in (None, ()):
-        settings.setdefault("default", field.default)
+        arguments.setdefault("default", field.default)
     if info.choices:
-        settings.setdefault("type", click.Choice(info.choices))
+        arguments.setdefault("type", click.Choice(info.choices))
     if info.value:
-        settings.setdefault("metavar", info.value)
-    return command_option(*names, **settings)
+        arguments.setdefault("metavar", info.value)
+    return command_option(*names, **arguments)
 
 
 # Model
@@ -136,16 +138,16 @@ def _model_option() -> Decorator:
 
 def _single_files(*, shows_files: bool) -> Decorator:
     """Add the options for the files of a model, which most helps leave out."""
-    settings: dict[str, Any] = {"type": PATH, "hidden": not shows_files}
+    arguments: dict[str, Any] = {"type": PATH, "hidden": not shows_files}
     return option_group(
         "Model",
         field_option(
-            ModelSettings, "options_file", requires=["--weight-file"], **settings
+            ModelSettings, "options_file", requires=["--weight-file"], **arguments
         ),
         field_option(
-            ModelSettings, "weight_file", requires=["--options-file"], **settings
+            ModelSettings, "weight_file", requires=["--options-file"], **arguments
         ),
-        field_option(ModelSettings, "vocabulary_file", **settings),
+        field_option(ModelSettings, "vocabulary_file", **arguments),
     )
 
 
@@ -177,10 +179,10 @@ def language_model_options(*, shows_softmax: bool = False) -> Decorator:
 # Text
 
 
-def text_column_option(**settings: Any) -> Decorator:
+def text_column_option(**arguments: Any) -> Decorator:
     """Add --text-column."""
     text_column = field_option(
-        TextSettings, "text_column", shell_complete=complete_columns, **settings
+        TextSettings, "text_column", shell_complete=complete_columns, **arguments
     )
     return option_group("Text", text_column)
 
@@ -196,23 +198,23 @@ id_column_option = partial(
 )
 
 
-def input_format_option(**settings: Any) -> Decorator:
+def input_format_option(**arguments: Any) -> Decorator:
     """Add --input-format."""
-    input_format = field_option(TextSettings, "input_format", **settings)
+    input_format = field_option(TextSettings, "input_format", **arguments)
     return option_group("Text", input_format)
 
 
-def cell_options(**settings: Any) -> Decorator:
+def cell_options(**arguments: Any) -> Decorator:
     """Add --delimiter, --quotes and --no-header, which is always hidden."""
     return option_group(
         "Text",
-        field_option(TextSettings, "delimiter", type=one_character, **settings),
-        field_option(TextSettings, "quotes", **settings),
-        field_option(TextSettings, "no_header", **{**settings, "hidden": True}),
+        field_option(TextSettings, "delimiter", type=one_character, **arguments),
+        field_option(TextSettings, "quotes", **arguments),
+        field_option(TextSettings, "no_header", **{**arguments, "hidden": True}),
     )
 
 
-def tokenizer_options(**settings: Any) -> Decorator:
+def tokenizer_options(**arguments: Any) -> Decorator:
     """Add --tokenizer and --language."""
     return option_group(
         "Text",
@@ -220,41 +222,41 @@ def tokenizer_options(**settings: Any) -> Decorator:
             TextSettings,
             "tokenizer",
             shell_complete=complete_values(AUTO, *TOKENIZERS),
-            **settings,
+            **arguments,
         ),
-        field_option(TextSettings, "language", **settings),
+        field_option(TextSettings, "language", **arguments),
     )
 
 
-def splitting_options(**settings: Any) -> Decorator:
+def splitting_options(**arguments: Any) -> Decorator:
     """Add the options of `tokenizer_options`, and --split-sentences."""
     return option_group(
         "Text",
-        tokenizer_options(**settings),
-        field_option(TextSettings, "split_sentences", **settings),
+        tokenizer_options(**arguments),
+        field_option(TextSettings, "split_sentences", **arguments),
     )
 
 
-def text_options(*, shows_cells: bool = False, **settings: Any) -> Decorator:
+def text_options(*, shows_cells: bool = False, **arguments: Any) -> Decorator:
     """Add all options for how a text is read.
 
     Most helps leave out --delimiter and --quotes, because both are detected.
     """
     return option_group(
         "Text",
-        splitting_options(**settings),
-        field_option(TextSettings, "paragraphs", **settings),
-        input_format_option(**settings),
-        text_column_option(**settings),
-        id_column_option(**settings),
+        splitting_options(**arguments),
+        field_option(TextSettings, "paragraphs", **arguments),
+        input_format_option(**arguments),
+        text_column_option(**arguments),
+        id_column_option(**arguments),
         field_option(
             TextSettings,
             "word_column",
             excludes=["--text-column"],
             shell_complete=complete_columns,
-            **settings,
+            **arguments,
         ),
-        cell_options(hidden=not shows_cells, **settings),
+        cell_options(hidden=not shows_cells, **arguments),
     )
 
 
@@ -321,7 +323,7 @@ overwrite_option = partial(
 )
 
 
-def row_options(default: str = "tsv", **settings: Any) -> Decorator:
+def row_options(default: str = "tsv", **arguments: Any) -> Decorator:
     """Add --format, with its default for the help, and --json: --format jsonl."""
     formats = command_option(
         "--format",
@@ -331,7 +333,7 @@ def row_options(default: str = "tsv", **settings: Any) -> Decorator:
         excludes=["--json"],
         help="Format of the rows: tsv or csv with a header, or jsonl (JSON lines). "
         f"[default: {default}]",
-        **settings,
+        **arguments,
     )
     as_json = flag("--json", "as_json", hidden=True, help="Same as --format jsonl.")
     return option_group("Options", formats, as_json)
@@ -355,21 +357,21 @@ def output_options(formats: Sequence[str], *others: Decorator) -> Decorator:
     )
 
 
-def figure_options(what: str, **settings: Any) -> Decorator:
+def figure_options(what: str, **arguments: Any) -> Decorator:
     """Add --plot and --overwrite."""
     text = f"Draw {what} to OUTPUT (.svg, .png, .pdf or .html)."
-    figure = path_option("--plot OUTPUT", help=text, **settings)
+    figure = path_option("--plot OUTPUT", help=text, **arguments)
     return option_group("Options", figure, overwrite_option(requires=["--plot"]))
 
 
 # Target words
 
 
-def words_option(default: str = "", **settings: Any) -> Decorator:
+def words_option(default: str = "", **arguments: Any) -> Decorator:
     """Add --words, a file of target words."""
     text = (
         "File of target words, one per line, optionally with their forms "
         "(lemma,form,form), or a table with the columns word and form."
         f"{default}"
     )
-    return path_option("--words FILE", help=text, **settings)
+    return path_option("--words FILE", help=text, **arguments)

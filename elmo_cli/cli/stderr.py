@@ -110,17 +110,17 @@ def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -
 
 def verbosity_options(function: Any) -> Any:
     """Add -v and -q."""
-    settings: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "count": True,
         "expose_value": False,
         "callback": _set_verbosity,
     }
-    quiet = click.option("-q", "--quiet", help="Print errors only.", **settings)
+    quiet = click.option("-q", "--quiet", help="Print errors only.", **arguments)
     verbose = click.option(
         "-v",
         "--verbose",
         help="Print more details. Use -vv to show tracebacks.",
-        **settings,
+        **arguments,
     )
     return verbose(quiet(function))
 

@@ -18,7 +18,7 @@ from elmo_cli.files.shared_folder import Folder, check_name_is_utf8
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.parts import OTHER_FOLDER
 from elmo_cli.records.columns_in_text import check_is_text
-from elmo_cli.records.formats import FORMATS, find_format
+from elmo_cli.records.formats import INPUT_FORMATS_BY_NAME, find_format
 from elmo_cli.records.input_format import InputFormat
 from elmo_cli.text.sources import Source
 
@@ -92,6 +92,8 @@ def find_input_format(text: TextSettings, path: str) -> InputFormat:
         check_is_text(source)
     if not input_format.has_parts:
         problem = f"{path}: {input_format.name} cannot be distributed"
-        others = ", ".join(each.name for each in FORMATS.values() if each.has_parts)
+        others = ", ".join(
+            each.name for each in INPUT_FORMATS_BY_NAME.values() if each.has_parts
+        )
         raise InputError(f"{problem}. Convert it to {others}.")
     return input_format

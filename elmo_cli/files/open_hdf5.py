@@ -9,18 +9,18 @@ if TYPE_CHECKING:
     import h5py
 
 
-def open_hdf5_to_read(path: str | Path, **settings: Any) -> "h5py.File":
+def open_hdf5_to_read(path: str | Path, **arguments: Any) -> "h5py.File":
     """Open an HDF5 file for reading, with a lock where the file system has locks.
 
-    Complete files of this package do not need one. `settings` are arguments of
+    Complete files of this package do not need one. `arguments` are those of
     `h5py.File`.
     """
     import h5py
 
     try:
-        return h5py.File(path, "r", **settings)
+        return h5py.File(path, "r", **arguments)
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
         # The variable HDF5_USE_FILE_LOCKING takes precedence over the argument.
-        return h5py.File(path, "r", locking=False, **settings)
+        return h5py.File(path, "r", locking=False, **arguments)

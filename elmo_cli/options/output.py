@@ -9,8 +9,8 @@ from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message, option_of
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.output_format import (
-    FORMATS,
     HDF5,
+    OUTPUT_FORMATS_BY_NAME,
     PARQUET,
     OutputFormat,
     format_of_suffix,
@@ -18,7 +18,7 @@ from elmo_cli.options.output_format import (
 
 STANDARD_OUTPUT: Final = "-"
 FileFormat = Literal["hdf5", "jsonl", "npz", "npy", "parquet"]
-OUTPUT_FORMATS: Final = tuple(FORMATS)
+OUTPUT_FORMATS: Final = tuple(OUTPUT_FORMATS_BY_NAME)
 OCCURRENCE_FORMATS: Final = (HDF5.name, PARQUET.name)
 """Formats of target words."""
 Layout = Literal["allennlp", "packed"]
@@ -84,7 +84,7 @@ class OutputSettings:
     @property
     def format(self) -> OutputFormat:
         """Format, and what it can do; without a path it is HDF5."""
-        return FORMATS[self.name]
+        return OUTPUT_FORMATS_BY_NAME[self.name]
 
     @property
     def can_resume(self) -> bool:
@@ -110,7 +110,7 @@ class OutputSettings:
                 )
             )
         name = self.file_format or (format_of_suffix(path) or HDF5).name
-        if str(path) == STANDARD_OUTPUT and not FORMATS[name].can_stream:
+        if str(path) == STANDARD_OUTPUT and not OUTPUT_FORMATS_BY_NAME[name].can_stream:
             raise SettingsError(
                 Message(
                     "format {name} cannot go to standard output",

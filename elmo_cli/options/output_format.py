@@ -56,9 +56,14 @@ PARQUET: Final = OutputFormat(
     needs_pyarrow=True,
 )
 
-FORMATS: Final = {each.name: each for each in (HDF5, JSON_LINES, NPZ, NPY, PARQUET)}
+OUTPUT_FORMATS_BY_NAME: Final = {
+    each.name: each for each in (HDF5, JSON_LINES, NPZ, NPY, PARQUET)
+}
 """Formats by their names."""
-_SUFFIXES: Final = {".h5": HDF5, **{f".{name}": each for name, each in FORMATS.items()}}
+_SUFFIXES: Final = {
+    ".h5": HDF5,
+    **{f".{name}": each for name, each in OUTPUT_FORMATS_BY_NAME.items()},
+}
 
 
 def format_of_suffix(path: str | Path) -> OutputFormat | None:

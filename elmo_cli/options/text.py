@@ -28,7 +28,8 @@ DEFAULT_ID: Final = "id"
 NO_ID: Final = ""
 """Value of `TextSettings.id_column` if no ids are read."""
 TOKENS_COLUMN: Final = "tokens"
-TEXT_COLUMNS: Final = (TOKENS_COLUMN, "text")
+TEXT_COLUMN: Final = "text"
+TEXT_COLUMNS: Final = (TOKENS_COLUMN, TEXT_COLUMN)
 """Usual names of the column with the text. The first one that a row has is read."""
 
 

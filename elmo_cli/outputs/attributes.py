@@ -117,7 +117,7 @@ def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
     )
     if is_tokenized:
         return True
-    input_format = formats.FORMATS.get(str(attributes.get("format")))
+    input_format = formats.INPUT_FORMATS_BY_NAME.get(str(attributes.get("format")))
     return input_format is not None and input_format.tokens_are_stored
 
 

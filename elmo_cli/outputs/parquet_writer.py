@@ -116,14 +116,14 @@ class ParquetWriter(RowWriter):
             columns[name] = self._own_column(name, values)
         for name, values in self._kept.items():
             columns[name] = self._kept_column(name, values)
-        settings = self.rows.parquet_settings(list(columns), self._vectors)
+        arguments = self.rows.parquet_arguments(list(columns), self._vectors)
         for name, vectors in self._vectors.items():
             columns[name] = self.rows.nested(vectors)
         table = load_pyarrow().table(columns)
         if self._parquet is None:
             metadata = {"elmo": json.dumps(dict(self._attributes))}
             schema = table.schema.with_metadata(metadata)
-            self._parquet = parquet.ParquetWriter(self._file, schema, **settings)
+            self._parquet = parquet.ParquetWriter(self._file, schema, **arguments)
         self._parquet.write_table(table.slice(0, n_rows))
         for held in (self._own, self._kept, self._vectors):
             for values in held.values():

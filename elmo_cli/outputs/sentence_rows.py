@@ -67,7 +67,7 @@ class SentenceRows:
         arrays = [values for (values,) in vectors]
         return chunked_nested_array(arrays, pooled=self._settings.pooled)
 
-    def parquet_settings(
+    def parquet_arguments(
         self, columns: list[str], vectors: ColumnValues
     ) -> dict[str, Any]:
         """Return arguments of `pyarrow.parquet.ParquetWriter`.

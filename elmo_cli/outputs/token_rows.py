@@ -82,10 +82,10 @@ class TokenRows(SentenceRows):
         """Return the vectors of several `Rows` as a column of Arrow."""
         return vectors_array(np.concatenate(vectors))
 
-    def parquet_settings(
+    def parquet_arguments(
         self, columns: list[str], vectors: ColumnValues
     ) -> dict[str, Any]:
-        """Return settings of `ParquetWriter`; `columns` are all but the vectors."""
+        """Return arguments of `ParquetWriter`; `columns` are all but the vectors."""
         # Dictionaries of vectors would take time and save nothing.
         return {"use_dictionary": columns, "write_statistics": columns}
 

@@ -1,7 +1,15 @@
-"""Places of annotated words in the texts of a table, as in DWUG.
+"""Places of annotated words in the texts of a table.
 
-A row has them in the column `indexes_target_token`, as in `14:18`, or in the columns
-`start` and `end`: characters of the text, from 0.
+A row has them in one of these columns, as characters of its text, from 0:
+
+- `indexes_target_token`, as in DWUG: `14:18`. Its tokenized texts have the position of
+  the token in `indexes_target_token_tokenized` instead
+- `start` and `end`
+- `spans`, as in Prodigy, or `ents`, as in spaCy: a list of objects with `start` and
+  `end`
+
+If the row has a list of tokens as well as a `text`, the characters are those of the
+text, and else those of the tokens joined by spaces.
 """
 
 import re
@@ -9,28 +17,70 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from elmo_cli.options.text import TEXT_COLUMN
 from elmo_cli.records.record import AnnotatedPlace
 
-PLACE_COLUMNS: Final = ("indexes_target_token", "start", "end")
-_TOKENIZED: Final = "_tokenized"
-"""End of the names of columns in DWUG whose texts have other characters."""
+_INDEXES_COLUMN: Final = "indexes_target_token"
+_POSITION_COLUMN: Final = "indexes_target_token_tokenized"
+PLACE_COLUMNS: Final = (
+    _INDEXES_COLUMN,
+    _POSITION_COLUMN,
+    "start",
+    "end",
+    "spans",
+    "ents",
+)
+_TOKENIZED: Final = ("_tokenized", "_lemmatized")
+"""Ends of the names of columns in DWUG with tokens between spaces."""
 _INDEXES: Final = re.compile(r"\s*([0-9]+)\s*:\s*([0-9]+)\s*")
 
 
-def find_place(fields: Mapping[str, Any], text_column: str) -> AnnotatedPlace | None:
-    """Return the place of the annotated word of a row; None if the row has none."""
-    indexes = fields.get("indexes_target_token")
-    if indexes and not text_column.endswith(_TOKENIZED):
-        match = _INDEXES.fullmatch(str(indexes))
-        if match is None:
-            return AnnotatedPlace(0, 0, is_certain=True)
-        return AnnotatedPlace(int(match[1]), int(match[2]), is_certain=True)
-    start = _integer(fields.get("start"))
-    end = _integer(fields.get("end"))
-    if start is None or end is None:
-        return None
-    # Other tables have times in columns of these names.
-    return AnnotatedPlace(start, end, is_certain=False)
+def find_places(
+    fields: Mapping[str, Any], text_column: str, text: str
+) -> list[AnnotatedPlace]:
+    """Return the places of the annotated words of a row.
+
+    Args:
+        fields: Values by the names of their columns.
+        text_column: Column of the text or the list of tokens that is read.
+        text: Its text, or its tokens joined by spaces.
+    """
+    whole_text = fields.get(TEXT_COLUMN)
+    if isinstance(fields.get(text_column), list) and isinstance(whole_text, str):
+        text = whole_text
+    if text_column.endswith(_TOKENIZED):
+        position = _integer(fields.get(_POSITION_COLUMN))
+        if position is not None:
+            return [_place_of_token(text, position)]
+    elif fields.get(_INDEXES_COLUMN):
+        return [_place_of_indexes(text, str(fields[_INDEXES_COLUMN]))]
+    spans = fields.get("spans") or fields.get("ents")
+    places = []
+    for span in [fields, *(spans if isinstance(spans, list) else [])]:
+        start = end = None
+        if isinstance(span, Mapping):
+            start = _integer(span.get("start"))
+            end = _integer(span.get("end"))
+        if start is not None and end is not None:
+            # Other tables have times in columns of these names.
+            places.append(AnnotatedPlace(text, start, end, is_certain=False))
+    return places
+
+
+def _place_of_indexes(text: str, indexes: str) -> AnnotatedPlace:
+    """Return a place that is written as `14:18`."""
+    match = _INDEXES.fullmatch(indexes)
+    if match is None:
+        return AnnotatedPlace(text, 0, 0, is_certain=True)
+    return AnnotatedPlace(text, int(match[1]), int(match[2]), is_certain=True)
+
+
+def _place_of_token(text: str, position: int) -> AnnotatedPlace:
+    """Return the place of a token between spaces, by its position from 0."""
+    tokens = list(re.finditer(r"\S+", text))
+    if position >= len(tokens):
+        return AnnotatedPlace(text, 0, 0, is_certain=True)
+    return AnnotatedPlace(text, *tokens[position].span(), is_certain=True)
 
 
 def _integer(value: object) -> int | None:

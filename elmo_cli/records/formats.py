@@ -25,7 +25,7 @@ TEXT: Final = PlainText()
 _FASTA: Final = Fasta()
 _JSON_LINES: Final = JsonLines()
 _JSON_ARRAY: Final = JsonArray()
-FORMATS: Final[dict[str, InputFormat]] = {
+INPUT_FORMATS_BY_NAME: Final[dict[str, InputFormat]] = {
     each.name: each
     for each in (
         TEXT,
@@ -79,8 +79,8 @@ def find_format(source: Source, name: str | None = None) -> InputFormat:
     the path and the content. A stream of unknown format is plain text.
     """
     if name is not None:
-        check_choice("input_format", name, tuple(FORMATS))
-        return FORMATS[name]
+        check_choice("input_format", name, tuple(INPUT_FORMATS_BY_NAME))
+        return INPUT_FORMATS_BY_NAME[name]
     if source.path is None:
         return TEXT
     if _recognize(source.first_line) is _JSON_LINES:
@@ -119,7 +119,7 @@ def looks_like_path(text: str) -> bool:
 
 def _find_by_suffix(path: str) -> InputFormat | None:
     name = _without_compression(path)
-    for input_format in FORMATS.values():
+    for input_format in INPUT_FORMATS_BY_NAME.values():
         if name.endswith(input_format.suffixes):
             return input_format
     return None
@@ -189,7 +189,7 @@ def _recognize(content: bytes) -> InputFormat | None:
     lines = [line.strip() for line in re.split("\r\n|\r|\n", text) if line.strip()]
     if not lines:
         return None
-    for input_format in FORMATS.values():
+    for input_format in INPUT_FORMATS_BY_NAME.values():
         if input_format.is_like(lines):
             return input_format
     return None

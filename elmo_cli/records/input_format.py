@@ -1,7 +1,8 @@
 """Base of the formats, and the input that a format reads.
 
 A new format is a class below `InputFormat` in a file of its own, and an entry in
-`formats.FORMATS`. Other modules ask a format for its properties, never for its name.
+`formats.INPUT_FORMATS_BY_NAME`. Other modules ask a format for its properties, never
+for its name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

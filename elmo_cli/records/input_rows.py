@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
-from elmo_cli.options.text import ALL_COLUMNS, TOKENS_COLUMN
-from elmo_cli.records.annotated_places import find_place
+from elmo_cli.options.text import ALL_COLUMNS, TEXT_COLUMN, TOKENS_COLUMN
+from elmo_cli.records.annotated_places import find_places
 from elmo_cli.records.columns import Columns, missing_text, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import LIST_OF_REGIONS, Record, join_id
 from elmo_cli.records.record_of_text import record_of_text
 from elmo_cli.records.words import record_of_words
+from elmo_cli.text.alignment import locate_tokens
 from elmo_cli.text.choose_tokenizer import tokenizer_of_tokens
 from elmo_cli.text.line_reader import Line
 
@@ -78,6 +79,8 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
     value = fields[name]
     try:
         record = _tokenized(value, name, text)
+        if record is not None and text.reads_places:
+            record = _with_places(record, fields, name)
     except InputError as error:
         in_field = Message("field {name}: {error}", name=repr(name), error=error)
         return _invalid(row, in_field, text)
@@ -87,8 +90,6 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
         return _invalid(row, problem, text)
     if text.settings.word_column is not None:
         record = record._replace(fields=fields)
-    if text.reads_places:
-        record = record._replace(place=find_place(row.fields, name))
     return record._replace(
         id=row_id.text,
         id_is_integer=row_id.is_integer,
@@ -127,6 +128,17 @@ def _tokenized(value: object, column: str, text: TextInput) -> Record | None:
     return Record(joined, value)
 
 
+def _with_places(record: Record, fields: Mapping[str, Any], column: str) -> Record:
+    """Return a record with the places of its annotated words.
+
+    Raise an `InputError` if they are in a text with other tokens.
+    """
+    places = find_places(fields, column, record.text)
+    if places and places[0].text != record.text:
+        locate_tokens(places[0].text, record.tokens)
+    return record._replace(places=places)
+
+
 def _kept_columns(
     fields: Mapping[str, Any], text_column: str, columns: Columns
 ) -> Mapping[str, object]:
@@ -149,8 +161,8 @@ def _invalid(row: InputRow, problem: object, text: TextInput) -> Record:
 def _flattened(fields: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     """Return the fields of a row with nested ones under their paths.
 
-    The tokens of Prodigy, objects with a `text`, become texts. An id such as 1.0 is an
-    integer: pandas writes it where another id is missing.
+    Objects in a list of tokens become texts. An id such as 1.0 is an integer: pandas
+    writes it where another id is missing.
     """
     nested = {}
     for path in columns.paths:
@@ -159,14 +171,30 @@ def _flattened(fields: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     for name in columns.texts:
         value = fields.get(name)
         if isinstance(value, list):
-            if all(isinstance(token, dict) and "text" in token for token in value):
-                fields[name] = [token["text"] for token in value]
+            fields[name] = texts_of_tokens(value, fields.get(TEXT_COLUMN))
             break
     for name in columns.ids:
         part = fields.get(name)
         if isinstance(part, float) and part.is_integer():
             fields[name] = int(part)
     return fields
+
+
+def texts_of_tokens(tokens: list[Any], text: object = None) -> list[Any]:
+    """Return the texts of tokens that are objects; other tokens as they are.
+
+    Prodigy's objects have a `text`, and spaCy's the `start` and `end` of their
+    characters in the text of the row.
+    """
+    texts = []
+    for token in tokens:
+        if isinstance(token, dict) and "text" in token:
+            texts.append(token["text"])
+        elif isinstance(token, dict) and isinstance(text, str):
+            texts.append(text[token.get("start") : token.get("end")])
+        else:
+            texts.append(token)
+    return texts
 
 
 def _find_nested(fields: Mapping[str, Any], path: str) -> dict[str, Any]:

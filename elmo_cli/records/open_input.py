@@ -60,7 +60,8 @@ def open_input(
         trained=trained,
         format_is_guess=format_is_guess and input_format.is_plain,
         splits_words=splits_words,
-        reads_places=reads_places,
+        # A row that is a word has no place in its text.
+        reads_places=reads_places and settings.word_column is None,
     )
     if tokenizer is None:
         first_texts: list[str] = []

@@ -11,7 +11,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.text import TEXT_COLUMN, TextSettings
 from elmo_cli.records.annotated_places import PLACE_COLUMNS
 from elmo_cli.records.columns import Columns, choose_columns, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
@@ -91,7 +91,8 @@ class Parquet(InputFormat):
             if text.settings.word_column is not None:
                 names += [field.name for field in schema if not field.type.num_fields]
             if text.reads_places:
-                names += [name for name in PLACE_COLUMNS if name in schema.names]
+                place_names = [*PLACE_COLUMNS, TEXT_COLUMN]
+                names += [name for name in place_names if name in schema.names]
             names = list(dict.fromkeys(names))
             if rows is None:
                 rows = range(table.metadata.num_rows)

@@ -39,11 +39,13 @@ class Word(NamedTuple):
 
 
 class AnnotatedPlace(NamedTuple):
-    """Characters of an annotated word in the text of a record, from 0.
+    """Characters of an annotated word in a text, from 0.
 
     They are empty if the place cannot be read.
     """
 
+    text: str
+    """Text with the characters. Its tokens are those of the record."""
     start: int
     end: int
     is_certain: bool
@@ -76,8 +78,8 @@ class Record(NamedTuple):
     """The `columns` of each word, if each word is a row of the input."""
     fields: Mapping[str, object] = MappingProxyType({})
     """All columns of a row that is a word."""
-    place: AnnotatedPlace | None = None
-    """Place of an annotated word, if places are read."""
+    places: Sequence[AnnotatedPlace] = ()
+    """Places of annotated words, if places are read."""
     lemmas: Sequence[str] = ()
     """Lemma of each token in CoNLL-U; empty in other formats."""
     start: int = 0

@@ -599,3 +599,172 @@ def test_a_place_without_a_target_word_is_searched_for_words(
     assert counts == {"bank": 1 if is_used else 2}
     shown = "1 annotated place without a target word"
     assert (shown in caplog.text) == warns
+
+
+PRODIGY: dict[str, Any] = {
+    "text": "The right-wing bank, he said, is a bank.",
+    "tokens": [
+        {"text": text, "start": start, "end": start + len(text), "id": number}
+        for number, (start, text) in enumerate(
+            [
+                (0, "The"),
+                (4, "right-wing"),
+                (15, "bank"),
+                (19, ","),
+                (21, "he"),
+                (24, "said"),
+                (28, ","),
+                (30, "is"),
+                (33, "a"),
+                (35, "bank"),
+                (39, "."),
+            ]
+        )
+    ],
+    "spans": [
+        {"start": 35, "end": 39, "label": "MONEY", "token_start": 9},
+        {"start": 10, "end": 14, "label": "PART"},
+        {"start": 21, "end": 28, "label": "OTHER"},
+    ],
+}
+"""Record of Prodigy, whose text has other characters than its tokens with spaces."""
+
+
+def record_of_spacy() -> dict[str, Any]:
+    """Return the same record as spaCy's `Doc.to_json` has it."""
+    tokens = [
+        {name: token[name] for name in ("id", "start", "end")}
+        for token in PRODIGY["tokens"]
+    ]
+    return {"text": PRODIGY["text"], "tokens": tokens, "ents": PRODIGY["spans"]}
+
+
+@pytest.mark.parametrize("name", ["spans.jsonl", "spans.json", "spans.parquet"])
+@pytest.mark.parametrize("kind", ["prodigy", "spacy", "text"])
+def test_the_spans_of_prodigy_and_spacy_are_occurrences(
+    kind: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    records = {
+        "prodigy": PRODIGY,
+        "spacy": record_of_spacy(),
+        "text": {"text": PRODIGY["text"], "spans": PRODIGY["spans"]},
+    }
+    write_table(name, [records[kind], {**records[kind], "spans": [], "ents": []}])
+    embedder = ElmoEmbedder(model=TINY)
+    words = {"bank": "bank", "wing": "wing"}
+    counts, _ = write_occurrences(
+        embedder, name, "u.parquet", words, text=TextSettings(tokenizer="moses")
+    )
+    assert counts == {"bank": 3, "wing": 1}
+    rows = read_rows("u.parquet")
+    assert [(row["word"], row["form"], row["position"]) for row in rows] == [
+        ("wing", "right-wing", 1),
+        ("bank", "bank", 9),
+        # The record without spans is searched for the words.
+        ("bank", "bank", 2),
+        ("bank", "bank", 9),
+    ]
+    tokens = [token["text"] for token in PRODIGY["tokens"]]
+    vectors = embedder.embed_sentence(tokens)[-1]
+    assert_allclose(rows[0]["vector"], vectors[1], atol=1e-6)
+    assert_allclose(rows[1]["vector"], vectors[9], atol=1e-6)
+    warnings = [each for each in caplog.messages if "annotated" in each]
+    assert warnings == [
+        "1 annotated word is not one whole token. The vector is the mean of all tokens "
+        "that the characters overlap. The first is row 1: 'right-wing'"
+    ]
+
+
+def test_tokens_of_another_text_are_an_error_with_the_line() -> None:
+    record = {**PRODIGY, "text": "Another text with a bank."}
+    write_table("spans.jsonl", [PRODIGY, record])
+    message = r"^spans.jsonl, line 2: field 'tokens': the tokens are not those of the "
+    with pytest.raises(InputError, match=message):
+        write_occurrences(
+            ElmoEmbedder(model=TINY), "spans.jsonl", "u.parquet", {"bank": "bank"}
+        )
+
+
+def test_places_of_several_words_of_hdf5_are_read_back() -> None:
+    write_table("spans.jsonl", [PRODIGY])
+    words = {"bank": "bank", "wing": "wing"}
+    write_occurrences(ElmoEmbedder(model=TINY), "spans.jsonl", "u.hdf5", words)
+    with open_activations("u.hdf5") as activations:
+        [(record, values)] = activations.records()
+    assert record.attributes["positions"] == "1,9"
+    assert values.shape == (2, 32)
+
+
+def test_times_of_words_are_no_places() -> None:
+    rows = [
+        {"id": "a", "word": word, "start": 10 * number, "end": 10 * number + 5}
+        for number, word in enumerate(["The", "bank", "is", "a", "bank"])
+    ]
+    write_table("words.csv", rows)
+    settings = TextSettings(word_column="word", id_column="id")
+    counts, _ = write_occurrences(
+        ElmoEmbedder(model=TINY), "words.csv", "u.hdf5", {"bank": "bank"}, text=settings
+    )
+    assert counts == {"bank": 2}
+
+
+def test_the_position_of_dwug_chooses_a_token_of_its_tokenized_text() -> None:
+    text = "The plane's wing is a plane."
+    use = {
+        "context": text,
+        "indexes_target_token": "22:27",
+        "context_tokenized": "The plane 's wing is a plane .",
+        "indexes_target_token_tokenized": "6",
+        "context_lemmatized": "the plane 's wing be a plane .",
+    }
+    outside = {**use, "indexes_target_token": "", "indexes_target_token_tokenized": "9"}
+    write_table("uses.tsv", [use, {**outside, "context": "A plane."}])
+    embedder = ElmoEmbedder(model=TINY)
+    for column, n_searched in (
+        ("context", 1),
+        ("context_tokenized", 2),
+        ("context_lemmatized", 2),
+    ):
+        settings = TextSettings(text_column=column)
+        counts, _ = write_occurrences(
+            embedder,
+            "uses.tsv",
+            "u.parquet",
+            {"plane": "plane"},
+            text=settings,
+            overwrite=True,
+        )
+        # The second use has no place there, so it is searched for the word.
+        assert counts == {"plane": 1 + n_searched}
+        assert read_rows("u.parquet")[0]["position"] == 6
+
+
+@pytest.mark.parametrize("name", ["u.parquet", "u.hdf5"])
+def test_change_compares_what_was_annotated(name: str) -> None:
+    uses = [
+        {"text": f"{form} sat by the bank .", "indexes_target_token": f"0:{len(form)}"}
+        for form in ("Bank", "Banks", "Banking", "bank", "Banque")
+    ]
+    write_table("uses.csv", uses)
+    words = {"bank": "bank", "banks": "bank"}
+    counts, _ = write_occurrences(ElmoEmbedder(model=TINY), "uses.csv", name, words)
+    assert counts == {"bank": 5}
+    for chosen in (None, words, {"bank": "bank"}):
+        for ignore_case in (False, True):
+            old, new = read_occurrences(name, name, chosen, ignore_case=ignore_case)
+            assert old["bank"].shape == new["bank"].shape == (5, 32)
+
+
+def test_sentences_of_a_use_are_computed_one_by_one() -> None:
+    pytest.importorskip("sentencex")
+    text = "We left. The bank lent. A bank."
+    write_table("uses.csv", [{"text": text, "start": 26, "end": 30}])
+    embedder = ElmoEmbedder(model=TINY)
+    settings = TextSettings(tokenizer="moses", split_sentences=True)
+    write_occurrences(
+        embedder, "uses.csv", "u.parquet", {"bank": "bank"}, text=settings
+    )
+    [row] = read_rows("u.parquet")
+    assert row["position"] == 8
+    vectors = embedder.embed_sentence(["A", "bank", "."])[-1]
+    assert_allclose(row["vector"], vectors[1], atol=1e-6)

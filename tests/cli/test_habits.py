@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from elmo_cli.cli.command_list import COMMAND_GROUPS, COMMANDS, find_command
 from elmo_cli.cli.main import main
-from elmo_cli.records.formats import FORMATS
+from elmo_cli.records.formats import INPUT_FORMATS_BY_NAME
 from tests.support.commands import TINY, elmo
 from tests.support.table_files import write_table
 
@@ -149,7 +149,7 @@ def test_formats_are_a_topic_of_help() -> None:
     topic = elmo("help", "formats").stdout
     assert elmo("help", "tokenizers").stdout == topic
     assert elmo("help", "csv").stdout == topic
-    for name, each in FORMATS.items():
+    for name, each in INPUT_FORMATS_BY_NAME.items():
         suffixes = re.escape(", ".join(each.suffixes))
         assert re.search(rf"^  {name} .*{suffixes}$", topic, re.MULTILINE)
     for line in topic.splitlines():

@@ -44,7 +44,7 @@ from elmo_cli.options.text import (
     DISTRIBUTED_FORMATS,
     INPUT_FORMATS,
 )
-from elmo_cli.records.formats import FORMATS
+from elmo_cli.records.formats import INPUT_FORMATS_BY_NAME
 
 
 def keywords_of(function: Callable[..., Any], options: Any) -> dict[str, Any]:
@@ -112,9 +112,9 @@ def test_columns_are_a_name_or_a_list() -> None:
 
 
 def test_names_of_formats_are_those_of_the_formats() -> None:
-    assert tuple(FORMATS) == INPUT_FORMATS
+    assert tuple(INPUT_FORMATS_BY_NAME) == INPUT_FORMATS
     assert get_args(FileFormat) == OUTPUT_FORMATS
-    in_parts = [name for name, each in FORMATS.items() if each.has_parts]
+    in_parts = [name for name, each in INPUT_FORMATS_BY_NAME.items() if each.has_parts]
     assert sorted(in_parts) == sorted(DISTRIBUTED_FORMATS)
 
 

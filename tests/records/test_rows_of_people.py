@@ -268,13 +268,28 @@ def test_characters_count_in_joined_tokens_on_both_sides() -> None:
     lists = {name: text.split() for name, text in sentences.items()}
     Path("text.jsonl").write_text(json.dumps({**sentences, **places}) + "\n")
     Path("lists.jsonl").write_text(json.dumps({**lists, **places}) + "\n")
+    objects = {
+        name: [{"text": token, "id": 0} for token in tokens]
+        for name, tokens in lists.items()
+    }
+    Path("objects.jsonl").write_text(json.dumps({**objects, **places}) + "\n")
     printed = []
-    for name in ("text.jsonl", "lists.jsonl"):
+    for name in ("text.jsonl", "lists.jsonl", "objects.jsonl"):
         result = elmo(
             *("cosine", "--pairs", name, "--model", TINY, "--format", "csv"),
             *("--tokenizer", "whitespace", "--layer", "2"),
         )
         assert result.exit_code == 0, result.stderr
         (row,) = csv.DictReader(io.StringIO(result.stdout))
+        assert {name: row[name] for name in sentences} == sentences
         printed.append(row["cosine"])
-    assert printed[0] == printed[1] != ""
+    assert printed[0] == printed[1] == printed[2] != ""
+
+
+def test_a_second_sentence_of_other_values_is_an_error() -> None:
+    pair = {"word": "a", "sentence1": ["a"], "sentence2": [1, 2]}
+    Path("pairs.jsonl").write_text(json.dumps(pair) + "\n")
+    result = elmo("cosine", "--pairs", "pairs.jsonl", "--model", TINY)
+    assert result.exit_code == 1
+    message = "pairs.jsonl, record 1: sentence2[0]: expected a string, found 1"
+    assert message in result.stderr

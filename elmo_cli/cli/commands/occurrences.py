@@ -59,9 +59,9 @@ def occurrences(
 
     Only sentences with a target word are embedded. A table can also say which
     occurrence a row is about, by the characters of the word: in a column
-    indexes_target_token, such as 14:18, or in start and end. The number of occurrences
-    of each word is printed on standard error. If there are none at all, the exit status
-    is 1.
+    indexes_target_token, such as 14:18, in start and end, or in the spans of JSON. The
+    number of occurrences of each word is printed on standard error. If there are none
+    at all, the exit status is 1.
     """
     from elmo_cli.analysis.targets import read_targets
     from elmo_cli.analysis.write_occurrences import (

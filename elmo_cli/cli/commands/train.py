@@ -34,7 +34,7 @@ _WITH_CARRY: Final = ("--state", "carry")
 _WITH_ADAGRAD: Final = ("--optimizer", "adagrad")
 
 
-def _training(name: str, **settings: Any) -> Decorator:
+def _training(name: str, **arguments: Any) -> Decorator:
     """Add the option of a field of `TrainingSettings`, which is None unless given.
 
     Its default may depend on the optimizer, so that `complete_settings` sets it.
@@ -47,9 +47,9 @@ def _training(name: str, **settings: Any) -> Decorator:
     if name in ADAGRAD_DEFAULTS:
         default_text += f" (Adagrad: {ADAGRAD_DEFAULTS[name]:g})"
     if isinstance(default, int):
-        settings.setdefault("type", WholeNumber(1))
+        arguments.setdefault("type", WholeNumber(1))
     return field_option(
-        TrainingSettings, name, default=None, default_text=default_text, **settings
+        TrainingSettings, name, default=None, default_text=default_text, **arguments
     )
 
 
