@@ -5,9 +5,14 @@ so that they are one list in place of a heading per field. Signatures lose names
 are internal.
 """
 
-from typing import Any, Final
+import ast
+import re
+from typing import Any, Final, get_args
 
 import griffe
+
+from elmo_cli.language_model import units
+from elmo_cli.options import analysis, model, output, selection, text
 
 TEXTS: Final = {
     "adjusted_p": "p adjusted for the number of words.",
@@ -47,36 +52,45 @@ TEXTS: Final = {
     "word": "The word.",
 }
 """Descriptions of fields without a docstring."""
+NAME: Final = re.compile(r"\b[A-Za-z_]\w*")
+CREATED_BY_FUNCTIONS: Final = ("Activations",)
+"""Classes whose constructors are not shown, unlike their methods."""
 HIDDEN: Final = {"VectorFiles.on_progress", "VectorFiles.sources"}
 ALIASES: Final = {
-    **dict.fromkeys(
-        (
-            "Compression",
-            "Correction",
-            "Direction",
-            "Dtype",
-            "FileFormat",
-            "InputFormatName",
-            "Layout",
-            "Match",
-            "Measure",
-            "Pooling",
-            "Projection",
-            "Quotes",
-            "ReadingDirection",
-            "RowKind",
-            "UnitKind",
-        ),
-        "str",
-    ),
+    **{
+        name: f"Literal{[*get_args(choices)]}"
+        for name, choices in {
+            "Compression": output.Compression,
+            "Correction": analysis.Correction,
+            "Direction": model.Direction,
+            "Dtype": output.Dtype,
+            "InitialState": model.InitialState,
+            "Layout": output.Layout,
+            "Match": analysis.Match,
+            "Measure": analysis.Measure,
+            "Pooling": selection.Pooling,
+            "Precision": model.Precision,
+            "Projection": analysis.Projection,
+            "Quotes": text.Quotes,
+            "ReadingDirection": model.ReadingDirection,
+            "RowKind": output.RowKind,
+            "UnitKind": units.UnitKind,
+        }.items()
+    },
+    "BiLmState": "list",
+    "FileFormat": "str",
+    "InputFormatName": "str",
+    "Query": "Occurrence | tuple[Text, str]",
     "OnProgress": "Callable",
     "OccurrencePair": "tuple[Occurrence, Occurrence]",
     "SupportsIndex": "int",
     "TextFile": "IO[str] | str | Path",
+    "VectorSource": "object",
     "_Path": "str | Path | None",
 }
 """Names of types in signatures that a reader cannot look up."""
 DEFAULTS: Final = {
+    "AUTO": "'auto'",
     "DEFAULT_BATCH_SIZE": "64",
     "DEFAULT_LAYERS": "'top'",
     "DEFAULT_MIN_COUNT": "5",
@@ -89,6 +103,10 @@ class Fields(griffe.Extension):
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
         """Append a section with the fields to the docstring of a tuple or dataclass."""
+        show_defaults_of_options(cls)
+        drop_first_line_of_init(cls)
+        if cls.name in CREATED_BY_FUNCTIONS:
+            cls.members.pop("__init__", None)
         bases = " ".join(str(base) for base in cls.bases)
         is_tuple_or_dict = "NamedTuple" in bases or "TypedDict" in bases
         has_fields = is_tuple_or_dict or "dataclass" in cls.labels
@@ -99,24 +117,48 @@ class Fields(griffe.Extension):
             is_hidden = name.startswith("_") or f"{cls.name}.{name}" in HIDDEN
             if is_hidden or "property" in field.labels:
                 continue
+            field.annotation = without_aliases(field.annotation, cls)
             if field.docstring is None:
                 text = TEXTS.get(name, "")
             else:
                 text = " ".join(field.docstring.value.split())
             rows.append(f"    {name}: {text}")
-        cls.docstring.value += "\n\nAttributes:\n" + "\n".join(rows)
+        if rows:
+            cls.docstring.value += "\n\nAttributes:\n" + "\n".join(rows)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         """Replace names in a signature that are not public."""
         for parameter in func.parameters:
-            replace_aliases(parameter.annotation)
+            parameter.annotation = without_aliases(parameter.annotation, func)
             parameter.default = DEFAULTS.get(str(parameter.default), parameter.default)
-        replace_aliases(func.returns)
+        func.returns = without_aliases(func.returns, func)
 
 
-def replace_aliases(expression: Any) -> None:
-    """Replace the aliases in an expression by their values."""
-    if isinstance(expression, griffe.Expr):
-        for name in expression.iterate(flat=True):
-            if isinstance(name, griffe.ExprName):
-                name.name = ALIASES.get(name.name, name.name)
+def show_defaults_of_options(cls: griffe.Class) -> None:
+    """Replace `option(None, "Help.", ...)` by the default of the field."""
+    for field in cls.attributes.values():
+        value = field.value
+        if isinstance(value, griffe.ExprCall) and str(value.function) == "option":
+            default = value.arguments[0]
+            field.value = DEFAULTS.get(str(default), default)
+
+
+def drop_first_line_of_init(cls: griffe.Class) -> None:
+    """Drop the summary of a constructor, which the page joins to that of its class."""
+    init = cls.members.get("__init__")
+    if cls.docstring is None or init is None or init.docstring is None:
+        return
+    _, _, rest = init.docstring.value.partition("\n\n")
+    init.docstring.value = rest
+
+
+def without_aliases(annotation: Any, parent: Any) -> Any:
+    """Return an annotation with the values of its aliases."""
+    if annotation is None:
+        return None
+    old = str(annotation)
+    new = NAME.sub(lambda name: ALIASES.get(name[0], name[0]), old)
+    if new == old:
+        return annotation
+    tree = ast.parse(new, mode="eval")
+    return griffe.get_expression(tree.body, parent=parent, parse_strings=False)

@@ -41,7 +41,7 @@ BLOCK: Final = re.compile(
 )
 """Example with the output after it, and the comment of one that is not run."""
 OPTION: Final = re.compile(
-    r"(?<![\w-])(?P<name>--?[a-z][\w-]*)(?: (?P<value>[a-z]\w*))?"
+    r"(?<![\w-])(?P<name>--?[a-z][\w-]*)(?: (?P<value>[a-z]\w*|[A-Z]+\b))?"
 )
 """Option in a help text, with the word after it, which may be its value."""
 NOTE: Final = re.compile(
@@ -346,7 +346,7 @@ def mark_options(text: str) -> str:
         value = match["value"]
         if value is None:
             return f"`{name}`"
-        if value in OPTION_VALUES.get(name, []):
+        if value.isupper() or value in OPTION_VALUES.get(name, []):
             return f"`{name} {value}`"
         return f"`{name}` {value}"
 

@@ -79,7 +79,6 @@ _MODULES = {
     "Occurrence": "elmo_cli.text.occurrences",
     "open_activations": "elmo_cli.outputs.reader",
     "open_occurrences": "elmo_cli.analysis.vector_files",
-    "OptionsError": "elmo_cli.errors.exceptions",
     "OutputError": "elmo_cli.errors.exceptions",
     "Perplexities": "elmo_cli.language_model.perplexity",
     "Perplexity": "elmo_cli.language_model.perplexity",

@@ -35,7 +35,6 @@ from elmo_cli.errors.exceptions import DeviceError as DeviceError
 from elmo_cli.errors.exceptions import ElmoError as ElmoError
 from elmo_cli.errors.exceptions import InputError as InputError
 from elmo_cli.errors.exceptions import ModelError as ModelError
-from elmo_cli.errors.exceptions import OptionsError as OptionsError
 from elmo_cli.errors.exceptions import OutputError as OutputError
 from elmo_cli.errors.exceptions import SettingsError as SettingsError
 from elmo_cli.errors.exceptions import StoppedError as StoppedError

@@ -186,8 +186,8 @@ class ElmoEmbedder:
                 the same slot of the previous batch, as in AllenNLP and bilm-tf. None:
                 "zero", or "warm" for a model whose options say that it was trained with
                 carried state.
-            precision: Precision of the computation; "int8" needs a processor with
-                AVX-512 VNNI, "tf32" an NVIDIA GPU.
+            precision: Precision of the computation: "float32", "bfloat16" or "float16",
+                "int8" on a processor with AVX-512 VNNI, or "tf32" on an NVIDIA GPU.
             batch_tokens: Maximum number of tokens per batch. None means 8,192 on the
                 CPU and 32,768 on a GPU.
             options_file: Path or URL of options.json, with `weight_file`.
@@ -614,12 +614,15 @@ class ElmoEmbedder:
                 `chunk_size` have no meaning here and may only have their defaults.
 
         Returns:
-            float32, shape (n, W) for n texts, (n, L, W) for several layers, without the
-            n for one text. Where tokens are not pooled, a list of (T, W) or (L, T, W).
+            float32. One vector per text: (W,) for one text, (n, W) for n texts. With
+            `pooling=None`, (T, W) for one text, and a list of such arrays for several.
+            Several layers come before the W, or before the T: (n, L, W), (L, T, W).
 
         Raises:
-            InputError: A text is neither a string nor a list of tokens, or the layer,
-                the pooling or the tokenizer is unknown.
+            InputError: A text is neither a string nor a list of tokens.
+            SettingsError: The model lacks a layer, the pooling or the tokenizer is
+                unknown, or an argument has no meaning here.
+            DeviceError: `device` is not available.
         """
         texts = take_texts(texts, others)
         normalize = take_normalize(normalize, others)

@@ -102,7 +102,7 @@ class AverageVectors(NamedTuple):
     counts: list[int]
     """Number of occurrences of each word."""
     vectors: Array
-    """float32, shape (V, W)."""
+    """Vector of each word, float32, shape (n, W) for n words."""
 
 
 def average_word_vectors(

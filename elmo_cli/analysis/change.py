@@ -27,7 +27,7 @@ class Change(NamedTuple):
 
     word: str
     change: float | None
-    """None for a word with fewer occurrences than `MIN_OCCURRENCES`."""
+    """None for a word with fewer than 3 occurrences in `old` or in `new`."""
     n_old: int
     n_new: int
     p: float | None = None

@@ -84,7 +84,8 @@ class EmbedBatch:
             device: "cpu", "cuda", "cuda:N", "mps" or "auto".
             state: Initial LSTM state of each text: "zero" or "warm". None means "zero",
                 or "warm" for a model that was trained with carried state.
-            precision: Precision of the computation, as in `ElmoEmbedder`.
+            precision: Precision of the computation: "float32", "bfloat16" or "float16",
+                "int8" on a processor with AVX-512 VNNI, or "tf32" on an NVIDIA GPU.
             batch_tokens: Maximum number of tokens that are computed together. None
                 means 8,192 on the CPU and 32,768 on a GPU.
 

@@ -25,7 +25,7 @@ class ElmoError(Exception):
 
 
 class InputError(ElmoError, ValueError):
-    """A text, sentence or word that cannot be used."""
+    """An input or argument that cannot be used."""
 
 
 class OtherInputError(InputError):
@@ -36,16 +36,12 @@ class SettingsError(InputError):
     """An option with a wrong value, or one that does not fit the other options."""
 
 
-class OptionsError(ElmoError, ValueError):
-    """An options.json that does not describe a model."""
-
-
 class WeightsError(ElmoError, ValueError):
     """A weights file that cannot be read or does not fit its options."""
 
 
 class ModelError(ElmoError, ValueError):
-    """A model that is unknown or incomplete."""
+    """A model that is unknown, incomplete or described by an invalid options.json."""
 
 
 class OutputError(ElmoError, OSError):
@@ -64,10 +60,6 @@ class MissingFileError(ElmoError, FileNotFoundError):
 
 class MissingInputError(InputError, MissingFileError):
     """An input that is missing."""
-
-
-class MissingOptionsError(OptionsError, MissingFileError):
-    """An options.json that is missing."""
 
 
 class MissingWeightsError(WeightsError, MissingFileError):

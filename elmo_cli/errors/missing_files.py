@@ -9,9 +9,9 @@ from elmo_cli.errors.exceptions import (
     ElmoError,
     InputError,
     MissingInputError,
-    MissingOptionsError,
+    MissingModelError,
     MissingWeightsError,
-    OptionsError,
+    ModelError,
     WeightsError,
 )
 from elmo_cli.errors.messages import Message
@@ -19,7 +19,7 @@ from elmo_cli.errors.wording import did_you_mean
 
 _MISSING: Final[Mapping[type[ElmoError], type[ElmoError]]] = {
     InputError: MissingInputError,
-    OptionsError: MissingOptionsError,
+    ModelError: MissingModelError,
     WeightsError: MissingWeightsError,
 }
 """Kind of error for a missing file, by the kind for another problem of the file."""
@@ -62,7 +62,7 @@ def missing_file_error(
 ) -> ElmoError:
     """Return the error for a missing file, which suggests a file with a similar name.
 
-    `kind` is `InputError`, `OptionsError` or `WeightsError`. The error is of its
+    `kind` is `InputError`, `ModelError` or `WeightsError`. The error is of its
     subclass that is a `FileNotFoundError` too. The remedies are those of `Message`.
     """
     question = _similar_file(path)

@@ -130,8 +130,9 @@ class LanguageModel:
             state: Initial LSTM state of each sentence: "zero", "warm" (after a fixed
                 text) or "carry" (from the previous batch). None: "zero", or "warm" for
                 a model that says that it was trained with carried state.
-            precision: Precision of the biLM. The softmax is float32, or bfloat16 too
-                with AMX.
+            precision: Precision of the biLM: "float32", "bfloat16" or "float16", "int8"
+                on a processor with AVX-512 VNNI, or "tf32" on an NVIDIA GPU. The
+                softmax is float32, or bfloat16 too with AMX.
             batch_tokens: Maximum number of tokens per batch. None means 8,192 on the
                 CPU and 32,768 on a GPU.
             options_file, weight_file: Paths or URLs of options.json and weights.hdf5,

@@ -41,7 +41,7 @@ class BiLmOutput(NamedTuple):
     """Layers of a padded batch, including the boundaries."""
 
     layers: Tensor
-    """Float, shape (L, B, T + 2, 2 P), zero where the mask is zero."""
+    """Float, shape (L, B, T + 2, W), zero where the mask is zero."""
     mask: Tensor
     """Bool, shape (B, T + 2)."""
     state: BiLmState

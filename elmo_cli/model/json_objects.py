@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors.exceptions import OptionsError
+from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.errors.missing_files import unreadable_file_error
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.text_files import read_text
@@ -24,17 +24,17 @@ class ValueCheck(NamedTuple):
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """Read a file with a JSON object. Raise an `OptionsError` for any other file."""
+    """Read a file with a JSON object. Raise a `ModelError` for any other file."""
     try:
         content = json.loads(read_text(path, MAX_OPTIONS_BYTES))
     except OSError as error:
-        raise unreadable_file_error(path, "options", error, OptionsError) from None
+        raise unreadable_file_error(path, "options", error, ModelError) from None
     # Bytes that are not UTF-8 raise a ValueError, too.
     except (ValueError, RecursionError) as error:
-        raise OptionsError(f"{path}: expected JSON, found an error: {error}") from None
+        raise ModelError(f"{path}: expected JSON, found an error: {error}") from None
     if not isinstance(content, dict):
         found = shown_json(content)
-        raise OptionsError(f"{path}: expected a JSON object, found {found}")
+        raise ModelError(f"{path}: expected a JSON object, found {found}")
     return content
 
 

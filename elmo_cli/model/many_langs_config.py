@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from elmo_cli.errors.exceptions import OptionsError
+from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.model.architecture import (
     PUBLISHED_FILTERS,
     Architecture,
@@ -78,13 +78,13 @@ def read_config(path: Path, content: dict[str, Any]) -> ManyLangsArchitecture:
         if name in _PUBLISHED_NAMES:
             return _PUBLISHED
         problem = f"config_path is {name!r}, which is missing in the folder"
-        raise OptionsError(f"{path}: {problem}. Copy it there.")
+        raise ModelError(f"{path}: {problem}. Copy it there.")
     config = read_json(architecture)
     lstm = read_section(config, "encoder", LSTM_CHECKS)
     embedder = read_section(config, "token_embedder", _DIM_CHECKS | CHARACTER_CHECKS)
     problems = [*lstm.problems, *embedder.problems]
     if problems:
-        raise OptionsError(f"{architecture}: {'; '.join(problems)}")
+        raise ModelError(f"{architecture}: {'; '.join(problems)}")
     lstm_values = {**lstm.values, "use_skip_connections": True}
     characters = None
     if embedder.values["char_dim"] > 0:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from elmo_cli.errors.exceptions import OptionsError
+from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.model.architecture import Architecture, LstmArchitecture
 from elmo_cli.model.architecture_checks import (
     CHARACTER_CHECKS,
@@ -25,7 +25,7 @@ def read_architecture(path: str | Path) -> Architecture:
     """Read and check an options.json, or config.json.
 
     Raises:
-        OptionsError: The file cannot be read, or values are wrong. The message names
+        ModelError: The file cannot be read, or values are wrong. The message names
             all of them.
     """
     return architecture_from(read_json(path), path)
@@ -58,7 +58,7 @@ def parse_architecture(
                     f"char_cnn.filters: expected widths up to {longest}, found {widest}"
                 )
     if problems:
-        raise OptionsError(f"{path}: {'; '.join(problems)}")
+        raise ModelError(f"{path}: {'; '.join(problems)}")
     characters = None
     if char_cnn is not None:
         characters = character_architecture(char_cnn, char_cnn["embedding"]["dim"])

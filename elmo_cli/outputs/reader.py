@@ -4,6 +4,7 @@ import glob
 import operator
 import os
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, SupportsIndex, overload
 
@@ -55,14 +56,26 @@ class Activations:
             self._indices = _indices_in_turns(self._files)
         else:
             self._indices = _indices_one_after_another(self._files)
-        self.paths = [file.path for file in self._files]
+
+    @property
+    def paths(self) -> list[Path | str]:
         """Paths of the files; shards are in their order."""
-        self.attributes = self._files[0].attributes
+        return [file.path for file in self._files]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
         """Attributes of the file; of the first one if there are several."""
-        self.has_ids = self._files[0].layout.has_ids
+        return self._files[0].attributes
+
+    @property
+    def has_ids(self) -> bool:
         """True if records have ids."""
-        self.has_sentences = all(file.layout.has_sentences for file in self._files)
+        return self._files[0].layout.has_ids
+
+    @cached_property
+    def has_sentences(self) -> bool:
         """True if the file contains sentences."""
+        return all(file.layout.has_sentences for file in self._files)
 
     def __repr__(self) -> str:
         paths = ", ".join(map(str, self.paths))
@@ -139,9 +152,10 @@ class Activations:
         return file.path, shard.index_in_input(index_in_file)
 
     def tokens(self, index: SupportsIndex) -> list[str] | None:
-        """Return the tokens of a record, one per vector, or None if the file has none.
+        """Return the tokens of a record, one per vector.
 
-        They are stored in the file, or separated by white space in the sentence.
+        They are stored in the file, or separated by white space in the sentence. None
+        if the file has neither, or the record is empty.
         """
         return self._record(index).tokens or None
 
@@ -217,11 +231,17 @@ class Activations:
 def open_activations(*paths: str | Path) -> Activations:
     """Open files of activations, to read records by index, id or sentence.
 
+        with open_activations("vectors.hdf5") as activations:
+            print(activations[0].shape)  # of the first line: layers, tokens, W
+
     Args:
         paths: HDF5 files that `elmo embed` or `allennlp elmo` wrote, patterns of their
             names such as `"part-*.hdf5"`, or folders or URIs of `elmo distribute`.
             Several are read as one: the shards of an input in the order of its lines,
             other files one after another.
+
+    Returns:
+        The activations, which are read on access. Close them, or use `with`.
 
     Raises:
         InputError: A file is missing or contains no activations, or the files cannot be

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from elmo_cli.errors.exceptions import OptionsError
+from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.model.json_objects import ValueCheck, is_number, is_whole
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ def settings_in_options_json(
     for key, unsupported in _UNSUPPORTED.items():
         if content.get(key) is unsupported:
             problem = f"{key}: {json.dumps(unsupported)} is not supported"
-            raise OptionsError(f"{problem}. Remove it from options.json.")
+            raise ModelError(f"{problem}. Remove it from options.json.")
     if content.get("sample_softmax") is False:
         content = {**content, "n_negative_samples_batch": 0}
     settings = {}
@@ -75,7 +75,7 @@ def settings_in_options_json(
             continue
         if not check.accepts(value):
             problem = f"expected {check.expected}, found {value!r}"
-            raise OptionsError(f"{name} in options.json: {problem}")
+            raise ModelError(f"{name} in options.json: {problem}")
         settings[name] = value
     if settings:
         shown = ", ".join(f"{name} {value}" for name, value in settings.items())

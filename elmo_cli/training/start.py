@@ -11,7 +11,6 @@ import torch
 from elmo_cli.errors.exceptions import (
     InputError,
     ModelError,
-    OptionsError,
     SettingsError,
 )
 from elmo_cli.errors.messages import Message
@@ -155,7 +154,7 @@ def _read_architecture(path: str | Path | None) -> Mapping[str, Any]:
         )
     if isinstance(read_architecture(path), ManyLangsArchitecture):
         problem = "a model of ELMoForManyLangs cannot be trained"
-        raise OptionsError(f"{path}: {problem}. Choose an ELMo model.")
+        raise ModelError(f"{path}: {problem}. Choose an ELMo model.")
     return read_json(path)
 
 

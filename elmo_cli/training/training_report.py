@@ -7,7 +7,7 @@ import json
 import time
 from pathlib import Path
 
-from elmo_cli.errors.exceptions import ModelError, OptionsError
+from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.errors.messages import Message
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.model.json_objects import read_json
@@ -103,7 +103,7 @@ def _read_signature(folder: Path) -> Signature | None:
     """Return the signature of the finished run in a folder; None without a report."""
     try:
         report = read_json(folder / REPORT_FILE)
-    except OptionsError:
+    except ModelError:
         return None
     match report:
         case {

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import click
 import pytest
 
+import elmo_cli
 from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.cli.main import main
 from elmo_cli.pretrained.registry import MODELS
@@ -122,6 +123,7 @@ def test_every_relative_link_leads_somewhere(page: str) -> None:
             headings = re.findall(r"^#+ (.+)$", content, re.MULTILINE)
             anchors = [anchor_of(heading) for heading in headings]
             anchors += re.findall(r'<a id="([^"]+)"', content)
+            anchors += re.findall(r"^::: (elmo_cli\.[\w.]+)$", content, re.MULTILINE)
             assert anchor in anchors, f"{target} has no such heading"
 
 
@@ -251,6 +253,13 @@ def test_api_page_names_everything_that_is_public() -> None:
     names = set(re.findall(r"^from \S+ import (\w+)", stub, re.MULTILINE))
     shown = re.findall(r"^::: elmo_cli\.(\w+)$", TEXTS["docs/api.md"], re.MULTILINE)
     assert names - {"__version__"} <= set(shown)
+
+
+def test_the_table_of_the_api_page_names_every_function() -> None:
+    text = TEXTS["docs/api.md"]
+    linked = set(re.findall(r"\(#elmo_cli\.(\w+)", text))
+    functions = {name for name in elmo_cli.__all__ if name[0].islower()}
+    assert functions <= linked
 
 
 @pages

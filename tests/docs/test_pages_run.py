@@ -58,7 +58,7 @@ NOT_RUN = {
     "reliability",
     "training",
 }
-PAGES = ["README.md"]
+PAGES = ["README.md", "elmo_cli/data/mini/card.md"]
 for path in sorted((ROOT / "docs").glob("*.md")):
     if path.stem not in NOT_RUN:
         PAGES.append(f"docs/{path.name}")
@@ -66,15 +66,15 @@ for path in sorted((ROOT / "docs").glob("*.md")):
 
 @pytest.fixture
 def user_folder(folder: Path) -> None:
-    """Write a user's book and model, which pages name, into the current folder."""
+    """Write a user's text and model, which pages name, into the current folder."""
     for package in ("matplotlib", "polars", "sklearn", "pyarrow", "sentencex", "spacy"):
         pytest.importorskip(package)
     shutil.copytree(ROOT / "examples", "examples")
     alice = Path("examples/alice.txt").read_text(encoding="utf-8")
     lines = alice.splitlines(keepends=True)
     Path("sentences.txt").write_text("".join(lines[:12]), encoding="utf-8")
-    book = "The door was open. She didn't go in!\n"
-    Path("book.txt").write_text(book, encoding="utf-8")
+    text = "The door was open. She didn't go in!\n"
+    Path("text.txt").write_text(text, encoding="utf-8")
     Path("my-model").mkdir()
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(TINY / name, "my-model")

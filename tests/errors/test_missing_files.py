@@ -8,7 +8,7 @@ from elmo_cli.errors.exceptions import (
     InputError,
     MissingFileError,
     MissingInputError,
-    OptionsError,
+    ModelError,
     WeightsError,
 )
 from elmo_cli.errors.messages import spelled_as_options
@@ -19,7 +19,7 @@ class OwnInputError(InputError, MissingFileError):
     """Second subclass of the same two kinds, as a program of a user may define."""
 
 
-@pytest.mark.parametrize("kind", [InputError, OptionsError, WeightsError])
+@pytest.mark.parametrize("kind", [InputError, ModelError, WeightsError])
 def test_a_missing_file_is_an_error_of_its_kind_and_a_file_not_found_error(
     kind: type[InputError],
 ) -> None:

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from elmo_cli import batch_to_ids
-from elmo_cli.errors.exceptions import InputError, OptionsError
+from elmo_cli.errors.exceptions import InputError, ModelError
 from elmo_cli.model.architecture import CharacterArchitecture, LstmArchitecture
 from elmo_cli.model.characters import character_ids
 from elmo_cli.model.options_json import parse_architecture, read_architecture
@@ -119,7 +119,7 @@ def test_keys_that_only_training_uses_are_ignored() -> None:
     ],
 )
 def test_an_invalid_value_is_reported(name: str, value: Any, problem: str) -> None:
-    with pytest.raises(OptionsError) as caught:
+    with pytest.raises(ModelError) as caught:
         parse_architecture(replaced(name, value))
     assert str(caught.value) == f"the options: {name}: {problem}"
 
@@ -138,7 +138,7 @@ def test_all_errors_are_reported_together() -> None:
         "char_cnn.filters: expected a list of [width, count] pairs, found no value; "
         'char_cnn.activation: expected "relu" or "tanh", found "gelu"'
     )
-    with pytest.raises(OptionsError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
         parse_architecture(content)
 
 
@@ -161,10 +161,10 @@ def test_an_error_in_a_file_names_the_file(
     tmp_path: Path, content: bytes, fault: str
 ) -> None:
     path = tmp_path / "options.json"
-    with pytest.raises(OptionsError, match=f"^{path}: no such file"):
+    with pytest.raises(ModelError, match=f"^{path}: no such file"):
         read_architecture(path)
     path.write_bytes(content)
-    with pytest.raises(OptionsError, match="^" + re.escape(f"{path}: {fault}")):
+    with pytest.raises(ModelError, match="^" + re.escape(f"{path}: {fault}")):
         read_architecture(path)
 
 

@@ -42,10 +42,10 @@ def plot(
     file from `elmo embed`, a folder from `elmo distribute`, or a pattern such as
     '*.hdf5'. OUTPUT is .svg, .png, .pdf or .html.
 
-    Similar occurrences are close together, so the senses of a word such as "bank" form
+    Similar occurrences are close together, so different uses of a word often form
     separate groups. Some points are labelled. In SVG and HTML, move the mouse over a
     point to see its sentence. At most 2,000 occurrences are drawn. This command needs
-    pip install "elmo-cli[plot]".
+    `pip install "elmo-cli[plot]"`.
     """
     if len(arguments) < 3:
         raise click.UsageError(
