@@ -97,13 +97,18 @@ def _unmarked_utf(content: bytes) -> FileType | None:
     return None
 
 
-def binary_error(name: str, content: bytes) -> InputError | None:
-    """Return the error for a file that is no text by its first bytes, or None."""
+def binary_error(
+    name: str, content: bytes, advice: str | None = None
+) -> InputError | None:
+    """Return the error for a file that is no text by its first bytes, or None.
+
+    `advice` says what to give in its place. By default, it is the format that reads it.
+    """
     file_type = binary_type(content)
     if file_type is None:
         return None
     if file_type.encoding is None:
-        remedy = file_type.remedy
+        remedy = advice or file_type.remedy
         command = ""
     else:
         remedy = "Convert it with {command}."

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -588,3 +590,16 @@ def test_a_run_writes_the_rows_of_a_text_and_counts_them(model_folder: Path) -> 
     assert summary.n_without_frequency == 3
     assert summary.few_have_frequencies
     assert [each.record.text for each in summary.first_records] == ["the cat xyzzy"]
+
+
+def test_frequencies_in_parquet_are_an_error_that_says_what_to_give(
+    folder: Path,
+) -> None:
+    table = pyarrow.table({"word": ["the"], "count": [3]})
+    pyarrow.parquet.write_table(table, "counts.parquet")
+    with pytest.raises(InputError) as error:
+        read_frequencies("counts.parquet")
+    assert str(error.value) == (
+        "counts.parquet: Parquet, not UTF-8 text. Give the name of a file with a word "
+        "and its count per line."
+    )

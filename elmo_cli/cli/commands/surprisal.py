@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         SurprisalSettings,
         "pair_columns",
         aliases=("--pairs",),
+        excludes=["--word-column"],
         type=names_with_commas,
         shell_complete=complete_columns,
     ),
