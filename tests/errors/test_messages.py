@@ -157,8 +157,8 @@ def test_no_message_for_a_command_names_an_option_as_an_argument() -> None:
         ),
         pytest.param(
             lambda: check_at_least("n_samples", -1, 0),
-            "n_samples -1: expected 0 or more",
-            "--sample -1: expected 0 or more",
+            "n_samples: expected 0 or more, found -1",
+            "--sample: expected 0 or more, found -1",
             id="other name",
         ),
         pytest.param(
