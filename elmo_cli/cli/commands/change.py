@@ -27,7 +27,7 @@ _LEVEL = 0.05
 @field_option(ChangeSettings, "measure")
 @field_option(ChangeSettings, "permutations", default=None, type=WholeNumber(1))
 @field_option(ChangeSettings, "correction", requires=["--permutations"])
-@shared_options.words_option(" [default: the target words of OLD and NEW]")
+@shared_options.words_option(default_text="the target words of OLD and NEW")
 @shared_options.input_format_option(requires=["--words"])
 @shared_options.text_column_option(
     help="Column with the words.", default_text="word", requires=["--words"]

@@ -96,10 +96,8 @@ _WITHOUT_RAY = [("--engine", "none")]
         "--part-size",
         type=POSITIVE,
         metavar="MB",
-        help=(
-            "Approximate size of a part before compression. [default: 1000 MB or a "
-            "million tokens, whichever is smaller]"
-        ),
+        help="Approximate size of a part before compression.",
+        default_text="1000 MB or a million tokens, whichever is smaller",
     ),
 )
 @option_group(
