@@ -25,7 +25,7 @@ from tests.support.transcripts import Example, each_example
 def read(name: str, text: str) -> list[Record]:
     """Return the records of a text in a format."""
     opened = open_input(io.StringIO(text), TextSettings(input_format=name), WHITESPACE)
-    with open_records(opened, id_rules=IdRules(name_datasets=True)) as (
+    with open_records(opened, id_rules=IdRules(ids_name_datasets=True)) as (
         records,
         *_,
     ):

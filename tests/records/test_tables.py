@@ -28,10 +28,10 @@ def read(
     path: str | Path,
     settings: TextSettings = DEFAULT_TEXT_SETTINGS,
     *,
-    name_datasets: bool = True,
+    ids_name_datasets: bool = True,
 ) -> list[Record]:
     """Read the records of a table."""
-    rules = IdRules(name_datasets=name_datasets)
+    rules = IdRules(ids_name_datasets=ids_name_datasets)
     with open_records(open_input(path, settings), id_rules=rules) as (records, *_):
         return list(records)
 
@@ -144,7 +144,7 @@ def test_every_format_of_tables_is_read(name: str, what: str) -> None:
     table = write_table(f"a.{name}", reading.rows)
     quotes = "csv" if name == "tsv" else None  # A cell has a line end.
     settings = replace(reading.settings, quotes=quotes)
-    records = read(table, settings, name_datasets=False)
+    records = read(table, settings, ids_name_datasets=False)
     for record, (key, text, columns) in zip(records, reading.expected, strict=True):
         if name not in VALUES:
             columns = {
@@ -216,7 +216,7 @@ def test_the_header_shows_the_delimiter(header: str, name: str) -> None:
     assert record.id == "1"
     assert record.text == "The dog, barked; a|b."
     opened = open_input(f"a.{name}", TextSettings(**columns))
-    with open_records(opened, id_rules=IdRules(finds_integers=True)) as (records, *_):
+    with open_records(opened, id_rules=IdRules(find_integers=True)) as (records, *_):
         assert [(each.id_value, each.id) for each in records] == [(1, "1")]
 
 
@@ -297,7 +297,7 @@ def test_ids_of_64_bits_are_integers(ids: str, values: list[int | str]) -> None:
     Path("a.csv").write_text(
         "id,text\n" + "".join(f"{each},a\n" for each in ids.split())
     )
-    with open_records(open_input("a.csv"), id_rules=IdRules(finds_integers=True)) as (
+    with open_records(open_input("a.csv"), id_rules=IdRules(find_integers=True)) as (
         records,
         *_,
     ):

@@ -179,7 +179,7 @@ def _open_texts(text: TextInput, *, each: bool) -> Iterator[_Texts]:
     if not text.format.has_tokens:
         tokenize = partial(cut_around_gaps, tokenize=text.tokenizer.tokenize)
         text = replace(text, tokenizer=replace(text.tokenizer, tokenize=tokenize))
-    with open_records(text, id_rules=IdRules(numbers_repeated=True)) as read:
+    with open_records(text, id_rules=IdRules(number_if_repeated=True)) as read:
         yield _Texts(
             columns=name_columns(read, is_split=text.splits_lines),
             chunks=in_chunks(
