@@ -36,8 +36,8 @@ from elmo_cli.options.analysis import (
 )
 from elmo_cli.options.fields import option_fields
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.output import OUTPUT_FORMATS, FileFormat, OutputSettings
-from elmo_cli.options.output_format import format_of_suffix
+from elmo_cli.options.output import OUTPUT_FORMATS, OutputSettings
+from elmo_cli.options.output_format import FileFormat, format_of_suffix
 from elmo_cli.options.prediction import PredictionSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.surprisal import SurprisalSettings

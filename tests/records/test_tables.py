@@ -13,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
+from elmo_cli.options.text import (
+    DEFAULT_TEXT_SETTINGS,
+    InputFormatName,
+    Quotes,
+    TextSettings,
+)
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.ids import IdRules
 from elmo_cli.records.open_input import open_input
@@ -139,10 +144,10 @@ READINGS: dict[str, Reading] = {
     ("name", "what"),
     [(name, what) for what, reading in READINGS.items() for name in reading.formats],
 )
-def test_every_format_of_tables_is_read(name: str, what: str) -> None:
+def test_every_format_of_tables_is_read(name: InputFormatName, what: str) -> None:
     reading = READINGS[what]
     table = write_table(f"a.{name}", reading.rows)
-    quotes = "csv" if name == "tsv" else None  # A cell has a line end.
+    quotes: Quotes | None = "csv" if name == "tsv" else None  # A cell has a line end.
     settings = replace(reading.settings, quotes=quotes)
     records = read(table, settings, ids_name_datasets=False)
     for record, (key, text, columns) in zip(records, reading.expected, strict=True):
@@ -186,7 +191,7 @@ def test_texts_are_read_back_as_written(texts: list[str], name: str, end: str) -
         }
         writer = csv.writer(written, lineterminator=end, **form)
         writer.writerows([["text", "n"], *([text, "1"] for text in texts)])
-    quotes = "csv" if name == "tsv" else None
+    quotes: Quotes | None = "csv" if name == "tsv" else None
     records = read_text(written.getvalue(), f"items.{name}", quotes=quotes)
     assert [record.text for record in records] == texts
 
@@ -336,7 +341,7 @@ def test_rows_in_error_may_be_skipped() -> None:
 
 
 @pytest.mark.parametrize("name", ["csv", "json"])
-def test_an_open_file_and_bytes_are_read(name: str) -> None:
+def test_an_open_file_and_bytes_are_read(name: InputFormatName) -> None:
     path = Path(f"a.{name}")
     write_table(path, [{"text": "a\rb\nc", "id": "1"}])
     counts: list[int] = []
