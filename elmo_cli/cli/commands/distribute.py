@@ -171,7 +171,7 @@ def distribute(
         ),
         loading.resolve(model_settings),
         resources=resources,
-        on_tokenizer=partial(loading.say_tokenizer, text=text_settings),
+        on_tokenizer=partial(loading.say_tokenizer, text_settings=text_settings),
     )
     loading.collect_garbage()
     loading.say_model(prepared.files, model_settings, writes_file=True)
