@@ -118,7 +118,7 @@ def word_vectors(
         text_settings = settings_from(TextSettings, values)
         averaging = settings_from(AveragingSettings, values)
         resolved = loading.resolve(model_settings)
-        text = loading.open_text(source, text_settings, resolved)
+        text_input = loading.open_text(source, text_settings, resolved)
 
         from elmo_cli.analysis.average_vectors import write_average_vectors
 
@@ -131,7 +131,7 @@ def word_vectors(
         with progress_bar.progress_bar(" tokens") as bar:
             n_words = write_average_vectors(
                 embedder,
-                text,
+                text_input,
                 output,
                 words_file,
                 averaging=averaging,
