@@ -83,6 +83,7 @@ def plot_occurrences(
     Raises:
         InputError: The word has too few occurrences, or a file has no vectors of its
             tokens.
+        SettingsError: The method is unknown, or a file lacks one of the layers.
         OutputError: `output` has another suffix, already exists or cannot be written.
         ElmoError: A package is not installed.
     """
