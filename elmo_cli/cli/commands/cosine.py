@@ -66,10 +66,8 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
 @shared_options.cell_options(requires=["--pairs"], hidden=True)
 @shared_options.tokenizer_options()
 @shared_options.mean_layers_option(
-    help=(
-        "Layers to average before comparing, such as 2 or 1,2. "
-        "[default: all, which compares each layer and their average]"
-    ),
+    help="Layers to average before comparing, such as 2 or 1,2.",
+    default_text="all, which compares each layer and their average",
 )
 @shared_options.row_options("plain text, or tsv with --pairs")
 @shared_options.model_options()

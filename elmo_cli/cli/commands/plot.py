@@ -2,15 +2,18 @@
 
 import os
 import shlex
+from typing import Any
 
 import click
 
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
-from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.parameter_types import PATH, WholeNumber
+from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.analysis import PROJECTIONS, Projection
+from elmo_cli.options.analysis import PlotSettings
+from elmo_cli.options.fields import settings_from
 
 
 @command()
@@ -21,22 +24,15 @@ from elmo_cli.options.analysis import PROJECTIONS, Projection
     nargs=-1,
     required=True,
 )
-@shared_options.choice(
-    "--method", PROJECTIONS, default="pca", help="Projection to two dimensions."
-)
-@shared_options.count(
-    "--clusters",
-    least=2,
-    help="Find N clusters by k-means and colour them. [default: one colour per FILE]",
-)
+@field_option(PlotSettings, "method")
+@field_option(PlotSettings, "clusters", type=WholeNumber(2))
 @shared_options.mean_layers_option()
 @shared_options.overwrite_option()
 def plot(
     arguments: tuple[str, ...],
-    method: Projection,
-    clusters: int | None,
     layers: str | None,
     overwrite: bool,
+    **values: Any,
 ) -> None:
     """Draw the occurrences of WORD in FILE as points.
 
@@ -60,6 +56,7 @@ def plot(
     if os.path.exists(word) and not os.path.exists(files[0]):
         swapped = shlex.join(["elmo", "plot", files[0], word, *files[1:], output])
         raise click.UsageError(f"{files[0]}: WORD comes first. Use `{swapped}`.")
+    settings = settings_from(PlotSettings, values)
 
     with progress_bar.progress_bar(" records", leave=False) as bar:
         bar.set_description_str("loading")  # Importing matplotlib takes seconds.
@@ -77,8 +74,8 @@ def plot(
                 opened,
                 word,
                 output,
-                method=method,
-                clusters=clusters,
+                method=settings.method,
+                clusters=settings.clusters,
                 layers=layers,
                 overwrite=overwrite,
                 on_step=bar.set_description_str,
