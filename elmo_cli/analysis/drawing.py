@@ -22,8 +22,8 @@ from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import listed
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.output_checks import check_output
+from elmo_cli.options.analysis import FIGURE_SUFFIXES
 
-SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
 _POINTS: Final = "points-"
 """Beginning of the SVG id of a group of points."""
 _BARS: Final = "bars-"
@@ -44,8 +44,8 @@ _STYLE: Final[Any] = {
 def check_figure(path: str | Path, *, overwrite: bool) -> None:
     """Raise an error unless a figure can be written to a path, by matplotlib."""
     suffix = Path(path).suffix
-    if suffix.lower() not in SUFFIXES:
-        known = listed(SUFFIXES, "or")
+    if suffix.lower() not in FIGURE_SUFFIXES:
+        known = listed(FIGURE_SUFFIXES, "or")
         raise OutputNameError(f"{path}: unknown suffix {suffix!r}. Choose {known}.")
     check_output(path, may_exist=overwrite)
     load_extra("plot", "matplotlib", "plot")

@@ -1,13 +1,11 @@
 """Command of `elmo`: options by headings, their conditions, and advice in errors."""
 
-import os
-import re
-import shlex
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import click
+from click.core import augment_usage_errors
 
 from elmo_cli.cli.option_conditions import ARGUMENTS, Option, variable_of
 from elmo_cli.cli.stderr import (
@@ -16,7 +14,7 @@ from elmo_cli.cli.stderr import (
     shown_message,
     verbosity_options,
 )
-from elmo_cli.cli.wrong_names import OUTPUT_NAMES, no_such_option_error
+from elmo_cli.cli.usage_errors import unexpected_error
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.output import STANDARD_OUTPUT
@@ -34,7 +32,7 @@ class Command(click.Command):
     `auto_envvar_prefix` would name it after the parameter: ELMO_EMBED_FILE_FORMAT.
     """
 
-    allow_extra_args = True  # `parse_args` explains them.
+    allow_extra_args = True  # `unexpected_error` explains them.
 
     def __init__(self, name: str | None, **arguments: Any) -> None:
         super().__init__(name, **arguments)
@@ -45,70 +43,26 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, and check them together."""
         ctx.meta[ARGUMENTS] = list(args)  # The parser empties `args`.
-        try:
+        with augment_usage_errors(ctx):  # An option without its value lacks it.
             rest = super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            name = error.option_name
-            if name not in OUTPUT_NAMES or self._has_option("--output"):
-                raise no_such_option_error(name, self, ctx) from None
-            problem = f"{name}: {self._advice_for_output()}"
-            raise click.UsageError(problem, ctx) from None
-        except click.MissingParameter as error:
-            problem = " ".join(error.format_message().split()).rstrip(".")
-            raise click.UsageError(f"{problem}.{self._example()}", ctx) from None
         if ctx.resilient_parsing:  # TAB completes an unfinished command.
             return rest
         if rest:
-            raise click.UsageError(self._unexpected(rest, ctx), ctx)
+            raise self._unexpected(ctx, rest)
         for option in self.params:
             if isinstance(option, Option):
                 option.check(ctx)
         _check_output(ctx)
         return rest
 
-    def _has_option(self, name: str) -> bool:
-        return any(name in parameter.opts for parameter in self.params)
-
-    def _advice_for_output(self) -> str:
-        """Return what to do instead of giving -o, which only `elmo train` has."""
+    def _unexpected(self, ctx: click.Context, rest: list[str]) -> click.UsageError:
+        """Return the error for the arguments that the command does not take."""
+        taken = []
         for parameter in self.params:
-            if not isinstance(parameter, click.Argument):
-                continue
-            last = (parameter.metavar or "").split(" ")[-1]
-            if last in ("OUTPUT", "FOLDER"):
-                return f"give {last} as the last argument.{self._example()}"
-        return f"{self.name} writes to standard output. Add `> FILE` to write a file."
-
-    def _unexpected(self, rest: list[str], ctx: click.Context) -> str:
-        """Return the message for arguments that the command does not take."""
-        takes = " ".join(self.collect_usage_pieces(ctx)[1:])
-        arguments = [each for each in self.params if isinstance(each, click.Argument)]
-        typed = [str(ctx.params[str(argument.name)]) for argument in arguments] + rest
-        has_output = takes.endswith("OUTPUT")
-        inputs = typed[:-1] if has_output else typed
-        start = f"elmo {self.name}"
-        if takes == "[TEXT]":
-            text = shlex.quote(" ".join(typed))
-            return f"{start} takes one text. Put it in quotes: {start} {text}"
-        problem = (
-            f"unexpected {' '.join(rest)}: {start} takes {takes or 'no arguments'}"
-        )
-        reads_text = self._has_option("--input-format")
-        if reads_text and all(map(os.path.isfile, inputs)):
-            output = f" {shlex.quote(typed[-1])}" if has_output else ""
-            piped = f"cat {shlex.join(inputs)} | {start} -{output}"
-            return f"{problem}. To read several files, pipe them: {piped}"
-        if reads_text and not has_output:
-            text = shlex.quote(" ".join(typed))
-            return f"{problem}. Put a text in quotes: {start} {text}"
-        return f"{problem}.{self._example()}"
-
-    def _example(self) -> str:
-        """Return the first example of the help, after a space."""
-        example = re.search(rf"\$ (elmo {self.name}.*)", self.help or "")
-        if example is None:
-            return ""
-        return f" Example: {example[1]}"
+            if isinstance(parameter, click.Argument):
+                taken.append(str(ctx.params[str(parameter.name)]))
+        with ctx:
+            return unexpected_error([*taken, *rest], n_expected=len(taken))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. A wrong option ends it with status 2."""

@@ -21,6 +21,7 @@ from elmo_cli.cli.command_list import (
     find_command,
 )
 from elmo_cli.cli.streams import prepare_streams
+from elmo_cli.cli.usage_errors import usage_errors_in_one_line
 from elmo_cli.cli.wrong_names import no_such_command_error
 from elmo_cli.errors.exceptions import ElmoError, StoppedError
 from elmo_cli.errors.wording import first_line
@@ -116,13 +117,13 @@ class ElmoGroup(click.Group):
 
     def make_context(self, *args: Any, **arguments: Any) -> click.Context:
         """Parse the arguments; see `click.Command.make_context`."""
-        with _interrupts():
+        with _interrupts(), usage_errors_in_one_line():
             return super().make_context(*args, **arguments)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; see `click.Group.invoke`."""
         try:
-            with _interrupts():
+            with _interrupts(), usage_errors_in_one_line():
                 return super().invoke(ctx)
         except StoppedError as error:
             click.echo(stderr.shown_message(error), err=True)

@@ -6,6 +6,7 @@ from typing import Any, Final
 import click
 
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.wording import expected_one_of
 from elmo_cli.options.column_names import parse_column_names
 
 PATH: Final = click.Path(readable=False, allow_dash=True, path_type=str)
@@ -80,14 +81,24 @@ def _after_number(numbers: click.IntRange | click.FloatRange) -> str:
     return f"of {bounds}" if bounds.startswith("at least") else bounds
 
 
-class FormatChoice(click.Choice):  # type: ignore[type-arg]  # not generic before 8.2
+class NameChoice(click.Choice):  # type: ignore[type-arg]  # not generic before 8.2
+    """One of several names."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        """Return the name; an error asks whether a similar one was meant."""
+        if value not in self.choices:
+            self.fail(expected_one_of(self.choices, value), param, ctx)
+        return str(value)
+
+
+class FormatChoice(NameChoice):
     """Name of a format for rows or vectors. `json` is the old name of `jsonl`."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return the name of the format."""
         if value == "json" and "jsonl" in self.choices:
             value = "jsonl"
-        return str(super().convert(value, param, ctx))
+        return super().convert(value, param, ctx)
 
 
 def names_with_commas(text: str) -> tuple[str, ...]:

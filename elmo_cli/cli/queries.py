@@ -131,8 +131,9 @@ class PairColumns(NamedTuple):
         if len(names) != 2:
             raise SettingsError(
                 Message(
-                    "{--text-column} {name}: name two, such as sentence1,sentence2",
-                    name=names[0],
+                    "{--text-column}: expected two columns, such as "
+                    "sentence1,sentence2, found {names}",
+                    names=",".join(names),
                 )
             )
         return cls(*names)

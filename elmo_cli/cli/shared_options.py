@@ -17,6 +17,7 @@ from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.parameter_types import (
     PATH,
     FormatChoice,
+    NameChoice,
     WholeNumber,
     names_with_commas,
     numbers_with_commas,
@@ -59,7 +60,7 @@ def choice(
     name: str, values: Sequence[str], *names: str, **arguments: Any
 ) -> Decorator:
     """Add an option with a fixed set of values; it may have further names."""
-    return command_option(name, *names, type=click.Choice(values), **arguments)
+    return command_option(name, *names, type=NameChoice(values), **arguments)
 
 
 def count(*names: str, least: int = 1, **arguments: Any) -> Decorator:
@@ -95,7 +96,7 @@ def field_option(
     if field.default not in (None, ()):
         arguments.setdefault("default", field.default)
     if info.choices:
-        arguments.setdefault("type", click.Choice(info.choices))
+        arguments.setdefault("type", NameChoice(info.choices))
     if info.value:
         arguments.setdefault("metavar", info.value)
     return command_option(*names, **arguments)

@@ -1,13 +1,14 @@
 """Errors for commands and options that do not exist, with what may have been meant."""
 
 import os
+import re
 import shlex
 from collections.abc import Collection, Sequence
 from typing import Final
 
 import click
 
-from elmo_cli.errors.wording import did_you_mean
+from elmo_cli.errors.wording import did_you_mean, listed
 
 _MEANT_COMMANDS: Final = {
     "compare": "elmo cosine",
@@ -26,13 +27,28 @@ _MEANT_COMMANDS: Final = {
     "version": "elmo --version",
 }
 """Command for a name that other programs or the Python functions have."""
-_MEANT_DEVICES: Final = {
+MEANT_DEVICES: Final = {
+    "--cuda": "cuda",
     "--gpu": "cuda",
     "--use-gpu": "cuda",
     "--cpu": "cpu",
     "--mps": "mps",
 }
-OUTPUT_NAMES: Final = ("-o", "--output", "--out", "--outfile", "--output-file")
+"""Device for a name that other programs have for an option without a value."""
+_MEANT_OPTIONS: Final = {
+    "--batch": "--batch-tokens",
+    "--bs": "--batch-tokens",
+    "--k": "--top",
+    "--lr": "--learning-rate",
+    "--n": "--top",
+    "--num": "--top",
+    "--topk": "--top",
+    "--top-k": "--top",
+    "-k": "--top",
+    "-n": "--top",
+}
+"""Option for a name that other programs have."""
+_OUTPUT_NAMES: Final = ("-o", "--output", "--out", "--outfile", "--output-file")
 """Names that other programs have for the output."""
 _INPUT_NAMES: Final = ("-i", "--input", "--in", "--infile", "--input-file")
 
@@ -64,26 +80,56 @@ def meant_command(name: str) -> str:
     return f" Use `{meant}`." if meant else ""
 
 
-def no_such_option_error(
-    name: str, command: click.Command, ctx: click.Context
-) -> click.UsageError:
-    """Return the error for an option that a command does not have."""
+def no_such_option(name: str, command: click.Command) -> str:
+    """Return the message for an option that a command does not have."""
     shown: list[str] = []
     hidden: list[str] = []
     for option in command.params:
         if isinstance(option, click.Option):
             names = [each for each in option.opts if each.startswith("--")]
             (hidden if option.hidden else shown).extend(names)
-    arguments = command.collect_usage_pieces(ctx)[1:]
-    if name in _MEANT_DEVICES and "--device" in shown:
-        advice = f" Use --device {_MEANT_DEVICES[name]}."
-    elif name in _INPUT_NAMES and arguments:
-        advice = f" Give {arguments[0]} without an option."
+    own_name = "elmo" if isinstance(command, click.Group) else f"elmo {command.name}"
+    meant = _MEANT_OPTIONS.get(name)
+    longer = [each for each in shown if name.startswith("--") and each.startswith(name)]
+    if name in MEANT_DEVICES and "--device" in shown:
+        advice = f" Use --device {MEANT_DEVICES[name]}."
+    elif name in _INPUT_NAMES and arguments_of(command):
+        advice = f" Give {arguments_of(command)[0]} without an option."
+    elif name in _OUTPUT_NAMES and "--output" not in shown:
+        advice = f" {_advice_for_output(command)}"
     elif name.replace("_", "-") in [*shown, *hidden]:
         advice = f" Use {name.replace('_', '-')}."
-    elif name.startswith("--"):
+    elif meant in shown:
+        advice = f" Use {meant}."
+    elif longer:
+        advice = f" Did you mean {listed(map(repr, longer), 'or')}?"
+    else:
         # The hyphens would make all names alike.
         advice = did_you_mean(name, shown, key=lambda each: each.lstrip("-"))
-    else:
-        advice = ""
-    return click.UsageError(f"{name}: no such option.{advice}", ctx)
+        advice = advice or f" `{own_name} --help` lists the options."
+    return f"{name}: no such option.{advice}"
+
+
+def example_of(command: click.Command) -> str:
+    """Return the first example in the help of a command, after a space, or ""."""
+    example = re.search(rf"\$ (elmo {command.name}.*)", command.help or "")
+    return f" Example: {example[1]}" if example is not None else ""
+
+
+def arguments_of(command: click.Command) -> list[str]:
+    """Return the names of the arguments of a command, such as INPUT and OUTPUT."""
+    names = []
+    for parameter in command.params:
+        if isinstance(parameter, click.Argument):
+            metavar = parameter.metavar or str(parameter.name).upper()
+            names.extend(metavar.split(" "))
+    return names
+
+
+def _advice_for_output(command: click.Command) -> str:
+    """Return what to do instead of giving -o, which only `elmo train` has."""
+    for name in arguments_of(command):
+        if name in ("OUTPUT", "FOLDER"):
+            return f"Give {name} as the last argument.{example_of(command)}"
+    writes = f"`elmo {command.name}` writes to standard output"
+    return f"{writes}. Add `> FILE` to write a file."

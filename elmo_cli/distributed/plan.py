@@ -66,7 +66,7 @@ class CorpusSettings:
     def __post_init__(self) -> None:
         state = self.model.state
         if state not in (None, "zero", "warm"):
-            problem = "{--state} {state}: expected zero or warm"
+            problem = "{--state}: expected zero or warm, found {state}"
             raise SettingsError(Message(problem, state=repr(state)))
         check_choice("dtype", self.dtype, DTYPES)
 

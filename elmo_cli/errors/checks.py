@@ -8,7 +8,7 @@ from typing import Final, TypeVar, cast
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, option_of
-from elmo_cli.errors.wording import kind_of, listed
+from elmo_cli.errors.wording import expected_one_of, kind_of
 from elmo_cli.types import Sentence, Text
 
 _Item = TypeVar("_Item")
@@ -21,10 +21,9 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
         raise SettingsError(
             Message(
-                "{option} {value}: expected {choices}",
+                "{option}: {problem}",
                 option=option_of(name),
-                value=repr(value),
-                choices=listed(choices, "or"),
+                problem=expected_one_of(choices, value),
             )
         )
 
@@ -35,7 +34,7 @@ def check_at_least(name: str, value: int, least: int) -> None:
     if value < least:
         raise SettingsError(
             Message(
-                "{option} {value}: expected {least} or more",
+                "{option}: expected {least} or more, found {value}",
                 option=option_of(name),
                 value=value,
                 least=least,

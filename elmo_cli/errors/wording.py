@@ -9,6 +9,22 @@ SAYS_ITS_KIND: Final = {"says_its_kind": True}
 
 The command line writes `Warning: ` before the others."""
 
+_SYNONYMS: Final = {
+    "average": "mean",
+    "avg": "mean",
+    "mean": "average",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "gpu": "cuda",
+    "half": "float16",
+    "fp32": "float32",
+    "float": "float32",
+    "h5": "hdf5",
+    "json": "jsonl",
+    "txt": "text",
+}
+"""Name that an option has for a value, by another name of the value."""
+
 
 def listed(words: Iterable[object], last: str) -> str:
     """Return words for a message, with `or` or `and` before the last: `a, b or c`."""
@@ -18,17 +34,37 @@ def listed(words: Iterable[object], last: str) -> str:
     return f"{', '.join(texts[:-1])} {last} {texts[-1]}"
 
 
+def expected_one_of(choices: Iterable[str], found: object) -> str:
+    """Return the problem of a value that is not one of the choices, and its remedy."""
+    choices = list(choices)
+    problem = f"expected {listed(choices, 'or')}, found {found!r}"
+    if not isinstance(found, str):
+        return problem
+    digits = "0123456789"
+    stems = [choice.rstrip(digits) for choice in choices]
+    if found.rstrip(digits) in stems:  # float64 is no mistake for float16.
+        return problem
+    question = did_you_mean(found, choices)
+    return f"{problem}.{question}" if question else problem
+
+
 def did_you_mean(
     word: str, others: Iterable[str], key: Callable[[str], str] = str
 ) -> str:
-    """Return the question whether a word with a similar key was meant, after a space.
+    """Return the question whether another word was meant, after a space.
 
-    Without a similar word it is empty.
+    It is a synonym, or a word with a similar key. Without one the question is empty.
     """
     from difflib import get_close_matches  # Most runs need none.
 
     by_key = {key(other).casefold(): other for other in others}
-    similar = get_close_matches(key(word).casefold(), by_key, n=1)
+    typed = key(word).casefold()
+    synonym = _SYNONYMS.get(typed)
+    if synonym in by_key:
+        return f" Did you mean {by_key[synonym]!r}?"
+    # Half of the letters of a short word are those of many others.
+    cutoff = 0.6 if len(typed) > 3 else 0.8
+    similar = get_close_matches(typed, by_key, n=1, cutoff=cutoff)
     if not similar:
         return ""
     return f" Did you mean {by_key[similar[0]]!r}?"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from elmo_cli.errors.exceptions import DeviceError, SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.errors.wording import counted
+from elmo_cli.errors.wording import counted, expected_one_of
 
 Device: TypeAlias = str | int | torch.device
 """Name of a device or number of a GPU; see `choose_device`."""
@@ -32,12 +32,8 @@ def choose_device(device: Device) -> torch.device:
     if chosen == "cpu":
         return torch.device(chosen)
     if not re.fullmatch("auto|mps|cuda:[0-9]+", chosen):
-        raise SettingsError(
-            Message(
-                "{--device} {name}: unknown. Use auto, cpu, cuda, cuda:N or mps.",
-                name=repr(name),
-            )
-        )
+        problem = expected_one_of(["auto", "cpu", "cuda", "cuda:N", "mps"], name)
+        raise SettingsError(Message("{--device}: {problem}", problem=problem))
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if chosen == "auto":
         return torch.device("cuda:0" if n_gpus > 0 else "cpu")

@@ -118,7 +118,7 @@ class ElmoVectorizer(
                 'in a ColumnTransformer, "text" and not ["text"].'
             )
         if self.pooling is None:
-            raise InputError("pooling None: expected mean, max, first or last")
+            raise InputError("pooling: expected mean, max, first or last, found None")
         batch: list[Any] = list(texts)
         vectors: Any = self._load().encode(
             batch,

@@ -106,8 +106,8 @@ class PairTable:
         if len(self.columns) != 2:
             raise SettingsError(
                 Message(
-                    "{--pair-columns} {names}: name two columns, separated by a comma, "
-                    "such as good,bad",
+                    "{--pair-columns}: expected two columns separated by a comma, such "
+                    "as good,bad, found {names}",
                     names=",".join(self.columns),
                 )
             )

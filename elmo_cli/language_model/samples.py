@@ -80,7 +80,10 @@ def sample_sentences(
     check_language_model(model)
     if not temperature > 0:
         raise SettingsError(
-            Message("{--temperature} {value}: must be above 0", value=temperature)
+            Message(
+                "{--temperature}: expected a number above 0, found {value}",
+                value=temperature,
+            )
         )
     check_choice("direction", direction, READING_DIRECTIONS)
     check_at_least("n_samples", n_samples, 0)

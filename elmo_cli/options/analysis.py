@@ -17,3 +17,5 @@ MATCHES: Final = get_args(Match)
 Projection = Literal["pca", "tsne"]
 """Projections of vectors onto a plane."""
 PROJECTIONS: Final = get_args(Projection)
+FIGURE_SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
+"""Suffixes of the files of pictures."""

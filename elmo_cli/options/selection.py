@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message, option_of
-from elmo_cli.errors.wording import shown
+from elmo_cli.errors.wording import expected_one_of, shown
 from elmo_cli.options.fields import check_choices, option
 
 Pooling = Literal["mean", "max", "first", "last"]
@@ -187,12 +187,6 @@ def _check_layers(name: str, n_layers: int) -> str:
 
 
 def _no_such_layers(name: str, *, names: Sequence[str], n_layers: int) -> SettingsError:
-    return SettingsError(
-        Message(
-            "{--layers} {name}: expected {names}, or numbers from 0 to {last}, "
-            "separated by commas",
-            name=repr(shown(name)),
-            names=", ".join(names),
-            last=n_layers - 1,
-        )
-    )
+    numbers = f"numbers from 0 to {n_layers - 1} separated by commas"
+    problem = expected_one_of([*names, numbers], shown(name))
+    return SettingsError(Message("{--layers}: {problem}", problem=problem))

@@ -41,7 +41,7 @@ def parse_shard(text: str) -> Shard:
             return shard
     raise SettingsError(
         Message(
-            "{--shard} {text}: expected I/N, I from 1 to N, such as 3/16",
+            "{--shard}: expected I/N, I from 1 to N, such as 3/16, found {text}",
             text=repr(text),
         )
     )

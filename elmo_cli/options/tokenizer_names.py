@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import listed
 
 AUTO: Final = "auto"
 """Name for the tokenizer that the marks in a text ask for."""
@@ -47,11 +48,11 @@ def parse_tokenizer_name(name: str) -> TokenizerName:
     if kind not in TOKENIZERS or len(codes) > max_codes:
         raise SettingsError(
             Message(
-                "{--tokenizer} {name}: unknown. Use {names}, or a language with "
-                "moses or spacy, such as spacy:de, or spacy:zh with a segmenter, such "
-                "as spacy:zh:jieba.",
+                "{--tokenizer}: expected {names}, found {name}",
+                remedy="moses and spacy may have a language, such as spacy:de, and "
+                "spacy:zh a segmenter, such as spacy:zh:jieba.",
                 name=repr(name),
-                names=", ".join([AUTO, *TOKENIZERS]),
+                names=listed([AUTO, *TOKENIZERS], "or"),
             )
         )
     language = codes[0] if codes else None

@@ -118,7 +118,7 @@ def make_tokenizer(
     if not re.fullmatch("[a-z]{2,3}", code):
         raise SettingsError(
             Message(
-                "{--language} {code}: not a code of ISO 639. Use one such as fr.",
+                "{--language}: expected a code of ISO 639, such as fr, found {code}",
                 code=repr(code),
             )
         )

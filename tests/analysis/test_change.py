@@ -128,7 +128,9 @@ def test_a_changed_word_comes_first_with_a_small_p(measure: Measure) -> None:
 
     with pytest.raises(ElmoError, match="correction 'bh': requires permutations"):
         measure_change(old, new, correction="bh")
-    with pytest.raises(ElmoError, match="correction 'holm': expected bh or bonferroni"):
+    with pytest.raises(
+        ElmoError, match="correction: expected bh or bonferroni, found 'holm'"
+    ):
         measure_change(old, new, permutations=9, correction="holm")  # type: ignore[arg-type]
 
 

@@ -351,11 +351,13 @@ def test_change_requires_the_match_of_both_files() -> None:
     words = [line.split("\t")[0] for line in lines]
     assert words.count("mouse") == 1
     result = elmo("change", "a.hdf5", "form.hdf5", "--match", "lemma")
-    error = "\nError: form.hdf5: not made with --match lemma, or without a record"
+    error = "Error: form.hdf5: not made with --match lemma, or without a record"
     assert error in result.stderr
     with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
-    with pytest.raises(ElmoError, match=r"^match 'lemmas': expected form or lemma$"):
+    with pytest.raises(
+        ElmoError, match=r"^match: expected form or lemma, found 'lemmas'$"
+    ):
         write_targets("t.conllu", "u.hdf5", match="lemmas")
 
 

@@ -51,9 +51,9 @@ def test_it_can_be_pickled_for_the_workers() -> None:
     ("options", "message"),
     [
         ({"tokenizer": "auto"}, "tokenizer='auto' has no effect on a batch"),
-        ({"pooling": "sum"}, "pooling 'sum': expected mean, max, first or last"),
-        ({"dtype": "int8"}, "dtype 'int8': expected float32 or float16"),
-        ({"state": "carry"}, "state 'carry': expected zero or warm"),
+        ({"pooling": "sum"}, "pooling: expected mean, max, first or last, found 'sum'"),
+        ({"dtype": "int8"}, "dtype: expected float32 or float16, found 'int8'"),
+        ({"state": "carry"}, "state: expected zero or warm, found 'carry'"),
         ({"gamma": 2.0}, "gamma requires mix"),
     ],
 )

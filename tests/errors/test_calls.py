@@ -193,7 +193,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: ElmoEmbedder(model=TINY, state="cold"),  # type: ignore[call-overload]
         ValueError,
-        "state 'cold': expected zero, warm or carry",
+        "state: expected zero, warm or carry, found 'cold'",
     ),
     error_of(
         lambda m: TextSettings(text_column="a", word_column="b"),
@@ -208,17 +208,17 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: ElmoEmbedder(model=TINY, state=""),  # type: ignore[call-overload]
         ValueError,
-        "state '': expected zero, warm or carry",
+        "state: expected zero, warm or carry, found ''",
     ),
     error_of(
         lambda m: ElmoEmbedder(model=TINY, precision="float8"),  # type: ignore[call-overload]
         ValueError,
-        "precision 'float8': expected float32, tf32, bfloat16, float16 or int8",
+        "precision: expected float32, tf32, bfloat16, float16 or int8, found 'float8'",
     ),
     error_of(
         lambda m: ElmoEmbedder(model=TINY, batch_tokens=0),
         ValueError,
-        "batch_tokens 0: expected 1 or more",
+        "batch_tokens: expected 1 or more, found 0",
     ),
     error_of(
         lambda m: ElmoEmbedder(weight_file=m.weights),  # type: ignore[call-overload]
@@ -261,7 +261,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: Elmo(model=TINY, num_output_representations=0),
         ValueError,
-        "num_output_representations 0: expected 1 or more",
+        "num_output_representations: expected 1 or more, found 0",
     ),
     error_of(
         lambda m: Elmo(model=TINY, requires_grad=True, vocab_to_cache=["a"]),
@@ -272,7 +272,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.encode(["a"], pooling="sum"),  # type: ignore[call-overload]
         ValueError,
-        "pooling 'sum': expected mean, max, first or last",
+        "pooling: expected mean, max, first or last, found 'sum'",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], prompt_name="query"),
@@ -329,60 +329,60 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.encode(["a"], layers="middle"),
         ValueError,
-        "layers 'middle': expected all, top, average, sum, word_emb, lstm1, "
-        "lstm2, or numbers from 0 to 2, separated by commas",
+        "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found 'middle'",
     ),
     error_of(
         lambda m: list(m.embedder.embed_sentences([["the"]], layers=-4)),
         ValueError,
-        "layers '-4': expected all, top, average, sum, word_emb, lstm1, lstm2, or "
-        "numbers from 0 to 2, separated by commas",
+        "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found '-4'",
     ),
     error_of(
         lambda m: list(m.embedder.embed_sentences([["the"]], layers=[0, 3])),
         ValueError,
-        "layers '0,3': expected all, top, average, sum, word_emb, lstm1, lstm2, "
-        "or numbers from 0 to 2, separated by commas",
+        "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found '0,3'",
     ),
     error_of(
         lambda m: list(m.embedder.embed_sentences([["the"]], layers=[])),
         ValueError,
-        "layers '': expected all, top, average, sum, word_emb, lstm1, lstm2, or "
-        "numbers from 0 to 2, separated by commas",
+        "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found ''",
     ),
     error_of(
         lambda m: list(m.embedder.embed_sentences([["the"]], layers=[[0]])),  # type: ignore[list-item]
         ValueError,
-        "layers '[0]': expected all, top, average, sum, word_emb, lstm1, lstm2, "
-        "or numbers from 0 to 2, separated by commas",
+        "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found '[0]'",
     ),
     error_of(
         lambda m: list(m.embedder.embed_sentences([["the"]], layers="0,-9")),
         ValueError,
-        "layers '0,-9': expected all, top, average, sum, word_emb, lstm1, lstm2, "
-        "or numbers from 0 to 2, separated by commas",
+        "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found '0,-9'",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], tokenizer="words"),
         ValueError,
-        "tokenizer 'words': unknown. Use auto, whitespace, moses, spacy, residues, "
-        "or a language with moses or spacy, such as spacy:de, or spacy:zh with a "
-        "segmenter, such as spacy:zh:jieba.",
+        "tokenizer: expected auto, whitespace, moses, spacy or residues, found "
+        "'words'. moses and spacy may have a language, such as spacy:de, and "
+        "spacy:zh a segmenter, such as spacy:zh:jieba.",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], device="tpu"),
         ValueError,
-        "device 'tpu': unknown. Use auto, cpu, cuda, cuda:N or mps.",
+        "device: expected auto, cpu, cuda, cuda:N or mps, found 'tpu'",
     ),
     error_of(
         lambda m: list(m.embedder.embed_sentences([["a"]], 0)),
         ValueError,
-        "batch_size 0: expected 1 or more",
+        "batch_size: expected 1 or more, found 0",
     ),
     error_of(
         lambda m: m.embedder.embed_file(StringIO("a"), "x", "all", 0),
         ValueError,
-        "batch_size 0: expected 1 or more",
+        "batch_size: expected 1 or more, found 0",
     ),
     error_of(
         lambda m: measure_surprisal("We sat.", m.model),  # type: ignore[call-overload]
@@ -416,8 +416,8 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.similarity("cat", "A cat.", "A cat.", layers=9),
         ValueError,
-        "layers '9': expected all, average, top, word_emb, lstm1, lstm2, or numbers "
-        "from 0 to 2, separated by commas",
+        "layers: expected all, average, top, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found '9'",
     ),
     error_of(
         lambda m: write_occurrences(
@@ -455,17 +455,17 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.embed_file(StringIO("a"), "x", dtype="float64"),  # type: ignore[arg-type]
         ValueError,
-        "dtype 'float64': expected float32 or float16",
+        "dtype: expected float32 or float16, found 'float64'",
     ),
     error_of(
         lambda m: convert_weights(m.weights, "x", "float64"),
         ValueError,
-        "dtype 'float64': expected float32 or float16",
+        "dtype: expected float32 or float16, found 'float64'",
     ),
     error_of(
         lambda m: convert_weights(m.weights, "x", ""),
         ValueError,
-        "dtype '': expected float32 or float16",
+        "dtype: expected float32 or float16, found ''",
     ),
     error_of(
         lambda m: write_occurrences(m.embedder, m.text, m.vectors, {"cat": "cat"}),

@@ -131,14 +131,14 @@ def test_no_message_for_a_command_names_an_option_as_an_argument() -> None:
     [
         pytest.param(
             lambda: check_choice("pooling", "sum", ["mean", "max"]),
-            "pooling 'sum': expected mean or max",
-            "--pooling 'sum': expected mean or max",
+            "pooling: expected mean or max, found 'sum'",
+            "--pooling: expected mean or max, found 'sum'",
             id="choice",
         ),
         pytest.param(
             lambda: check_at_least("batch_size", 0, 1),
-            "batch_size 0: expected 1 or more",
-            "--batch-size 0: expected 1 or more",
+            "batch_size: expected 1 or more, found 0",
+            "--batch-size: expected 1 or more, found 0",
             id="number",
         ),
         pytest.param(

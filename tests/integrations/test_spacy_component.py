@@ -164,7 +164,7 @@ def test_two_processes_give_equal_results() -> None:
     [
         ({"model": "no such model"}, "no such model"),
         ({"layers": "9"}, "9"),
-        ({"state": "cold"}, r"^state 'cold': expected zero, warm or carry$"),
+        ({"state": "cold"}, r"^state: expected zero, warm or carry, found 'cold'$"),
     ],
 )
 def test_a_wrong_setting_is_an_error_when_the_component_is_added(

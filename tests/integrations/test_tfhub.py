@@ -251,7 +251,10 @@ NO_LIST = "found the string 'A'. Give lists of tokens, or remove signature."
             (["A"], None, "tokens"),
             f"signature tokens: expected lists of tokens, {NO_LIST}",
         ),
-        ((SENTENCES, None, "words"), "signature 'words': expected default or tokens"),
+        (
+            (SENTENCES, None, "words"),
+            "signature: expected default or tokens, found 'words'",
+        ),
     ],
 )
 def test_inputs_that_do_not_fit_are_an_error(

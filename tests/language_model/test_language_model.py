@@ -405,9 +405,11 @@ def test_a_low_temperature_takes_the_most_probable_words(model: LanguageModel) -
 
 
 def test_numbers_out_of_range_are_an_error(model: LanguageModel) -> None:
-    with pytest.raises(InputError, match=r"^top 0: expected 1 or more$"):
+    with pytest.raises(InputError, match=r"^top: expected 1 or more, found 0$"):
         predict_words(model, [["a"]], top=0)
-    with pytest.raises(InputError, match=r"^temperature 0: must be above 0$"):
+    with pytest.raises(
+        InputError, match=r"^temperature: expected a .* above 0, found 0$"
+    ):
         sample_sentences(model, ["a"], temperature=0)
 
 
@@ -442,5 +444,7 @@ def test_a_stream_is_checked_when_it_is_given(model: LanguageModel) -> None:
     for call in (model.iter_scores, partial(iter_substitutes, model)):
         with pytest.raises(InputError, match=r"^texts: expected a list, found the str"):
             call(stream)
-        with pytest.raises(InputError, match=r"^batch_size 0: expected 1 or more"):
+        with pytest.raises(
+            InputError, match=r"^batch_size: expected 1 or more, found 0"
+        ):
             model.iter_scores([], 0)

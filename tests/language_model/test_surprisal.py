@@ -125,7 +125,8 @@ def test_wrong_calls_are_errors_before_the_first_result(model_folder: Path) -> N
         ),
         (
             (model, ["the"], "words"),
-            "by 'words': expected token, word, region or sentence",
+            "by: expected token, word, region or sentence, found 'words'. "
+            "Did you mean 'word'?",
         ),
     ]
     for wrong, message in cases:

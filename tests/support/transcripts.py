@@ -20,8 +20,7 @@ A line begins with what it is:
 - Blank lines separate groups of commands.
 
 `[...]` stands for any text, even several lines. Numbers with decimals on standard
-output may differ by 1.5e-6. Not shown is the usage, which must come before an error
-with status 2. `golden/` is the folder of the golden models.
+output may differ by 1.5e-6. `golden/` is the folder of the golden models.
 
 After `pytest --accept`, each command that printed something else has what it printed;
 see `accept.py`.
@@ -44,7 +43,6 @@ from tests.support.golden import GOLDEN
 ANY_TEXT = "[...]"
 TOLERANCE = 1.5e-6
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
-USAGE = re.compile(r"^Usage: .*?\n\n", flags=re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -171,9 +169,6 @@ def run_command(command: str) -> Printed:
         stdin = Path(input_name).read_bytes()
     result = elmo(*shlex.split(arguments), stdin=stdin)
     stderr = result.stderr.replace(f"{GOLDEN}/", "golden/")
-    if result.exit_code == 2:
-        assert USAGE.search(stderr), f"{command}: no usage before the error: {stderr}"
-        stderr = USAGE.sub("", stderr)
     return Printed(result.stdout, stderr, status=result.exit_code)
 
 

@@ -4,13 +4,14 @@ import click
 from click.shell_completion import get_completion_class
 
 from elmo_cli.cli.command import command
+from elmo_cli.cli.parameter_types import NameChoice
 
 
 @command()
-@click.argument("shell", metavar="SHELL", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", metavar="SHELL", type=NameChoice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print a script with which TAB completes `elmo` in SHELL: bash, zsh or fish.
+    """Print a script for TAB completion in SHELL: bash, zsh or fish.
 
     \b
     $ elmo completion bash > ~/.local/share/bash-completion/completions/elmo

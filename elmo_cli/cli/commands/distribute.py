@@ -7,7 +7,7 @@ import click
 
 from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
+from elmo_cli.cli.parameter_types import PATH, POSITIVE, NameChoice, Number, WholeNumber
 from elmo_cli.cli.shared_options import choice, command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.exceptions import StoppedError
@@ -71,7 +71,7 @@ _WITHOUT_RAY = [("--engine", "none")]
 @option_group(
     "Input",
     shared_options.input_format_option(
-        type=click.Choice(DISTRIBUTED_FORMATS),
+        type=NameChoice(DISTRIBUTED_FORMATS),
         help="Format of the input: "
         f"{', '.join(DISTRIBUTED_FORMATS[:-1])} or {DISTRIBUTED_FORMATS[-1]}.",
         default_text="from the suffix",

@@ -1,6 +1,5 @@
 """`elmo surprisal`."""
 
-import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,6 +13,7 @@ from elmo_cli.cli.parameter_types import PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, print_rows
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import choice, field_option
+from elmo_cli.cli.usage_errors import unexpected_error
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         SurprisalSettings,
         "pair_columns",
         aliases=("--pairs",),
+        excludes=["--word-column"],
         type=names_with_commas,
         shell_complete=complete_columns,
     ),
@@ -122,7 +123,8 @@ def surprisal(
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     if len(inputs) > 1 and not settings.pair_columns:
-        raise click.UsageError(_several_inputs(inputs))
+        takes = "several INPUTs only with --pair-columns"
+        raise unexpected_error(inputs, n_expected=1, takes=takes)
     sources = [source_of(given) for given in inputs]
     for source in sources:
         source.check()  # Loading the model can take a while.
@@ -164,19 +166,6 @@ def surprisal(
 
         n_drawn = plot_surprisals(drawn, plot, settings.direction, overwrite=overwrite)
         stderr.say(f"Wrote {plot}: {counted(n_drawn, 'sentence')}")
-
-
-def _several_inputs(inputs: tuple[str, ...]) -> str:
-    """Return the error of several inputs without pairs."""
-    problem = "several INPUTs require --pair-columns"
-    sources = [Source(given) for given in inputs]
-    if all(source.is_file and find_format(source).is_plain for source in sources):
-        piped = f"cat {shlex.join(inputs)} | elmo surprisal -"
-        return f"{problem}. To read several texts, pipe them: {piped}"
-    if any(source.is_file for source in sources):
-        return problem
-    text = shlex.quote(" ".join(inputs))
-    return f"{problem}. Put a text in quotes: elmo surprisal {text}"
 
 
 def _check_is_table(

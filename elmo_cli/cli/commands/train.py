@@ -62,7 +62,7 @@ def _training(name: str, **arguments: Any) -> Decorator:
         "-o",
         "folder",
         required=True,
-        type=click.Path(file_okay=False, path_type=Path),
+        type=_PATH,
         help="Folder for the model. A run that stopped there is resumed.",
     ),
     field_option(StartSettings, "preset", excludes=["--options-file", "--init-from"]),
