@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -19,10 +18,10 @@ from elmo_cli.analysis.word_vector_files import (
 from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.checks import check_sentence, list_texts
-from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
-from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
+from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
 from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.input_format import TextInput
@@ -31,30 +30,6 @@ from elmo_cli.records.warnings.expected import expected_input
 from elmo_cli.text.choose_tokenizer import peek_strings
 from elmo_cli.text.tokenizers import tokenize_texts
 from elmo_cli.types import Sentence, Text
-
-
-@dataclass(frozen=True)
-class AveragingSettings:
-    """Occurrences and layers whose vectors are averaged."""
-
-    layers: Layers | None = None
-    """Layers as in `ElmoEmbedder.embed_sentences`. Several layers are averaged. None is
-    all layers but the token layer."""
-    min_count: int = DEFAULT_MIN_COUNT
-    """Minimum number of occurrences of a word."""
-    at_most: int | None = None
-    """Average only the first `at_most` occurrences of a word. None means all."""
-
-    def __post_init__(self) -> None:
-        if self.at_most is not None and self.at_most < self.min_count:
-            raise SettingsError(
-                Message(
-                    "{--at-most}: expected {--min-count} ({min_count}) or more, found "
-                    "{at_most}",
-                    min_count=f"{self.min_count:,}",
-                    at_most=f"{self.at_most:,}",
-                )
-            )
 
 
 def write_average_vectors(
@@ -88,32 +63,22 @@ def write_average_vectors(
         sources.append(words)
     check_vectors_file(output, *sources, overwrite=overwrite)
     listed = None if words is None else words_for(output, words)
-    averages = average_word_vectors(
+    averages = _average(
         embedder,
         _read_sentences(embedder, corpus, on_progress or ignore),
         listed,
-        layers=averaging.layers,
-        min_count=averaging.min_count,
-        at_most=averaging.at_most,
+        averaging,
+        name=corpus.source.name,
     )
-    if not averages.words:
-        raise InputError(
-            Message(
-                "{path}: no word occurs {min_count} times or more",
-                remedy="Lower {--min-count}.",
-                path=corpus.source.name,
-                min_count=f"{averaging.min_count:,}",
-            )
-        )
     write_vectors_file(output, averages.words, averages.vectors, averages.counts)
     return len(averages.words)
 
 
 def _read_sentences(
-    embedder: ElmoEmbedder, text: TextInput, on_progress: OnProgress
+    embedder: ElmoEmbedder, text_input: TextInput, on_progress: OnProgress
 ) -> Iterator[Sentence]:
     expected = expected_input(embedder.files.name, embedder.architecture.token_limit)
-    with open_records(text, expected, reads_ids=False) as read:
+    with open_records(text_input, expected, reads_ids=False) as read:
         for record in read.records:
             on_progress(len(record.tokens))
             yield from record.split()
@@ -165,31 +130,56 @@ def average_word_vectors(
         The words, their counts and their mean vectors.
 
     Raises:
-        InputError: The model lacks one of the layers, or `at_most` is below
-            `min_count`.
+        InputError: A text is neither a string nor a list of tokens, or no word is
+            frequent enough.
+        SettingsError: The model lacks one of the layers, `at_most` is below
+            `min_count`, or the tokenizer is unknown.
     """
     check_embedder(embedder)
-    # Raise an error for numbers that contradict each other.
-    AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
-    n_layers = embedder.architecture.n_layers
-    if layers is None:
-        layers = list(range(1, n_layers))
-    selection = SelectionSettings(layers_text(layers)).for_model(n_layers)
-    wanted = None
+    averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
     if words is not None:
-        wanted = set(check_sentence(words, "words", "a list of words"))
-    counts: Counter[str] = Counter()
+        words = check_sentence(words, "words", "a list of words")
     if isinstance(texts, str):
         texts = list_texts(texts)
     strings, texts = peek_strings(texts)
     chosen = embedder.tokenizer_of(strings, tokenizer, language)
     sentences = tokenize_texts(texts, chosen.tokenize)
+    return _average(embedder, sentences, words, averaging, name="texts")
+
+
+def _average(
+    embedder: ElmoEmbedder,
+    sentences: Iterable[Sentence],
+    words: Sequence[str] | None,
+    averaging: AveragingSettings,
+    *,
+    name: str,
+) -> AverageVectors:
+    """Average the vectors of words; `name` names the sentences in an error."""
+    n_layers = embedder.architecture.n_layers
+    layers = averaging.layers
+    if layers is None:
+        layers = list(range(1, n_layers))
+    selection = SelectionSettings(layers_text(layers)).for_model(n_layers)
+    at_most = averaging.at_most
+    counts: Counter[str] = Counter()
+    wanted = None if words is None else set(words)
     to_average = _count_occurrences(sentences, wanted, counts, at_most)
     sums = _sum_vectors(embedder, to_average, selection)
     if words is None:
         words = [word for word, _ in counts.most_common()]
-    frequent = [word for word in words if counts[word] >= max(1, min_count)]
-    width = len(sums[frequent[0]]) if frequent else 0
+    min_count = max(1, averaging.min_count)
+    frequent = [word for word in words if counts[word] >= min_count]
+    if not frequent:
+        raise InputError(
+            Message(
+                "{name}: no word occurs {min_count} times or more",
+                remedy="Lower {--min-count}.",
+                name=name,
+                min_count=f"{averaging.min_count:,}",
+            )
+        )
+    width = len(sums[frequent[0]])
     means = np.empty((len(frequent), width), np.float32)
     for row, word in zip(means, frequent, strict=True):
         n_averaged = counts[word] if at_most is None else min(counts[word], at_most)

@@ -68,18 +68,18 @@ class SentenceScore(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """Predictions of the T tokens of a sentence and a boundary, in D directions."""
+    """Predictions of the T tokens of a sentence and a boundary, in K directions."""
 
     known: NDArray[np.bool_]
     """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     log_p: NDArray[np.float64]
-    """Natural log probabilities, shape (D, T + 1).
+    """Natural log probabilities, shape (K, T + 1).
 
     The forward direction ends with the one of `</S>`, the backward direction begins
     with the one of `<S>`.
     """
     entropy: NDArray[np.float64] | None
-    """Entropy of each prediction, shape (D, T + 1); None unless it was requested."""
+    """Entropy of each prediction, shape (K, T + 1); None unless it was requested."""
 
 
 _OTHER_DEVICE: Final = "Use LanguageModel(model, device=...)."
@@ -141,7 +141,10 @@ class LanguageModel:
                 vocab.txt and softmax.hdf5 next to the weights.
 
         Raises:
-            ElmoError: The model, its softmax or the device is missing or invalid.
+            ModelError: The model or its softmax is missing or invalid.
+            WeightsError: A file of weights cannot be read, or does not fit the model.
+            DeviceError: The device is not available.
+            SettingsError: Another argument has a wrong value.
         """
         settings = ModelSettings(
             model=model,
@@ -267,6 +270,7 @@ class LanguageModel:
 
         Raises:
             InputError: A text is neither a string nor a list of tokens.
+            SettingsError: The tokenizer is unknown, or `batch_size` is below 1.
         """
         scores = list(
             self.iter_scores(
@@ -296,6 +300,11 @@ class LanguageModel:
 
         Returns:
             An iterator over one score per sentence.
+
+        Raises:
+            InputError: A text is neither a string nor a list of tokens, when it is
+                read.
+            SettingsError: The tokenizer is unknown, or `batch_size` is below 1.
         """
 
         def compute(batch: list[Sentence], top: Tensor) -> list[SentenceScore]:
@@ -339,10 +348,10 @@ class LanguageModel:
         Args:
             texts, batch_size, tokenizer, language, is_ready: As in `iter_scores`.
             compute: Function of the sentences of a batch, none empty, and their top
-                layer with boundaries, float, shape (N, D P). It returns one result per
+                layer with boundaries, float, shape (N, K P). It returns one result per
                 sentence.
             empty: Result of a sentence without tokens.
-            directions: The D directions to run: 0 is forward, 1 is backward.
+            directions: The K directions to run: 0 is forward, 1 is backward.
         """
 
         def run_batch(
@@ -398,7 +407,7 @@ class LanguageModel:
         scores = self.softmax.of_targets(
             torch.cat(contexts), torch.cat(targets), with_entropy=with_entropy
         )
-        # (1 or 2, D, number of predictions per direction)
+        # (1 or 2, K, number of predictions per direction)
         scores = scores.view(len(scores), len(directions), -1)
         starts = np.cumsum([len(sentence) + 1 for sentence in sentences])[:-1]
         scores_of = np.split(scores.numpy(), starts, axis=-1)

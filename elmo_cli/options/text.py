@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from elmo_cli.errors.checks import check_batch
+from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.column_names import column_names_text, parse_column_names
@@ -77,7 +77,7 @@ class TextSettings:
         InputError: `keep_columns` or `id_column` is neither a name nor a list of names.
     """
 
-    input_format: str | None = option(
+    input_format: InputFormatName | None = option(
         None,
         "Format of the input: see `elmo help formats`.",
         value="FORMAT",
@@ -138,7 +138,7 @@ class TextSettings:
         default_text="detected in the header",
         value="CHARACTER",
     )
-    quotes: str | None = option(
+    quotes: Quotes | None = option(
         None,
         "Quotes in csv or tsv enclose cells (csv) or are part of the text (none).",
         choices=QUOTES,
@@ -165,6 +165,9 @@ class TextSettings:
                 problem = Message("{--id-column}: {error}", error=error)
                 raise SettingsError(problem) from None
         check_choices(self)
+        self.parse_shard()
+        if self.language is not None:
+            check_type("language", self.language, str, "a code such as 'fr'")
         if self.text_column is not None and self.word_column is not None:
             raise SettingsError(
                 Message("choose one of {--text-column} and {--word-column}")

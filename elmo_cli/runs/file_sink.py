@@ -131,7 +131,7 @@ class FileSink:
                 extra=SAYS_ITS_KIND,
             )
         self._describe_example()
-        has_ids = self.records.has_ids and self.plan.text.format.ids != "always"
+        has_ids = self.records.has_ids and self.plan.text_input.format.ids != "always"
         self.writer.finish(
             end_attributes(
                 self.writer.n_records, progress, self.skipped, has_ids=has_ids
@@ -143,7 +143,10 @@ class FileSink:
         selection = self.embedder.selection
         values = self.embedder.engine.empty_activations(selection)
         if selection.pooling is None:
-            values = np.zeros((*values.shape[:-2], 1, values.shape[-1]), np.float32)
+            # (..., 0, W) -> (..., 1, W)
+            shape = list(values.shape)
+            shape[-2] = 1
+            values = np.zeros(shape, np.float32)
         self.writer.describe(self.records.example._replace(tokens=[""]), values)
 
     def summary_so_far(self) -> Summary:
@@ -171,7 +174,7 @@ class FileSink:
             return
         self._has_logged_size = True
         plan = self.plan
-        n_input = plan.text.source.size
+        n_input = plan.text_input.source.size
         n_read = self.summary.n_bytes
         if not n_input or not n_read or str(plan.output_path) == STANDARD_OUTPUT:
             return

@@ -13,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
+from elmo_cli.options.text import (
+    DEFAULT_TEXT_SETTINGS,
+    InputFormatName,
+    Quotes,
+    TextSettings,
+)
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.ids import IdRules
 from elmo_cli.records.open_input import open_input
@@ -28,10 +33,10 @@ def read(
     path: str | Path,
     settings: TextSettings = DEFAULT_TEXT_SETTINGS,
     *,
-    name_datasets: bool = True,
+    ids_name_datasets: bool = True,
 ) -> list[Record]:
     """Read the records of a table."""
-    rules = IdRules(name_datasets=name_datasets)
+    rules = IdRules(ids_name_datasets=ids_name_datasets)
     with open_records(open_input(path, settings), id_rules=rules) as (records, *_):
         return list(records)
 
@@ -69,7 +74,8 @@ def keep(*columns: str, **settings: Any) -> TextSettings:
 
 def items(*columns: str) -> list[tuple[str, str, Row]]:
     return [
-        (i["id"], i["text"] or "", {name: i[name] for name in columns}) for i in ITEMS
+        (item["id"], item["text"] or "", {name: item[name] for name in columns})
+        for item in ITEMS
     ]
 
 
@@ -138,19 +144,20 @@ READINGS: dict[str, Reading] = {
     ("name", "what"),
     [(name, what) for what, reading in READINGS.items() for name in reading.formats],
 )
-def test_every_format_of_tables_is_read(name: str, what: str) -> None:
+def test_every_format_of_tables_is_read(name: InputFormatName, what: str) -> None:
     reading = READINGS[what]
     table = write_table(f"a.{name}", reading.rows)
-    quotes = "csv" if name == "tsv" else None  # A cell has a line end.
+    quotes: Quotes | None = "csv" if name == "tsv" else None  # A cell has a line end.
     settings = replace(reading.settings, quotes=quotes)
-    records = read(table, settings, name_datasets=False)
+    records = read(table, settings, ids_name_datasets=False)
     for record, (key, text, columns) in zip(records, reading.expected, strict=True):
         if name not in VALUES:
             columns = {
                 each: "" if value is None else str(value)
                 for each, value in columns.items()
             }
-        assert (record.id_value, dict(record.columns)) == (key, columns)
+        assert record.id_value == key
+        assert dict(record.columns) == columns
         assert text == (record.text if isinstance(text, str) else record.tokens)
 
 
@@ -184,7 +191,7 @@ def test_texts_are_read_back_as_written(texts: list[str], name: str, end: str) -
         }
         writer = csv.writer(written, lineterminator=end, **form)
         writer.writerows([["text", "n"], *([text, "1"] for text in texts)])
-    quotes = "csv" if name == "tsv" else None
+    quotes: Quotes | None = "csv" if name == "tsv" else None
     records = read_text(written.getvalue(), f"items.{name}", quotes=quotes)
     assert [record.text for record in records] == texts
 
@@ -211,19 +218,18 @@ def test_the_header_shows_the_delimiter(header: str, name: str) -> None:
     columns: dict[str, Any] = {"text_column": "sentence", "id_column": "item"}
     content = f'{header}\n1{delimiter}"The dog, barked; a|b."\n'
     [record] = read_text(content, f"a.{name}", **columns)
-    assert (record.id, record.text) == ("1", "The dog, barked; a|b.")
+    assert record.id == "1"
+    assert record.text == "The dog, barked; a|b."
     opened = open_input(f"a.{name}", TextSettings(**columns))
-    with open_records(opened, id_rules=IdRules(finds_integers=True)) as (records, *_):
+    with open_records(opened, id_rules=IdRules(find_integers=True)) as (records, *_):
         assert [(each.id_value, each.id) for each in records] == [(1, "1")]
 
 
 def test_the_column_of_the_text_decides_between_delimiters() -> None:
     content = "RT (ms, mean, raw);text;b\n1,5;Hi .;c\n"
     [record] = read_text(content, keep_columns=("all",))
-    assert (record.text, dict(record.columns)) == (
-        "Hi .",
-        {"RT (ms, mean, raw)": "1,5", "b": "c"},
-    )
+    assert record.text == "Hi ."
+    assert dict(record.columns) == {"RT (ms, mean, raw)": "1,5", "b": "c"}
     [record] = read_text("text,a;b;c;d\nHi .,x\n", keep_columns=("a;b;c;d",))
     assert record.text == "Hi ."
 
@@ -296,7 +302,7 @@ def test_ids_of_64_bits_are_integers(ids: str, values: list[int | str]) -> None:
     Path("a.csv").write_text(
         "id,text\n" + "".join(f"{each},a\n" for each in ids.split())
     )
-    with open_records(open_input("a.csv"), id_rules=IdRules(finds_integers=True)) as (
+    with open_records(open_input("a.csv"), id_rules=IdRules(find_integers=True)) as (
         records,
         *_,
     ):
@@ -335,7 +341,7 @@ def test_rows_in_error_may_be_skipped() -> None:
 
 
 @pytest.mark.parametrize("name", ["csv", "json"])
-def test_an_open_file_and_bytes_are_read(name: str) -> None:
+def test_an_open_file_and_bytes_are_read(name: InputFormatName) -> None:
     path = Path(f"a.{name}")
     write_table(path, [{"text": "a\rb\nc", "id": "1"}])
     counts: list[int] = []

@@ -11,7 +11,7 @@ import pytest
 
 from elmo_cli.errors.messages import spelled_as_options
 from elmo_cli.model.token_limit import TokenLimit
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.text import InputFormatName, TextSettings
 from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
@@ -28,7 +28,7 @@ class Text:
     """Content of a file, and how it is read."""
 
     content: str
-    input_format: str = "text"
+    input_format: InputFormatName = "text"
     expected: Expected = UNKNOWN
     tokenizer: Tokenizer | None = None
 
@@ -219,7 +219,7 @@ HEADLINES = "".join(
             Text("the café\nHe isn’t here —\n“ never ” … a‘b é\n", expected=ENGLISH),
             "6 tokens with typographic marks (isn’t — “), which the model hardly "
             "knows, the first in line 2. Use --tokenizer moses for raw text, "
-            "which makes them plain. Replace them first in text that is tokenized "
+            "which normalizes them. Replace them first in text that is tokenized "
             "already.",
         ),
         (
@@ -229,8 +229,8 @@ HEADLINES = "".join(
                 expected=ENGLISH,
             ),
             "1 token with typographic marks (’s), which the model hardly knows, "
-            "the first in line 1. Use --tokenizer moses for raw text, which makes "
-            "them plain. Replace them first in text that is tokenized already.",
+            "the first in line 1. Use --tokenizer moses for raw text, which "
+            "normalizes them. Replace them first in text that is tokenized already.",
         ),
         (
             Text("It rained .\nShe didn\x92t \x96 know .\n\x93Café\x94 “yes” .\n"),
