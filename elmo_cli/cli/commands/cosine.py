@@ -71,7 +71,7 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
 )
 @shared_options.row_options("plain text, or tsv with --pairs")
 @shared_options.model_options()
-@shared_options.speed_options
+@shared_options.speed_options()
 def cosine(
     arguments: tuple[str, ...],
     word2: str | None,
