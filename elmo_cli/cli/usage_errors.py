@@ -52,13 +52,13 @@ def unexpected_error(
 
 def missing_error(name: str) -> click.UsageError:
     """Return the error for an argument of the running command that is missing."""
-    return misused_error(f"{name} is missing.")
+    return misused_error(f"{name} is missing")
 
 
 def misused_error(message: str) -> click.UsageError:
     """Return an error that ends with the first example of the running command."""
     ctx = click.get_current_context()
-    return click.UsageError(f"{message}{example_of(ctx.command)}", ctx)
+    return click.UsageError(f"{message}.{example_of(ctx.command)}", ctx)
 
 
 def _message(error: click.UsageError) -> str:

@@ -161,7 +161,7 @@ def _check_arguments(arguments: tuple[str, ...], *, has_table: bool) -> None:
         if reads_lines:
             problem = "unexpected, because - reads the sentences from standard input"
             raise click.UsageError(f"{unexpected}: {problem}")
-        raise misused_error(f"{unexpected}: unexpected. Put each sentence in quotes.")
+        raise misused_error(f"{unexpected}: unexpected. Put each sentence in quotes")
     word, *sentences = arguments
     if " " in word and " " not in sentences[-1]:
         raise click.UsageError(
