@@ -356,10 +356,9 @@ def test_change_requires_the_match_of_both_files() -> None:
     assert error in result.stderr
     with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
-    message = (
-        r"^match: expected form or lemma, found 'lemmas'\. Did you mean 'lemma'\?$"
-    )
-    with pytest.raises(ElmoError, match=message):
+    with pytest.raises(
+        ElmoError, match=r"^match: expected form or lemma, found 'lemmas'"
+    ):
         write_targets("t.conllu", "u.hdf5", match="lemmas")
 
 

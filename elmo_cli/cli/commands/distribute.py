@@ -15,6 +15,7 @@ from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.output import Dtype
 from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import DISTRIBUTED_FORMATS, TextSettings
@@ -79,7 +80,7 @@ _WITHOUT_RAY = [("--engine", "none")]
     shared_options.text_column_option(),
     shared_options.splitting_options(),
     shared_options.id_column_option(aliases=("--key-column",)),
-    shared_options.keep_columns_option,
+    shared_options.keep_columns_option(),
     field_option(
         TextSettings,
         "skip_errors",
@@ -87,33 +88,31 @@ _WITHOUT_RAY = [("--engine", "none")]
     ),
 )
 @shared_options.model_options()
-@shared_options.selection_options
+@shared_options.selection_options()
 @option_group(
     "Output",
-    shared_options.dtype_option,
+    shared_options.dtype_option(),
     shared_options.mix_options(),
     command_option(
         "--part-size",
         type=POSITIVE,
         metavar="MB",
-        help=(
-            "Approximate size of a part before compression. [default: 1000 MB or a "
-            "million tokens, whichever is smaller]"
-        ),
+        help="Approximate size of a part before compression.",
+        default_text="1000 MB or a million tokens, whichever is smaller",
     ),
 )
 @option_group(
     "Speed",
     shared_options.device_option(requires=_WITHOUT_RAY),
-    shared_options.precision_option,
-    shared_options.batch_tokens_option,
+    shared_options.precision_option(),
+    shared_options.batch_tokens_option(),
 )
 def distribute(
     arguments: tuple[str, ...],
     engine: str,
     status: bool,
     as_json: bool,
-    dtype: str,
+    dtype: Dtype,
     part_size: float | None,
     **values: Any,
 ) -> None:
