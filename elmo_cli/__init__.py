@@ -25,10 +25,20 @@ Main names, each with its own help:
 `__all__` lists all names. `ElmoError` is the base class of all errors
 that the package raises on purpose.
 
-Letters in shapes: B sentences per batch, T tokens per sentence (the longest of the
-batch), N tokens of all sentences together, L layers including the token layer, W their
-width, P = W / 2 the size of a token vector, D the size of a memory cell, V words in the
-vocabulary.
+Letters in shapes:
+
+    B    sentences per batch
+    T    tokens per sentence, of the longest in the batch
+    N    tokens of all sentences together; U of them are distinct
+    C    characters per token, with its two markers: 50
+    E    size of a character's vector; F of a token's features, one per filter
+    K    directions: forward, backward or both
+    L    layers, including the token layer; W is their width
+    P    size of a token vector and of a hidden state: W / 2
+    D    size of a memory cell
+    M    nodes of a trie, see `elmo_cli.inference.trie`
+    V    words in the vocabulary; R of them are in memory at a time
+    n, m any other number, said where it occurs
 
 Importing this package loads neither torch nor h5py; using its names does.
 """

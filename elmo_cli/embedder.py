@@ -953,7 +953,7 @@ class ElmoEmbedder:
             embed_file,  # Importing the writers takes 30 ms.
         )
 
-        text = self.open_text(
+        text_input = self.open_text(
             input_file,
             TextSettings(
                 input_format=input_format,
@@ -994,7 +994,7 @@ class ElmoEmbedder:
             rows=rows,
         )
         plan = plan_file(
-            text, output_file_path, selection, output_settings, state=self.state
+            text_input, output_file_path, selection, output_settings, state=self.state
         )
         return embed_file(
             self.engine,
@@ -1005,19 +1005,21 @@ class ElmoEmbedder:
         )
 
 
-def _warn_of_raw_lines(text: TextInput) -> None:
+def _warn_of_raw_lines(text_input: TextInput) -> None:
     """Log a warning if a raw file is split at white space, as in AllenNLP."""
-    is_split = text.format.is_plain and text.tokenizer.name == WHITESPACE.name
-    if not is_split or not text.source.is_file:
+    is_split = (
+        text_input.format.is_plain and text_input.tokenizer.name == WHITESPACE.name
+    )
+    if not is_split or not text_input.source.is_file:
         return
-    if find_evidence(read_first_texts(text)) == "raw":
+    if find_evidence(read_first_texts(text_input)) == "raw":
         logger.warning(
             "%s",
             Message(
                 "{name}: the text seems raw, but is split at white space, as in "
                 "AllenNLP",
                 remedy="Use {--tokenizer auto}.",
-                name=text.source.name,
+                name=text_input.source.name,
             ),
         )
 

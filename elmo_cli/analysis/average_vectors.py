@@ -100,10 +100,10 @@ def write_average_vectors(
 
 
 def _read_sentences(
-    embedder: ElmoEmbedder, text: TextInput, on_progress: OnProgress
+    embedder: ElmoEmbedder, text_input: TextInput, on_progress: OnProgress
 ) -> Iterator[Sentence]:
     expected = expected_input(embedder.files.name, embedder.architecture.token_limit)
-    with open_records(text, expected, reads_ids=False) as read:
+    with open_records(text_input, expected, reads_ids=False) as read:
         for record in read.records:
             on_progress(len(record.tokens))
             yield from record.split()

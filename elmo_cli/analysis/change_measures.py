@@ -82,7 +82,10 @@ def _inverse_cosines(old_sums: Matrix, new_sums: Matrix) -> Matrix:
 
 
 def _divergences(p: Matrix, q: Matrix) -> Matrix:
-    """Return the Jensen-Shannon divergences of distributions over clusters, (P, K)."""
+    """Return the Jensen-Shannon divergences of n pairs of distributions.
+
+    `p` and `q` have a column per cluster, shape (n, m); the result is (n,).
+    """
     from scipy.special import rel_entr
 
     mean = (p + q) / 2
@@ -91,7 +94,7 @@ def _divergences(p: Matrix, q: Matrix) -> Matrix:
 
 
 def _clusters(vectors: Matrix, is_old: _IsOld) -> tuple[Matrix, _IsOld]:
-    """Return clusters as rows with a single 1, shape (n, K), and which are old."""
+    """Return clusters as rows with a single 1, (n, m), and which vectors are old."""
     from sklearn.cluster import KMeans
     from sklearn.metrics import silhouette_score
 

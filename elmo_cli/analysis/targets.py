@@ -112,8 +112,8 @@ def _targets_of_rows(
         # The table may have large columns of vectors, which are not needed.
         has_forms = _FORM in table.column_names(source, settings)
         settings = replace(settings, keep_columns=(_FORM,) if has_forms else ())
-    text = open_input(source, settings)
-    with open_records(text, reads_ids=False, is_quiet=True) as read:
+    text_input = open_input(source, settings)
+    with open_records(text_input, reads_ids=False, is_quiet=True) as read:
         for number, record in enumerate(read.records, start=1):
             forms = [record.text]
             form = record.columns.get(_FORM)

@@ -59,7 +59,7 @@ class WrittenOccurrences(NamedTuple):
 
 
 def plan_occurrences(
-    text: TextInput,
+    text_input: TextInput,
     output: str | Path,
     selection: SelectionSettings,
     written: OutputSettings,
@@ -85,17 +85,17 @@ def plan_occurrences(
         )
         remedy = "Choose {--state zero} or {--state warm}."
         raise SettingsError(Message(problem, remedy=remedy))
-    plan = plan_file(text, output, selection, written, state=state)
-    if text.format.has_sequences:
+    plan = plan_file(text_input, output, selection, written, state=state)
+    if text_input.format.has_sequences:
         raise SettingsError(
-            f"{text.source.name}: FASTA has no words. Choose another input."
+            f"{text_input.source.name}: FASTA has no words. Choose another input."
         )
     check_choice("match", match, MATCHES)
-    if match == "lemma" and not text.format.has_lemmas:
+    if match == "lemma" and not text_input.format.has_lemmas:
         raise SettingsError(
             Message(
                 "{--match lemma} requires CoNLL-U, found {name}",
-                name=text.format.name,
+                name=text_input.format.name,
             )
         )
     return plan
@@ -147,7 +147,7 @@ def embed_occurrences(
                 raise InputError(
                     Message(
                         "{name}: no target word occurs. {advice}",
-                        name=plan.text.source.name,
+                        name=plan.text_input.source.name,
                         advice=warning or "Check the words and the tokenizer.",
                     )
                 )

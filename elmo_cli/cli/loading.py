@@ -110,7 +110,7 @@ def collect_garbage() -> None:
 
 def open_text(
     source: "Source | str",
-    text: TextSettings,
+    text_settings: TextSettings,
     model: "ResolvedModel",
     *,
     lines_are_texts: bool = False,
@@ -122,7 +122,7 @@ def open_text(
 
     Args:
         source: The text.
-        text: Options of the text.
+        text_settings: Options of the text.
         model: Model, whose training and language count.
         lines_are_texts: Tokenize lines like texts in tables, because words are asked
             for.
@@ -134,39 +134,47 @@ def open_text(
 
     opened = open_input(
         source,
-        text,
+        text_settings,
         trained=None if is_new else model.tokenizer,
         language=None if is_new else model.language,
         lines_are_texts=lines_are_texts,
         splits_words=splits_words,
         reads_places=reads_places,
     )
-    say_tokenizer(opened.tokenizer, text)
+    say_tokenizer(opened.tokenizer, text_settings)
     return opened
 
 
 def load_tokenizer(
-    text: TextSettings, model: "ResolvedModel", texts: Sequence[str]
+    text_settings: TextSettings, model: "ResolvedModel", texts: Sequence[str]
 ) -> "Tokenizer":
     """Return the tokenizer of typed texts, which show whether they are raw."""
     from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
     tokenizer = choose_tokenizer(
-        text, "texts", texts, trained=model.tokenizer, model_language=model.language
+        text_settings,
+        "texts",
+        texts,
+        trained=model.tokenizer,
+        model_language=model.language,
     )
-    say_tokenizer(tokenizer, text)
+    say_tokenizer(tokenizer, text_settings)
     return tokenizer
 
 
-def say_tokenizer(tokenizer: "Tokenizer", text: TextSettings) -> None:
+def say_tokenizer(tokenizer: "Tokenizer", text_settings: TextSettings) -> None:
     """Print a tokenizer that the text or the model has chosen, and its warning.
 
     Raise a `UsageError` for a language that has no effect.
     """
     has_language = ":" in tokenizer.name or tokenizer.splits_by is not None
-    names_language = text.tokenizer is not None and ":" in text.tokenizer
-    if text.language and (names_language or not has_language):
-        name = text.tokenizer if text.names_tokenizer else tokenizer.name
+    names_language = (
+        text_settings.tokenizer is not None and ":" in text_settings.tokenizer
+    )
+    if text_settings.language and (names_language or not has_language):
+        name = (
+            text_settings.tokenizer if text_settings.names_tokenizer else tokenizer.name
+        )
         raise click.UsageError(f"--language has no effect with --tokenizer {name}")
     if tokenizer.choice:
         stderr.say(f"Tokenizer: {tokenizer.choice}")

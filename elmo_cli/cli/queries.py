@@ -96,7 +96,9 @@ def query_settings(settings: TextSettings, *, pooled: bool) -> TextSettings:
     return replace(settings, keep_columns=() if pooled else ALL_COLUMNS)
 
 
-def read_query_table(text: TextInput, *, pooled: bool) -> "Iterator[list[Occurrence]]":
+def read_query_table(
+    text_input: TextInput, *, pooled: bool
+) -> "Iterator[list[Occurrence]]":
     """Yield the queries of a table, in lists of rows that are ready together.
 
     A row has a sentence, in the column `word` the word to search for, and optionally in
@@ -115,7 +117,7 @@ def read_query_table(text: TextInput, *, pooled: bool) -> "Iterator[list[Occurre
         number = _number_in_column(record.columns, "occurrence", least=1)
         return occurrence_of(word, record.tokens, number, "a column `occurrence`")
 
-    yield from _parsed_rows(text, parse)
+    yield from _parsed_rows(text_input, parse)
 
 
 class PairColumns(NamedTuple):
@@ -143,7 +145,9 @@ class PairColumns(NamedTuple):
         return replace(settings, text_column=self.first, keep_columns=ALL_COLUMNS)
 
 
-def read_pair_table(text: TextInput, names: PairColumns) -> "Iterator[list[PairRow]]":
+def read_pair_table(
+    text_input: TextInput, names: PairColumns
+) -> "Iterator[list[PairRow]]":
     """Yield the columns and the two occurrences of each row of a table, in lists.
 
     `names` are the columns of the two sentences. The columns `word1` and `word2`, or
@@ -158,7 +162,7 @@ def read_pair_table(text: TextInput, names: PairColumns) -> "Iterator[list[PairR
         if "word1" not in columns and "start1" not in columns:
             _check_has(columns, "word")
         first = _Side(1, record.text, record.tokens)
-        second = _second_side(columns[names.second], text.tokenizer, names.second)
+        second = _second_side(columns[names.second], text_input.tokenizer, names.second)
         if isinstance(columns[names.second], list):
             columns[names.second] = second.text
         try:
@@ -170,8 +174,8 @@ def read_pair_table(text: TextInput, names: PairColumns) -> "Iterator[list[PairR
             return columns, error
         return columns, pair
 
-    text = replace(text, column_option="--text-column NAME1,NAME2")
-    yield from _parsed_rows(text, parse)
+    text_input = replace(text_input, column_option="--text-column NAME1,NAME2")
+    yield from _parsed_rows(text_input, parse)
 
 
 class _Side(NamedTuple):
@@ -207,24 +211,24 @@ def _occurrence_in_row(side: _Side, columns: Mapping[str, object]) -> "Occurrenc
 
 
 def _parsed_rows(
-    text: TextInput, parse: Callable[[Record], _Query]
+    text_input: TextInput, parse: Callable[[Record], _Query]
 ) -> Iterator[list[_Query]]:
     from elmo_cli.records.open_records import open_records
     from elmo_cli.records.warnings.expected import UNKNOWN
 
-    if not text.format.has_columns:
+    if not text_input.format.has_columns:
         raise SettingsError(
             Message(
                 "{source}: expected a table, found {format}. Name its format with "
                 "{--input-format}.",
-                source=text.source.name,
-                format=text.format.name,
+                source=text_input.source.name,
+                format=text_input.format.name,
             )
         )
     # A row has an occurrence in one sentence, so the command cannot split it.
     expected = UNKNOWN._replace(may_split_sentences=False)
-    with open_records(text, expected, reads_ids=False) as read:
-        name = f"{text.source.name}, {text.unit}"
+    with open_records(text_input, expected, reads_ids=False) as read:
+        name = f"{text_input.source.name}, {text_input.unit}"
         yield from in_chunks(read.records, parse, read.is_ready, name)
 
 

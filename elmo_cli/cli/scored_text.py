@@ -41,7 +41,7 @@ class OpenText(NamedTuple):
 
 @contextmanager
 def open_scored_text(
-    text: TextInput,
+    text_input: TextInput,
     model: "LanguageModel",
     *,
     reads_ids: bool = True,
@@ -51,7 +51,7 @@ def open_scored_text(
     """Open the records of a text that a language model scores, with a progress bar.
 
     Args:
-        text: The text.
+        text_input: The text.
         model: Model that scores it.
         reads_ids: Read the ids of the records. If not, they have none.
         may_have_regions: Warn of `|` that may separate regions.
@@ -66,10 +66,10 @@ def open_scored_text(
     )
     with (
         progress_bar.progress_bar(
-            source=text.source.path, is_shown=text.source.path is not None
+            source=text_input.source.path, is_shown=text_input.source.path is not None
         ) as bar,
         open_records(
-            text,
+            text_input,
             expected,
             reads_ids=reads_ids,
             id_rules=IdRules(numbers_repeated=True),
@@ -78,7 +78,7 @@ def open_scored_text(
     ):
         yield OpenText(
             records=records,
-            columns=name_columns(records, is_split=text.splits_lines),
+            columns=name_columns(records, is_split=text_input.splits_lines),
             show_rate=partial(progress_bar.show_rate, bar),
         )
 

@@ -84,11 +84,11 @@ def _matching_files(pattern: str) -> list[str]:
     return [f"{folder}/{name}" for name in names] or [pattern]
 
 
-def find_input_format(text: TextSettings, path: str) -> InputFormat:
+def find_input_format(text_settings: TextSettings, path: str) -> InputFormat:
     """Return the format of a file; raise an `InputError` if runs do not support it."""
     source = Source(path)
-    input_format = find_format(source, text.input_format)
-    if input_format.is_plain and text.input_format is None:
+    input_format = find_format(source, text_settings.input_format)
+    if input_format.is_plain and text_settings.input_format is None:
         check_is_text(source)
     if not input_format.has_parts:
         problem = f"{path}: {input_format.name} cannot be distributed"

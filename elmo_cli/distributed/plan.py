@@ -282,16 +282,19 @@ def _encode_file(
 
 def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
     """Return all that the values of a folder depend on, but for the inputs."""
-    text = settings.text
+    text_settings = settings.text
+    keep_columns = None
+    if text_settings.keep_columns:
+        keep_columns = json.dumps(text_settings.keep_columns)
     architecture = files.architecture
     optional = {
         "precision": settings.model.precision,
         "dtype": settings.dtype,
-        "input_format": text.input_format,
-        "text_column": text.text_column,
-        "key_column": text.id_column_text,
-        "keep_columns": json.dumps(text.keep_columns) if text.keep_columns else None,
-        "skip_errors": text.skip_errors,
+        "input_format": text_settings.input_format,
+        "text_column": text_settings.text_column,
+        "key_column": text_settings.id_column_text,
+        "keep_columns": keep_columns,
+        "skip_errors": text_settings.skip_errors,
     }
     return {
         "model": utf8_name(files.name),
@@ -300,7 +303,7 @@ def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str,
         **settings.selection.for_model(architecture.n_layers).to_attributes(),
         "state": settings.model.state or files.initial_state,
         "elmo_cli_version": __version__,
-        **choose_tokenizer(text, "lines").to_attributes(),
+        **choose_tokenizer(text_settings, "lines").to_attributes(),
         **{name: str(value) for name, value in optional.items() if value is not None},
     }
 

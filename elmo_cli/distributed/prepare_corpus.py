@@ -66,29 +66,33 @@ def prepare_corpus(
     files = files_of_resolved(model)
     settings.selection.for_model(files.architecture.n_layers)
     _check_precision(settings.model, resources)
-    text = replace(settings.text, tokenizer=tokenizer.name, language=None, shard=None)
+    text_settings = replace(
+        settings.text, tokenizer=tokenizer.name, language=None, shard=None
+    )
     return PreparedCorpus(
-        settings=replace(settings, text=text).for_workers(),
+        settings=replace(settings, text=text_settings).for_workers(),
         files=files,
     )
 
 
-def _choose_tokenizer(path: str, text: TextSettings, model: ResolvedModel) -> Tokenizer:
+def _choose_tokenizer(
+    path: str, text_settings: TextSettings, model: ResolvedModel
+) -> Tokenizer:
     """Return the tokenizer of all files, which the beginning of the first one shows."""
-    content = content_of(find_input_format(text, path))
+    content = content_of(find_input_format(text_settings, path))
     if content != "tokens":
         return choose_tokenizer(
-            text,
+            text_settings,
             content,
-            read_first_texts_of(path, text),
+            read_first_texts_of(path, text_settings),
             trained=model.tokenizer,
             model_language=model.language,
         )
-    if text.names_tokenizer and text.tokenizer != "whitespace":
+    if text_settings.names_tokenizer and text_settings.tokenizer != "whitespace":
         raise SettingsError(
             Message("{--tokenizer} has no effect with the tokens of {path}", path=path)
         )
-    return choose_tokenizer(text, content, model_language=model.language)
+    return choose_tokenizer(text_settings, content, model_language=model.language)
 
 
 def _check_precision(model: ModelSettings, resources: ResourceSettings | None) -> None:

@@ -33,7 +33,7 @@ def read_part(part: Part, settings: TextSettings, *, has_ids: bool) -> Iterator[
     input_format = find_input_format(settings, part.path)
     if has_ids:
         settings = replace(settings, id_column=settings.id_column or DEFAULT_ID)
-    text = TextInput(
+    text_input = TextInput(
         source=Source(part.path),
         settings=settings,
         format=input_format,
@@ -43,7 +43,7 @@ def read_part(part: Part, settings: TextSettings, *, has_ids: bool) -> Iterator[
         if isinstance(input_format, Parquet):
             rows = range(part.start, part.start + part.n_records)
             yield from check_records(
-                input_format.parse_file(file.raw, text, rows=rows), text
+                input_format.parse_file(file.raw, text_input, rows=rows), text_input
             )
             return
         reader = HashingReader(
@@ -53,8 +53,8 @@ def read_part(part: Part, settings: TextSettings, *, has_ids: bool) -> Iterator[
         n_lines = min(max(part.n_lines, 0), sys.maxsize)
         taken = islice(reader.take(), n_lines)
         decode = partial(reader.lines.decode, skip_errors=settings.skip_errors)
-        records = input_format.parse(map(decode, taken), text)
-        yield from check_records(records, text)
+        records = input_format.parse(map(decode, taken), text_input)
+        yield from check_records(records, text_input)
         if reader.take_sha256() != part.sha256:
             raise changed_error(part.path)
 
@@ -64,21 +64,21 @@ def read_first_texts_of(path: str, settings: TextSettings) -> list[str]:
 
     Errors are left for the reader of the whole file to report.
     """
-    text = TextInput(
+    text_input = TextInput(
         source=Source(path),
         settings=settings,
         format=find_input_format(settings, path),
         tokenizer=WHITESPACE,
     )
 
-    def read(text: TextInput) -> Iterable[Record]:
-        if isinstance(text.format, Parquet):
-            return text.format.parse_file(file.raw, text)
-        reader = HashingReader(path, file, text.format)
+    def read(text_input: TextInput) -> Iterable[Record]:
+        if isinstance(text_input.format, Parquet):
+            return text_input.format.parse_file(file.raw, text_input)
+        reader = HashingReader(path, file, text_input.format)
         decode = partial(reader.lines.decode, skip_errors=True)
-        return text.format.parse(map(decode, reader.take()), text)
+        return text_input.format.parse(map(decode, reader.take()), text_input)
 
     texts: list[str] = []
     with suppress(ElmoError), open_input_file(path) as file:
-        texts += islice(texts_to_tokenize(text, read), EVIDENCE_LINES)
+        texts += islice(texts_to_tokenize(text_input, read), EVIDENCE_LINES)
     return texts

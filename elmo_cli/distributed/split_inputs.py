@@ -30,7 +30,7 @@ _TOKEN_BYTES: Final = 6
 
 
 def split_inputs(
-    paths: Iterable[str], text: TextSettings, n_tokens: float
+    paths: Iterable[str], text_settings: TextSettings, n_tokens: float
 ) -> tuple[list[Part], dict[str, Any]]:
     """Split inputs into parts of about `n_tokens` tokens.
 
@@ -41,8 +41,8 @@ def split_inputs(
     types = ColumnTypes()
     splits_records: bool | None = None  # None before the first input
     for path in paths:
-        input_format = find_input_format(text, path)
-        splits_these = text.split_sentences and input_format.has_columns
+        input_format = find_input_format(text_settings, path)
+        splits_these = text_settings.split_sentences and input_format.has_columns
         if splits_records is None:
             splits_records = splits_these
         if splits_these != splits_records:
@@ -51,15 +51,15 @@ def split_inputs(
             )
             remedy = "Embed them to two folders."
             raise SettingsError(Message(problem, remedy=remedy, path=path))
-        input_format.check_settings(text)
+        input_format.check_settings(text_settings)
         # A residue of FASTA is a token of one byte.
         token_bytes = 1 if input_format.has_sequences else _TOKEN_BYTES
         n_bytes = max(1, int(n_tokens * token_bytes))
         source = TextInput(
             source=Source(path),
-            settings=text,
+            settings=text_settings,
             format=input_format,
-            tokenizer=choose_tokenizer(text, "lines"),
+            tokenizer=choose_tokenizer(text_settings, "lines"),
         )
         if isinstance(input_format, Parquet):
             _split_rows(source, input_format, n_bytes, parts=parts, types=types)
@@ -107,15 +107,15 @@ class _PartList:
 
 
 def _split_lines(
-    text: TextInput, n_bytes: int, parts: _PartList, types: ColumnTypes
+    text_input: TextInput, n_bytes: int, parts: _PartList, types: ColumnTypes
 ) -> None:
     """Add the parts of a file of lines, and the types of its ids and columns."""
-    path = text.source.name
-    input_format = text.format
-    splits_by = None if input_format.has_columns else text.tokenizer.splits_by
+    path = text_input.source.name
+    input_format = text_input.format
+    splits_by = None if input_format.has_columns else text_input.tokenizer.splits_by
     # Tokens are not counted here, and a tokenizer takes longer than everything else.
     without_tokens = Tokenizer(tokenize=lambda _: [], splits_by=splits_by)
-    text = replace(text, tokenizer=without_tokens)
+    text_input = replace(text_input, tokenizer=without_tokens)
     is_record_per_line = input_format.is_plain and splits_by is None
     has_ids: bool | None = None  # None until a record tells it
     if input_format.ids != "by_first_record":
@@ -132,7 +132,7 @@ def _split_lines(
                 n_records = sum(1 for _ in taken)
             else:
                 lines = map(partial(reader.lines.decode, skip_errors=True), taken)
-                for record in input_format.parse(lines, text):
+                for record in input_format.parse(lines, text_input):
                     n_records += 1
                     if record.error is None:
                         has_ids = has_ids or record.id is not None
@@ -150,16 +150,16 @@ def _split_lines(
 
 
 def _split_rows(
-    text: TextInput,
+    text_input: TextInput,
     input_format: Parquet,
     n_bytes: int,
     parts: _PartList,
     types: ColumnTypes,
 ) -> None:
     """Add the parts of a file of rows, and the types of its ids and columns."""
-    path = text.source.name
+    path = text_input.source.name
     with open_input_file(path) as file:
-        footer = input_format.read_footer(file.raw, text)
+        footer = input_format.read_footer(file.raw, text_input)
     types.add_schema(footer.id_type, footer.kept_types)
     types.add_input(path, has_ids=footer.id_type is not None)
     step = max(1, footer.n_rows * n_bytes // max(1, footer.n_text_bytes))

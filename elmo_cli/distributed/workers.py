@@ -1,4 +1,4 @@
-"""A run of an engine over the missing parts of a folder, and the folder's status."""
+"""A run over the missing parts of a folder, and the folder's status."""
 
 import logging
 import time
@@ -33,8 +33,8 @@ logger = logging.getLogger(__name__)
 
 EmbedPart = Callable[..., PartResult]
 """Function that embeds a part, with `device` and `on_tokens` as in `embed_part`."""
-Workers = Callable[[Sequence[Part], EmbedPart], Iterable[PartResult | None]]
-"""Engine: takes parts and a function; yields the result of each part.
+RunOnWorkers = Callable[[Sequence[Part], EmbedPart], Iterable[PartResult | None]]
+"""Function that embeds parts on other processes or machines, and yields their results.
 
 It also yields None now and then, so that a run reports progress while it waits.
 """
@@ -116,7 +116,7 @@ def run_parts(
     folder: Folder,
     plan: Plan,
     settings: CorpusSettings,
-    workers: Workers | None = None,
+    run_on_workers: RunOnWorkers | None = None,
     *,
     device: Device = "cpu",
     shard: Shard = WHOLE,
@@ -129,8 +129,8 @@ def run_parts(
         folder: Folder of the parts.
         plan: Plan of the folder.
         settings: Settings that the plan was made with.
-        workers: Engine. None computes in this process.
-        device: Device of this process. An engine has its own.
+        run_on_workers: Function that embeds the parts. None: this process does.
+        device: Device of this process. Workers choose their own.
         shard: Share of the parts that this run does; all by default.
         on_progress: Called after each part, and now and then.
         should_stop: Called after `on_progress`. Return True to stop the run.
@@ -160,8 +160,8 @@ def run_parts(
         report()
 
     results: Iterable[PartResult | None]
-    if workers is not None and parts:
-        results = workers(parts, embed)
+    if run_on_workers is not None and parts:
+        results = run_on_workers(parts, embed)
     else:
         counts.workers.add(worker_name())
         embed_here = partial(embed, device=device, on_tokens=report_tokens)

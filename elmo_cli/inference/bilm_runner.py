@@ -167,7 +167,7 @@ def _encode_distinct_tokens(
 ) -> tuple[Tensor, Tensor]:
     """Encode each distinct token once.
 
-    Return the vectors of V distinct tokens, float, (V, P), and the row of each token
+    Return the vectors of U distinct tokens, float, (U, P), and the row of each token
     among them, int64, (B, T + 2), padded with -1.
     """
     rows, columns = mask.nonzero(as_tuple=True)  # (N,) each

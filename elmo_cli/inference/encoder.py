@@ -69,7 +69,7 @@ class SentenceEncoder(ABC):
         state: BiLmState,
         directions: Sequence[int] = BOTH,
     ) -> tuple[Tensor, BiLmState]:
-        """Run sentences, none empty, in D directions.
+        """Run sentences, none empty, in K directions.
 
         Args:
             sentences: B sentences of N tokens, with any boundaries to run.
@@ -77,7 +77,7 @@ class SentenceEncoder(ABC):
             directions: `FORWARD`, `BACKWARD` or `BOTH`.
 
         Returns:
-            Layers, float, shape (L, N, D P), and the states at the ends, or at the
+            Layers, float, shape (L, N, K P), and the states at the ends, or at the
             start in a direction that was not run.
         """
         tokens, rows = index_tokens(sentences)
@@ -101,7 +101,7 @@ class SentenceEncoder(ABC):
         slots: Sequence[int],
         directions: Sequence[int] = BOTH,
     ) -> Tensor:
-        """Run B sentences of N tokens with their boundaries, in D directions.
+        """Run B sentences of N tokens with their boundaries, in K directions.
 
         Args:
             sentences: Sentences, of which some may be empty.
@@ -109,7 +109,7 @@ class SentenceEncoder(ABC):
             directions: `FORWARD`, `BACKWARD` or `BOTH`.
 
         Returns:
-            Layers, float, shape (L, N + 2 B, D P).
+            Layers, float, shape (L, N + 2 B, K P).
         """
 
     def _add_boundaries(self, sentences: Sequence[Sentence]) -> list[Sentence]:

@@ -79,16 +79,16 @@ class FastBiLm:
         state: BiLmState,
         directions: Sequence[int] = BOTH,
     ) -> tuple[Tensor, BiLmState]:
-        """Run the stacks over B sentences of N tokens, none empty, in D directions.
+        """Run the stacks over B sentences of N tokens, none empty, in K directions.
 
         Args:
-            vectors: Vectors of distinct tokens, float, shape (V, P).
+            vectors: Vectors of distinct tokens, float, shape (U, P).
             tokens: Row of each token in `vectors`, shape (B, T), padded with -1.
             state: State in which each sentence starts, or one row for all.
             directions: `FORWARD`, `BACKWARD` or `BOTH`.
 
         Returns:
-            Layers, float, shape (L, N, D P), and the states at the ends, or at the
+            Layers, float, shape (L, N, K P), and the states at the ends, or at the
             start in a direction that was not run.
         """
         if len(state[0].forward.hidden) > 1:
@@ -153,7 +153,7 @@ class FastBiLm:
 
         Args:
             lstms: LSTMs of the direction, from the lowest.
-            vectors: Vectors of distinct tokens, float, shape (V, P).
+            vectors: Vectors of distinct tokens, float, shape (U, P).
             trie: Trie of the sentences. Its tokens are rows of the vectors.
             starts: State of each root, per layer.
             results: Hidden states, float, shape (L - 1, N, P): written.

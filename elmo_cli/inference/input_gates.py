@@ -20,15 +20,15 @@ cannot stop: half a second for the original model."""
 
 
 class TableRows(NamedTuple):
-    """Rows of a table, one per node of a step."""
+    """Rows of a table of gates or cells, one for each of the n nodes of a step."""
 
     table: Tensor
-    """Float, (V, D)."""
+    """Float, (m, 4 D) for gates, (m, D) for cells."""
     rows: Tensor | None
-    """Int64, (n,). None selects all n rows of the table."""
+    """Int64, (n,). None selects all rows of the table, in which case m is n."""
 
     def values(self) -> Tensor:
-        """Return the rows: float, shape (n, D)."""
+        """Return the rows: float, shape (n, 4 D) or (n, D)."""
         if self.rows is None:
             return self.table
         return self.table.index_select(0, self.rows)
@@ -40,8 +40,8 @@ class StepGates(NamedTuple):
     sizes: list[int]
     """Number of nodes per step; they sum to M."""
     table: Tensor
-    """W_ih x + b of different nodes, float, shape (V, 4 D). With a function in C for
-    steps, it has the shape of `CompiledLinear.multiply_to_blocks`."""
+    """W_ih x + b, a row per distinct token or per node, float, shape (m, 4 D). With a
+    function in C for steps, it has the shape of `CompiledLinear.multiply_to_blocks`."""
     rows: Tensor | None
     """Row of each node, int64, (M,). None: the rows are the nodes."""
 
@@ -67,7 +67,7 @@ def compute_input_gates(
 
     Args:
         multiply: `FastLstm.compute_gates`.
-        inputs: float, shape (V, P).
+        inputs: Vectors of distinct tokens or of nodes, float, shape (n, P).
         tokens: Row of `inputs` for each node. None: the nodes are the rows.
         sizes: Number of nodes per step.
         workspace: Memory for the gates of a group of steps, float, shape (m, 4 D).

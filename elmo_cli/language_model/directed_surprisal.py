@@ -31,13 +31,13 @@ DIRECTION_NUMBERS: Final[dict[Direction, Sequence[int]]] = {
 
 
 class DirectedSurprisals(NamedTuple):
-    """Surprisal of the T tokens of a sentence in D directions, in bits."""
+    """Surprisal of the T tokens of a sentence in K directions, in bits."""
 
     tokens: Sentence
     known: NDArray[np.bool_]
     """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     surprisal: NDArray[np.float64]
-    """Shape (D, T), or with the boundary (D, T + 1)."""
+    """Shape (K, T), or with the boundary (K, T + 1)."""
     entropy: NDArray[np.float64] | None
     """Expected surprisal at each position, in the shape of `surprisal`, or None."""
 
@@ -106,7 +106,7 @@ def measure_directions(
 def _of_tokens(
     values: NDArray[np.float64], directions: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Remove the boundary from values of predictions: (D, T + 1) becomes (D, T)."""
+    """Remove the boundary from values of predictions: (K, T + 1) becomes (K, T)."""
     rows = []
     for direction, row in zip(directions, values, strict=True):
         # The forward direction predicts the boundary last, the backward direction

@@ -68,18 +68,18 @@ class SentenceScore(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """Predictions of the T tokens of a sentence and a boundary, in D directions."""
+    """Predictions of the T tokens of a sentence and a boundary, in K directions."""
 
     known: NDArray[np.bool_]
     """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     log_p: NDArray[np.float64]
-    """Natural log probabilities, shape (D, T + 1).
+    """Natural log probabilities, shape (K, T + 1).
 
     The forward direction ends with the one of `</S>`, the backward direction begins
     with the one of `<S>`.
     """
     entropy: NDArray[np.float64] | None
-    """Entropy of each prediction, shape (D, T + 1); None unless it was requested."""
+    """Entropy of each prediction, shape (K, T + 1); None unless it was requested."""
 
 
 _OTHER_DEVICE: Final = "Use LanguageModel(model, device=...)."
@@ -348,10 +348,10 @@ class LanguageModel:
         Args:
             texts, batch_size, tokenizer, language, is_ready: As in `iter_scores`.
             compute: Function of the sentences of a batch, none empty, and their top
-                layer with boundaries, float, shape (N, D P). It returns one result per
+                layer with boundaries, float, shape (N, K P). It returns one result per
                 sentence.
             empty: Result of a sentence without tokens.
-            directions: The D directions to run: 0 is forward, 1 is backward.
+            directions: The K directions to run: 0 is forward, 1 is backward.
         """
 
         def run_batch(
@@ -407,7 +407,7 @@ class LanguageModel:
         scores = self.softmax.of_targets(
             torch.cat(contexts), torch.cat(targets), with_entropy=with_entropy
         )
-        # (1 or 2, D, number of predictions per direction)
+        # (1 or 2, K, number of predictions per direction)
         scores = scores.view(len(scores), len(directions), -1)
         starts = np.cumsum([len(sentence) + 1 for sentence in sentences])[:-1]
         scores_of = np.split(scores.numpy(), starts, axis=-1)

@@ -3,8 +3,8 @@
 The mixes have the names that they have here. The biLM is stored below `_elmo_lstm`:
 
     _token_embedder
-        ._char_embedding_weights            (262, C)
-        .char_conv_i.weight, bias           (count, C, width), (count)
+        ._char_embedding_weights            (262, E)
+        .char_conv_i.weight, bias           (count, E, width), (count)
         ._highways._layers.k.weight, bias   (2 F, F), (2 F)
         ._projection.weight, bias           (P, F), (P)
     _elmo_lstm.forward_layer_l, _elmo_lstm.backward_layer_l

@@ -10,11 +10,11 @@ The folder of a model contains
 Except for the token encoder, these models are ordinary biLMs. The weights are PyTorch
 state dicts, matrices (out, in):
 
-    word_emb_layer.embedding.weight         (words, W)
-    char_emb_layer.embedding.weight         (characters, C)
-    convolutions.i.weight, bias             (count, C, width), (count)
+    word_emb_layer.embedding.weight         (words, word_dim)
+    char_emb_layer.embedding.weight         (characters, E)
+    convolutions.i.weight, bias             (count, E, width), (count)
     highways._layers.k.weight, bias         (2 F, F), (2 F): transform, then 1 - carry
-    projection.weight, bias                 (P, W + F), (P)
+    projection.weight, bias                 (P, word_dim + F), (P)
 
     forward_layer_l, backward_layer_l
         .input_linearity.weight             (4 D, P): gates i, f, j, o

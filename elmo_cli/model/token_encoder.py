@@ -99,7 +99,7 @@ class CharacterFeatures(nn.Module):
         return features
 
     def convolve(self, embedded: Tensor) -> Tensor:
-        """Compute the maximum of each filter over K characters: (N, K, C) to (N, F)."""
+        """Compute the maximum of each filter over C characters: (N, C, E) to (N, F)."""
         # A lower precision is no faster: oneDNN compiles a product for each number of
         # windows.
         with torch.autocast(embedded.device.type, enabled=False):
@@ -155,13 +155,13 @@ class Convolution(nn.Conv1d):
     """
 
     def forward(self, embedded: Tensor) -> Tensor:
-        """Convolve a float tensor, shape (N, K, C): shape (N, K - width + 1, count)."""
+        """Convolve a float tensor, shape (N, C, E): shape (N, C - width + 1, count)."""
         return functional.linear(
             self.windows(embedded), self.weight.flatten(1), self.bias
         )
 
     def windows(self, embedded: Tensor) -> Tensor:
-        """Return all windows of (N, K, C), shape (N, K - width + 1, C * width)."""
+        """Return all windows of (N, C, E), shape (N, C - width + 1, E * width)."""
         return embedded.unfold(1, self.kernel_size[0], 1).flatten(2)
 
 

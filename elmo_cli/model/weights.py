@@ -3,8 +3,8 @@
 Their names are bilm-tf's. `stored_parameters` lists them for reading and writing. All
 matrices are stored (in, out):
 
-    char_embed                         (261, C)             character models
-    CNN/W_cnn_i, b_cnn_i               (1, width, C, count), (count)
+    char_embed                         (261, E)             character models
+    CNN/W_cnn_i, b_cnn_i               (1, width, E, count), (count)
     CNN_high_k/W_carry, W_transform    (F, F), and b_carry, b_transform (F)
     CNN_proj/W_proj, b_proj            (F, P), (P)
     embedding                          (V, P)               word-level models
@@ -59,7 +59,7 @@ _FILTER: Final = _Conversions(
     to_parameter=lambda values: values[0].permute(2, 1, 0).contiguous(),
     to_dataset=lambda values: values.permute(2, 1, 0)[None],
 )
-"""(1, width, C, count) in the file, (count, C, width) in torch."""
+"""(1, width, E, count) in the file, (count, C, width) in torch."""
 _TABLE: Final = _Conversions(
     to_parameter=below_padding, to_dataset=lambda values: values[1:]
 )

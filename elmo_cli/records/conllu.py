@@ -73,13 +73,13 @@ class Conllu(InputFormat):
         complete = words[:-1] or words
         return all(map(_WORD.match, complete[:_MAX_CHECKED]))
 
-    def parse(self, lines: Iterable[Line], text: TextInput) -> Iterator[Record]:
+    def parse(self, lines: Iterable[Line], text_input: TextInput) -> Iterator[Record]:
         """Yield the sentences."""
         for is_blank, block in groupby(lines, key=lambda line: line.text == ""):
             if is_blank:
                 continue
             for index, sentence in enumerate(_split_at_first_ids(block)):
-                record = _record_of_sentence(sentence, text)
+                record = _record_of_sentence(sentence, text_input)
                 if record is None:
                     continue
                 if index > 0:
@@ -108,7 +108,7 @@ def _split_at_first_ids(lines: Iterable[Line]) -> Iterator[list[Line]]:
     yield sentence + comments
 
 
-def _record_of_sentence(lines: list[Line], text: TextInput) -> Record | None:
+def _record_of_sentence(lines: list[Line], text_input: TextInput) -> Record | None:
     """Return the record of a sentence; None for comments alone."""
     identifier = _find_sentence_id(lines)
     start = lines[0].number
@@ -121,9 +121,9 @@ def _record_of_sentence(lines: list[Line], text: TextInput) -> Record | None:
         if line.text.startswith("#"):
             continue
         fields = line.text.split("\t")
-        problem = _find_problem(fields, text.source.name, n_words=len(tokens))
+        problem = _find_problem(fields, text_input.source.name, n_words=len(tokens))
         if problem is not None:
-            error = text.error_at(line.number, problem)
+            error = text_input.error_at(line.number, problem)
             return Record(" ".join(tokens), [], identifier, error=error, start=start)
         if fields[0].isdecimal():
             tokens.append(fields[1])

@@ -40,22 +40,22 @@ class Delimited(InputFormat):
     splits_at_cr = True
     usual_delimiter: str
 
-    def parse(self, lines: Iterable[Line], text: TextInput) -> Iterator[Record]:
+    def parse(self, lines: Iterable[Line], text_input: TextInput) -> Iterator[Record]:
         """Yield the records of the rows, given as lines with their ends."""
-        rows = _read_rows(iter(lines), text.settings, self.usual_delimiter)
+        rows = _read_rows(iter(lines), text_input.settings, self.usual_delimiter)
         header = next(rows, None)
         if header is None:
             return
         if header.unreadable is not None:
-            raise InputError(text.error(header.unreadable))
+            raise InputError(text_input.error(header.unreadable))
         if header.problem is not None:
             problem = Message("the header is {problem}", problem=header.problem)
-            raise InputError(text.error(problem))
+            raise InputError(text_input.error(problem))
         names = header.cells
-        if text.settings.no_header:
+        if text_input.settings.no_header:
             names = _numbers_of_columns(header.cells)
             rows = chain([header], rows)
-        columns = _choose_columns(names, text)
+        columns = _choose_columns(names, text_input)
         for cell_row in rows:
             problem_of_row: Message | str | None = cell_row.problem
             if problem_of_row is None and len(cell_row.cells) != len(names):
@@ -69,7 +69,7 @@ class Delimited(InputFormat):
                 problem=problem_of_row,
                 unreadable=cell_row.unreadable,
             )
-            yield record_of_row(row, columns, text)
+            yield record_of_row(row, columns, text_input)
 
     def column_names(self, source: Source, settings: TextSettings) -> list[str]:
         """Return the names in the header."""
@@ -82,17 +82,17 @@ class Delimited(InputFormat):
         return _numbers_of_columns(header.cells) if settings.no_header else header.cells
 
 
-def _choose_columns(names: list[str], text: TextInput) -> Columns:
+def _choose_columns(names: list[str], text_input: TextInput) -> Columns:
     """Return the columns that are read. An error sees that a header may be missing."""
-    columns = named_columns(text.settings, text.column_option)
-    table = text.source.name
+    columns = named_columns(text_input.settings, text_input.column_option)
+    table = text_input.source.name
     try:
         return choose_columns(columns, names, table=table, has_lists=False)
     except InputError:
         error = missing_header_error(
             names, table=table, text_option=columns.text_option
         )
-        if error is None or text.settings.no_header:
+        if error is None or text_input.settings.no_header:
             raise
         raise InputError(error) from None
 

@@ -44,20 +44,20 @@ class Fasta(InputFormat):
             return False
         return _SEQUENCE.fullmatch(lines[1]) is not None
 
-    def parse(self, lines: Iterable[Line], text: TextInput) -> Iterator[Record]:
+    def parse(self, lines: Iterable[Line], text_input: TextInput) -> Iterator[Record]:
         """Yield the sequences."""
         sequence: list[Line] = []
         for line in lines:
             if sequence and line.text.startswith(">"):
-                yield _record_of_sequence(sequence, text)
+                yield _record_of_sequence(sequence, text_input)
                 sequence = []
             if line.text:
                 sequence.append(line)
         if sequence:
-            yield _record_of_sequence(sequence, text)
+            yield _record_of_sequence(sequence, text_input)
 
 
-def _record_of_sequence(lines: list[Line], text: TextInput) -> Record:
+def _record_of_sequence(lines: list[Line], text_input: TextInput) -> Record:
     """Return the record of a header and the lines of its sequence."""
     start = lines[0].number
     header = ""
@@ -82,7 +82,7 @@ def _record_of_sequence(lines: list[Line], text: TextInput) -> Record:
         problem = f"the header of {identifier[:60]!r} has a zero byte"
     if problem is not None:
         return Record(
-            content, residues, error=text.error_at(start, problem), start=start
+            content, residues, error=text_input.error_at(start, problem), start=start
         )
     for line in lines:
         if line.error is not None:

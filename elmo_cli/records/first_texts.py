@@ -15,7 +15,7 @@ from elmo_cli.text.tokenizers import Tokenizer
 from elmo_cli.types import Sentence
 
 
-def read_first_texts(text: TextInput) -> list[str]:
+def read_first_texts(text_input: TextInput) -> list[str]:
     """Return the texts to tokenize in the first records of an input.
 
     These are the first 200 records of a file, or the first one of a pipe, so that it
@@ -24,14 +24,14 @@ def read_first_texts(text: TextInput) -> list[str]:
     """
     texts: list[str] = []
     with suppress(ElmoError):
-        n_records = EVIDENCE_LINES if text.source.is_rereadable else 1
-        with text.source.peeking():
-            texts += islice(texts_to_tokenize(text, _read), n_records)
+        n_records = EVIDENCE_LINES if text_input.source.is_rereadable else 1
+        with text_input.source.peeking():
+            texts += islice(texts_to_tokenize(text_input, _read), n_records)
     return texts
 
 
 def texts_to_tokenize(
-    text: TextInput, read: Callable[[TextInput], Iterable[Record]]
+    text_input: TextInput, read: Callable[[TextInput], Iterable[Record]]
 ) -> Iterator[str]:
     """Yield what a tokenizer would get of each record; nothing of a list of tokens.
 
@@ -44,9 +44,9 @@ def texts_to_tokenize(
         return []
 
     reading = replace(
-        text,
+        text_input,
         tokenizer=Tokenizer(tokenize=note),
-        settings=replace(text.settings, skip_errors=True, keep_columns=()),
+        settings=replace(text_input.settings, skip_errors=True, keep_columns=()),
     )
     for record in read(reading):
         if record.words:
@@ -56,8 +56,8 @@ def texts_to_tokenize(
         noted.clear()
 
 
-def _read(text: TextInput) -> Iterable[Record]:
-    records, _ = text.format.read(text, ignore, never)
-    if text.settings.word_column is None:
+def _read(text_input: TextInput) -> Iterable[Record]:
+    records, _ = text_input.format.read(text_input, ignore, never)
+    if text_input.settings.word_column is None:
         return records
-    return group_words(records, text)
+    return group_words(records, text_input)

@@ -152,7 +152,7 @@ class IdSurvey(NamedTuple):
 
 
 def survey_ids(
-    text: TextInput,
+    text_input: TextInput,
     should_stop: Callable[[], bool],
     *,
     finds_repeats: bool,
@@ -165,11 +165,11 @@ def survey_ids(
     """
     # Other formats say themselves which ids are integers.
     integers: list[str] = []
-    if finds_integers and text.format.has_cells:
-        integers = list(text.settings.id_columns) or [DEFAULT_ID]
-    if text.format.ids == "never":
+    if finds_integers and text_input.format.has_cells:
+        integers = list(text_input.settings.id_columns) or [DEFAULT_ID]
+    if text_input.format.ids == "never":
         return IdSurvey(may_repeat=False, integers=())
-    if not text.source.is_file:
+    if not text_input.source.is_file:
         return IdSurvey(may_repeat=finds_repeats, integers=())
     if not finds_repeats and not integers:
         return IdSurvey(may_repeat=False, integers=())
@@ -177,7 +177,7 @@ def survey_ids(
     may_repeat = False
     # Errors are reported when the records are read.
     with suppress(InputError):
-        for record in _read_ids(text, should_stop):
+        for record in _read_ids(text_input, should_stop):
             if not record.id:
                 integers = []
                 break
@@ -187,7 +187,7 @@ def survey_ids(
             waits_for_repeat = finds_repeats and not may_repeat
             if not integers and not waits_for_repeat:
                 break
-    text.source.rewind()
+    text_input.source.rewind()
     return IdSurvey(may_repeat, integers=tuple(integers) if seen else ())
 
 
@@ -196,14 +196,16 @@ def _part(record: Record, name: str) -> str:
     return str(record.columns.get(name, record.id))
 
 
-def _read_ids(text: TextInput, should_stop: Callable[[], bool]) -> Iterator[Record]:
+def _read_ids(
+    text_input: TextInput, should_stop: Callable[[], bool]
+) -> Iterator[Record]:
     """Yield the valid records of a file with their ids. Texts are not tokenized."""
-    settings = replace(text.settings, skip_errors=True, keep_columns=())
+    settings = replace(text_input.settings, skip_errors=True, keep_columns=())
     without_tokens = Tokenizer(tokenize=lambda _: [])
-    text = replace(text, settings=settings, tokenizer=without_tokens)
-    records = text.format.read_ids(text, should_stop)
-    if text.settings.word_column is not None:
-        records = group_words(records, text)
+    text_input = replace(text_input, settings=settings, tokenizer=without_tokens)
+    records = text_input.format.read_ids(text_input, should_stop)
+    if text_input.settings.word_column is not None:
+        records = group_words(records, text_input)
     for record in records:
         if record.error is None:
             yield record

@@ -74,7 +74,7 @@ class InputFormat:
         """Return whether a stripped line may be the first one of a record."""
         return line != ""
 
-    def parse(self, lines: Iterable[Line], text: "TextInput") -> Iterator[Record]:
+    def parse(self, lines: Iterable[Line], text_input: "TextInput") -> Iterator[Record]:
         """Yield the records of lines.
 
         A record that is invalid has an `error`, and is yielded too.
@@ -83,7 +83,7 @@ class InputFormat:
 
     def read(
         self,
-        text: "TextInput",
+        text_input: "TextInput",
         on_bytes: Callable[[int], object],
         should_stop: Callable[[], bool],
     ) -> tuple[Iterator[Record], Callable[[], bool]]:
@@ -91,20 +91,20 @@ class InputFormat:
 
         `on_bytes` and `should_stop` are as in `Source.lines`.
         """
-        lines, is_ready = text.source.lines(
+        lines, is_ready = text_input.source.lines(
             on_bytes,
-            skip_errors=text.settings.skip_errors,
+            skip_errors=text_input.settings.skip_errors,
             should_stop=should_stop,
             splits_at_cr=self.splits_at_cr,
             keep_ends=self.keeps_ends,
         )
-        return self.parse(lines, text), is_ready
+        return self.parse(lines, text_input), is_ready
 
     def read_ids(
-        self, text: "TextInput", should_stop: Callable[[], bool]
+        self, text_input: "TextInput", should_stop: Callable[[], bool]
     ) -> Iterator[Record]:
         """Return the records for a first pass over their ids; texts may be missing."""
-        records, _ = self.read(text, ignore, should_stop)
+        records, _ = self.read(text_input, ignore, should_stop)
         return records
 
     def column_names(self, source: Source, settings: TextSettings) -> list[str]:

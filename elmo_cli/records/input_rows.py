@@ -50,45 +50,45 @@ class RowFormat(InputFormat):
     tokens_are_stored = True
     has_columns = True
 
-    def rows(self, lines: Iterable[Line], text: TextInput) -> Iterator[InputRow]:
+    def rows(self, lines: Iterable[Line], text_input: TextInput) -> Iterator[InputRow]:
         """Yield the rows of lines."""
         raise NotImplementedError
 
-    def parse(self, lines: Iterable[Line], text: TextInput) -> Iterator[Record]:
+    def parse(self, lines: Iterable[Line], text_input: TextInput) -> Iterator[Record]:
         """Yield the records of the rows."""
-        columns = named_columns(text.settings, text.column_option)
-        for row in self.rows(lines, text):
-            yield record_of_row(row, columns, text)
+        columns = named_columns(text_input.settings, text_input.column_option)
+        for row in self.rows(lines, text_input):
+            yield record_of_row(row, columns, text_input)
 
 
-def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
+def record_of_row(row: InputRow, columns: Columns, text_input: TextInput) -> Record:
     """Return the record of a row, with an error if the row is invalid."""
     if row.unreadable is not None:
         return Record("", [], error=row.unreadable, start=row.start)
     if row.problem is not None:
-        return _invalid(row, row.problem, text)
+        return _invalid(row, row.problem, text_input)
     fields = _flattened(row.fields, columns)
     row_id = _find_row_id(fields, columns)
     if row_id.problem is not None:
-        return _invalid(row, row_id.problem, text)
+        return _invalid(row, row_id.problem, text_input)
     name = _find_text_column(fields, columns)
     if name is None:
         expected = " or ".join(map(repr, columns.texts))
         found = f"expected a field {expected}, found {_shown(fields)}"
-        return _invalid(row, missing_text(found, columns, [*fields]), text)
+        return _invalid(row, missing_text(found, columns, [*fields]), text_input)
     value = fields[name]
     try:
-        record = _tokenized(value, name, text)
-        if record is not None and text.reads_places:
+        record = _tokenized(value, name, text_input)
+        if record is not None and text_input.reads_places:
             record = _with_places(record, fields, name)
     except InputError as error:
         in_field = Message("field {name}: {error}", name=repr(name), error=error)
-        return _invalid(row, in_field, text)
+        return _invalid(row, in_field, text_input)
     if record is None:
         found = f"found {repr(value)[:60]}"
         problem = f"field {name!r}: expected a text or a list of tokens, {found}"
-        return _invalid(row, problem, text)
-    if text.settings.word_column is not None:
+        return _invalid(row, problem, text_input)
+    if text_input.settings.word_column is not None:
         record = record._replace(fields=fields)
     return record._replace(
         id=row_id.text,
@@ -98,7 +98,7 @@ def record_of_row(row: InputRow, columns: Columns, text: TextInput) -> Record:
     )
 
 
-def _tokenized(value: object, column: str, text: TextInput) -> Record | None:
+def _tokenized(value: object, column: str, text_input: TextInput) -> Record | None:
     """Return the record of a text or a list of tokens in a column; None for others.
 
     Raise an `InputError` if its tokens have no place in the text.
@@ -106,13 +106,13 @@ def _tokenized(value: object, column: str, text: TextInput) -> Record | None:
     if value is None:
         value = ""
     if isinstance(value, str) and is_text(value):
-        if text.settings.word_column is not None:
+        if text_input.settings.word_column is not None:
             # Words are tokenized as a group.
             return Record(value, [])
-        tokenizer = text.tokenizer
+        tokenizer = text_input.tokenizer
         if column == TOKENS_COLUMN:
             # Text in a column of this name has its tokens between spaces.
-            tokenizer = tokenizer_of_tokens(text.settings, tokenizer)
+            tokenizer = tokenizer_of_tokens(text_input.settings, tokenizer)
         return record_of_text(value, tokenizer)
     if not isinstance(value, list):
         return None
@@ -121,10 +121,10 @@ def _tokenized(value: object, column: str, text: TextInput) -> Record | None:
     joined = " ".join(value)
     if not is_text(joined):
         return None
-    if text.tokenizer.clean is not None:
+    if text_input.tokenizer.clean is not None:
         raise InputError(LIST_OF_REGIONS)
-    if text.splits_words:
-        return record_of_words(value, text.tokenizer)
+    if text_input.splits_words:
+        return record_of_words(value, text_input.tokenizer)
     return Record(joined, value)
 
 
@@ -154,8 +154,10 @@ def is_text(value: object) -> bool:
     return value.isascii() or value.encode("utf-8", "ignore").decode() == value
 
 
-def _invalid(row: InputRow, problem: object, text: TextInput) -> Record:
-    return Record("", [], error=text.error_at(row.start, problem), start=row.start)
+def _invalid(row: InputRow, problem: object, text_input: TextInput) -> Record:
+    return Record(
+        "", [], error=text_input.error_at(row.start, problem), start=row.start
+    )
 
 
 def _flattened(fields: Mapping[str, Any], columns: Columns) -> dict[str, Any]:

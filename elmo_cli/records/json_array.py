@@ -30,7 +30,7 @@ class JsonArray(RowFormat):
         """Return whether the lines begin an array of objects."""
         return _BEGINNING.match("\n".join(lines)) is not None
 
-    def rows(self, lines: Iterable[Line], text: TextInput) -> Iterator[InputRow]:
+    def rows(self, lines: Iterable[Line], text_input: TextInput) -> Iterator[InputRow]:
         """Yield the objects of the array, given as lines with their ends."""
         parts: list[str] = []
         for line in lines:
@@ -45,15 +45,15 @@ class JsonArray(RowFormat):
                 remedy="If each line is an object, use {--input-format jsonl}.",
                 found=repr(beginning),
             )
-            raise InputError(text.error(problem))
+            raise InputError(text_input.error(problem))
         try:
             array = json.loads(content)
         except RecursionError:
-            message = text.error("not valid JSON: too many nested brackets")
+            message = text_input.error("not valid JSON: too many nested brackets")
             raise InputError(message) from None
         except json.JSONDecodeError as reason:
             location = f"line {reason.lineno}, column {reason.colno}"
-            message = text.error(f"not valid JSON ({location}): {reason.msg}")
+            message = text_input.error(f"not valid JSON ({location}): {reason.msg}")
             raise InputError(message) from None
         for number, value in enumerate(array, start=1):
             if isinstance(value, dict):

@@ -39,7 +39,7 @@ class JsonLines(RowFormat):
             return _BEGINNING.match(lines[0]) is not None
         return isinstance(fields, dict) and any(name in fields for name in _TEXT_FIELDS)
 
-    def rows(self, lines: Iterable[Line], text: TextInput) -> Iterator[InputRow]:
+    def rows(self, lines: Iterable[Line], text_input: TextInput) -> Iterator[InputRow]:
         """Yield the objects. Blank lines are ignored."""
         for line in lines:
             if line.error is not None:

@@ -23,7 +23,7 @@ _MIN_LIKENESS: Final = 0.5
 """Minimum share of the words that two texts of an item have in common."""
 
 
-def note_merged(records: Iterable[Record], text: TextInput) -> Iterator[Record]:
+def note_merged(records: Iterable[Record], text_input: TextInput) -> Iterator[Record]:
     """Yield the rows of a table of words, and log whether an id names several texts.
 
     Such texts, of which another column has the names, have most of their words in
@@ -33,18 +33,18 @@ def note_merged(records: Iterable[Record], text: TextInput) -> Iterator[Record]:
     is_waiting = True
     for record in records:
         if is_waiting and len(sample) == _SAMPLE_ROWS:
-            _log_merged(sample, text)
+            _log_merged(sample, text_input)
             is_waiting = False
         if is_waiting and record.error is None:
             sample.append(record)
         yield record
     if is_waiting:
-        _log_merged(sample, text)
+        _log_merged(sample, text_input)
 
 
-def _log_merged(rows: Sequence[Record], text: TextInput) -> None:
-    word_column = text.settings.word_column
-    ids = text.settings.id_columns or (DEFAULT_ID,)
+def _log_merged(rows: Sequence[Record], text_input: TextInput) -> None:
+    word_column = text_input.settings.word_column
+    ids = text_input.settings.id_columns or (DEFAULT_ID,)
     groups: dict[str | None, list[Record]] = {}
     for row in rows:
         groups.setdefault(row.id, []).append(row)
@@ -65,7 +65,7 @@ def _log_merged(rows: Sequence[Record], text: TextInput) -> None:
         "{name}: the rows of {id} seem to be several texts, one for each {column}",
         remedy="Use {--id-column}={value}.",
         shell_remedy="Use {--id-column} {typed}.",
-        name=text.source.name,
+        name=text_input.source.name,
         id=repr(examples[name]),
         column=repr(name),
         value=repr(columns),

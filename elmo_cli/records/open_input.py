@@ -52,7 +52,7 @@ def open_input(
         trained = None
     # Only a regular file has a head, and an empty file has any format.
     format_is_guess = settings.input_format is None and not source.head
-    text = TextInput(
+    text_input = TextInput(
         source=source,
         settings=settings,
         format=input_format,
@@ -66,7 +66,7 @@ def open_input(
     if tokenizer is None:
         first_texts: list[str] = []
         if settings.tokenizer == AUTO and not input_format.has_tokens:
-            first_texts = read_first_texts(text)
+            first_texts = read_first_texts(text_input)
         tokenizer = choose_tokenizer(
             settings,
             content_of(input_format, lines_are_texts=lines_are_texts),
@@ -75,7 +75,9 @@ def open_input(
             model_language=language,
         )
     else:
-        text = replace(text, settings=replace(settings, tokenizer=tokenizer.name))
+        text_input = replace(
+            text_input, settings=replace(settings, tokenizer=tokenizer.name)
+        )
     if input_format.has_tokens:
         if tokenizer.splits_by is not None:
             problem = "{--split-sentences True} requires text or a table, found {name}"
@@ -83,7 +85,7 @@ def open_input(
         if tokenizer.name != WHITESPACE.name:
             problem = "{--tokenizer} has no effect with {name}, which has tokens"
             raise SettingsError(Message(problem, name=input_format.name))
-    return replace(text, tokenizer=tokenizer)
+    return replace(text_input, tokenizer=tokenizer)
 
 
 def content_of(input_format: InputFormat, *, lines_are_texts: bool = False) -> Content:

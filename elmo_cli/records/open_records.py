@@ -46,7 +46,7 @@ class Records(NamedTuple):
 
 @contextmanager
 def open_records(
-    text: TextInput,
+    text_input: TextInput,
     expected: Expected = UNKNOWN,
     *,
     id_rules: IdRules = _FREE_IDS,
@@ -58,7 +58,7 @@ def open_records(
     """Open the records of an input, and close it at the end.
 
     Args:
-        text: The input.
+        text_input: The input.
         expected: What the model and the command expect, which warnings compare with the
             input.
         id_rules: What the output asks of the ids. By default only that all records have
@@ -67,22 +67,24 @@ def open_records(
         is_quiet: Log no warnings.
         on_bytes, should_stop: As in `Source.lines`.
     """
-    text.format.check_settings(text.settings, suggests_table=True)
-    reads_ids = reads_ids and _may_have_ids(text)
+    text_input.format.check_settings(text_input.settings, suggests_table=True)
+    reads_ids = reads_ids and _may_have_ids(text_input)
     # The ids of words show which of them are one text.
-    if not reads_ids and text.settings.word_column is None:
-        text = replace(text, settings=replace(text.settings, id_column=NO_ID))
-    with text.source:
+    if not reads_ids and text_input.settings.word_column is None:
+        text_input = replace(
+            text_input, settings=replace(text_input.settings, id_column=NO_ID)
+        )
+    with text_input.source:
         survey = survey_ids(
-            text,
+            text_input,
             should_stop,
             finds_repeats=id_rules.numbers_repeated and reads_ids,
             finds_integers=id_rules.finds_integers,
         )
-        if text.format.has_cells and not is_quiet:
-            log_missing_header(text.settings, text.column_option)
+        if text_input.format.has_cells and not is_quiet:
+            log_missing_header(text_input.settings, text_input.column_option)
         unchecked, is_ready = _read_records(
-            text,
+            text_input,
             survey,
             reads_ids=reads_ids,
             is_quiet=is_quiet,
@@ -90,19 +92,19 @@ def open_records(
             should_stop=should_stop,
         )
         id_checker = IdChecker(
-            id_rules, n_columns=max(1, len(text.settings.id_columns))
+            id_rules, n_columns=max(1, len(text_input.settings.id_columns))
         )
         checked = check_records(
             unchecked,
-            text,
+            text_input,
             id_checker=id_checker if reads_ids else None,
-            report=None if is_quiet else report_for(text, expected),
+            report=None if is_quiet else report_for(text_input, expected),
         )
-        if text.format.ids == "by_first_record":
-            records, example = _find_example(checked, text)
+        if text_input.format.ids == "by_first_record":
+            records, example = _find_example(checked, text_input)
         else:
             records = checked
-            example = _invented_record(text, has_id=reads_ids)
+            example = _invented_record(text_input, has_id=reads_ids)
         has_ids = example.id is not None
         is_numbered = survey.may_repeat and has_ids
         if is_numbered:
@@ -117,7 +119,7 @@ def open_records(
 
 
 def _read_records(
-    text: TextInput,
+    text_input: TextInput,
     survey: IdSurvey,
     *,
     reads_ids: bool,
@@ -126,33 +128,33 @@ def _read_records(
     should_stop: Callable[[], bool],
 ) -> tuple[Iterator[Record], Callable[[], bool]]:
     """Return the records before they are checked, and whether the next one is ready."""
-    records, is_ready = text.format.read(text, on_bytes, should_stop)
-    if text.format_is_guess:
-        records = refuse_other_formats(records, text.source.name)
-    if survey.integers and len(text.settings.id_columns) > 1:
+    records, is_ready = text_input.format.read(text_input, on_bytes, should_stop)
+    if text_input.format_is_guess:
+        records = refuse_other_formats(records, text_input.source.name)
+    if survey.integers and len(text_input.settings.id_columns) > 1:
         records = map(partial(with_integer_parts, names=survey.integers), records)
     elif survey.integers:
         records = map(with_integer_id, records)
-    if text.settings.word_column is not None:
+    if text_input.settings.word_column is not None:
         if not is_quiet:
-            records = note_merged(records, text)
-        records = group_words(records, text)
+            records = note_merged(records, text_input)
+        records = group_words(records, text_input)
         if not is_quiet:
-            records = note_scattered(records, text.source.name)
-    if not reads_ids and text.format.ids != "never":
+            records = note_scattered(records, text_input.source.name)
+    if not reads_ids and text_input.format.ids != "never":
         records = map(_without_id, records)
     return records, is_ready
 
 
-def _may_have_ids(text: TextInput) -> bool:
-    if text.format.ids == "by_first_record":
-        return text.settings.id_column != NO_ID
-    return text.format.ids == "always"
+def _may_have_ids(text_input: TextInput) -> bool:
+    if text_input.format.ids == "by_first_record":
+        return text_input.settings.id_column != NO_ID
+    return text_input.format.ids == "always"
 
 
 def check_records(
     records: Iterable[Record],
-    text: TextInput,
+    text_input: TextInput,
     *,
     id_checker: IdChecker | None = None,
     report: InputReport | None = None,
@@ -161,7 +163,7 @@ def check_records(
 
     An invalid record is an `InputError`, or with `skip_errors` a record without tokens.
     """
-    number_unit = text.format.number_unit
+    number_unit = text_input.format.number_unit
     is_complete = False
     try:
         for record in records:
@@ -170,8 +172,8 @@ def check_records(
             if id_checker is not None and (error is None or record.id is not None):
                 problem = id_checker.check(record, number_unit)
                 if problem is not None:
-                    error = text.error_at(record.start, problem)
-            if error is not None and not text.settings.skip_errors:
+                    error = text_input.error_at(record.start, problem)
+            if error is not None and not text_input.settings.skip_errors:
                 raise InputError(error)
             if report is not None:
                 report.see(record)
@@ -183,8 +185,8 @@ def check_records(
         # Only the beginning of a text may be read.
         if report is not None:
             report.end(is_complete=is_complete)
-            if id_checker is not None and text.settings.word_column is None:
-                id_checker.log_repeated(f"{text.source.name}: ")
+            if id_checker is not None and text_input.settings.word_column is None:
+                id_checker.log_repeated(f"{text_input.source.name}: ")
 
 
 def _skipped(record: Record, error: str | Message) -> Record:
@@ -209,7 +211,7 @@ def _with_line_numbers(records: Iterable[Record]) -> Iterator[Record]:
 
 
 def _find_example(
-    records: Iterator[Record], text: TextInput
+    records: Iterator[Record], text_input: TextInput
 ) -> tuple[Iterator[Record], Record]:
     """Return all records again, and the first valid one, or an invented one."""
     begin: list[Record] = []
@@ -217,15 +219,15 @@ def _find_example(
         begin.append(record)
         if record.error is None:
             return chain(begin, records), record
-    has_id = bool(text.settings.id_column)
+    has_id = bool(text_input.settings.id_column)
     # The id of a record that is not UTF-8 may be read.
     has_id = has_id or any(record.id is not None for record in begin)
-    return iter(begin), _invented_record(text, has_id=has_id)
+    return iter(begin), _invented_record(text_input, has_id=has_id)
 
 
-def _invented_record(text: TextInput, *, has_id: bool) -> Record:
+def _invented_record(text_input: TextInput, *, has_id: bool) -> Record:
     """Return a record for an input without valid ones."""
-    kept = text.settings.repeated_columns
+    kept = text_input.settings.repeated_columns
     columns: dict[str, object] = {}
     if kept != ALL_COLUMNS:
         columns = dict.fromkeys(kept)
@@ -234,5 +236,5 @@ def _invented_record(text: TextInput, *, has_id: bool) -> Record:
         [""],
         id="" if has_id else None,
         columns=columns,
-        line=1 if text.splits_lines else None,
+        line=1 if text_input.splits_lines else None,
     )

@@ -56,24 +56,26 @@ class Parquet(InputFormat):
 
     def read(
         self,
-        text: TextInput,
+        text_input: TextInput,
         on_bytes: Callable[[int], object],
         should_stop: Callable[[], bool],
     ) -> tuple[Iterator[Record], Callable[[], bool]]:
         """Return the records of a file, each of which is ready."""
-        source = text.source
+        source = text_input.source
         if not source.is_file:
             source.check()
             problem = f"{self.name} needs a file, not a stream"
-            raise InputError(text.error(problem))
+            raise InputError(text_input.error(problem))
         size = source.size or 0
-        records = self.parse_file(source.open(), text, size=size, on_bytes=on_bytes)
+        records = self.parse_file(
+            source.open(), text_input, size=size, on_bytes=on_bytes
+        )
         return records, lambda: True
 
     def parse_file(
         self,
         file: Any,
-        text: TextInput,
+        text_input: TextInput,
         *,
         rows: range | None = None,
         size: int = 0,
@@ -83,14 +85,14 @@ class Parquet(InputFormat):
 
         After each batch, `on_bytes` is called with its share of the size of the file.
         """
-        with _opened(file, text.source.name) as table:
-            columns = _choose_columns_in_schema(table.schema_arrow, text)
+        with _opened(file, text_input.source.name) as table:
+            columns = _choose_columns_in_schema(table.schema_arrow, text_input)
             # A column may be chosen several times.
             names = [*columns.texts, *columns.kept, *columns.ids]
             schema = table.schema_arrow
-            if text.settings.word_column is not None:
+            if text_input.settings.word_column is not None:
                 names += [field.name for field in schema if not field.type.num_fields]
-            if text.reads_places:
+            if text_input.reads_places:
                 place_names = [*PLACE_COLUMNS, TEXT_COLUMN]
                 names += [name for name in place_names if name in schema.names]
             names = list(dict.fromkeys(names))
@@ -100,32 +102,32 @@ class Parquet(InputFormat):
             n_reported = 0
             for first, batch in _batches(table, names, rows):
                 for start, fields in enumerate(batch, start=first + 1):
-                    yield record_of_row(InputRow(start, fields), columns, text)
+                    yield record_of_row(InputRow(start, fields), columns, text_input)
                 n_read += len(batch)
                 n_bytes = size * n_read // len(rows)
                 on_bytes(n_bytes - n_reported)
                 n_reported = n_bytes
 
     def read_ids(
-        self, text: TextInput, should_stop: Callable[[], bool]
+        self, text_input: TextInput, should_stop: Callable[[], bool]
     ) -> Iterator[Record]:
         """Yield records without texts, of which only the column of ids is read."""
-        with _opened(text.source.open(), text.source.name) as table:
-            columns = _choose_columns_in_schema(table.schema_arrow, text)
+        with _opened(text_input.source.open(), text_input.source.name) as table:
+            columns = _choose_columns_in_schema(table.schema_arrow, text_input)
             names = list(columns.ids)
             text_name = columns.texts[0]
             rows = range(table.metadata.num_rows)
             for first, batch in _batches(table, names, rows):
                 for start, fields in enumerate(batch, start=first + 1):
                     row = InputRow(start, {text_name: "", **fields})
-                    yield record_of_row(row, columns, text)
+                    yield record_of_row(row, columns, text_input)
 
-    def read_footer(self, file: Any, text: TextInput) -> ParquetFooter:
+    def read_footer(self, file: Any, text_input: TextInput) -> ParquetFooter:
         """Return what the footer of an open file says about the chosen columns."""
-        with _opened(file, text.source.name) as table:
+        with _opened(file, text_input.source.name) as table:
             schema = table.schema_arrow
             footer = table.metadata.to_dict()
-        columns = _choose_columns_in_schema(schema, text)
+        columns = _choose_columns_in_schema(schema, text_input)
         text_prefix = f"{columns.texts[0]}."
         n_text_bytes = 0
         for group in footer["row_groups"]:
@@ -152,18 +154,20 @@ class Parquet(InputFormat):
             return _field_types(table.schema_arrow)
 
 
-def _choose_columns_in_schema(schema: Any, text: TextInput) -> Columns:
+def _choose_columns_in_schema(schema: Any, text_input: TextInput) -> Columns:
     """Return the columns that are read, some of which may be nested fields."""
     from pyarrow.types import is_nested
 
     types = _field_types(schema)
-    columns = named_columns(text.settings, text.column_option)
+    columns = named_columns(text_input.settings, text_input.column_option)
     names = list(schema.names)
     for path in columns.paths:
         if path in types and path not in names:
             names.append(path)
     has_lists = "tokens" in types and is_nested(types["tokens"])
-    return choose_columns(columns, names, table=text.source.name, has_lists=has_lists)
+    return choose_columns(
+        columns, names, table=text_input.source.name, has_lists=has_lists
+    )
 
 
 def _id_type(columns: Columns, types: Mapping[str, Any]) -> Any:

@@ -27,23 +27,25 @@ class PlainText(InputFormat):
 
     def read(
         self,
-        text: TextInput,
+        text_input: TextInput,
         on_bytes: Callable[[int], object],
         should_stop: Callable[[], bool],
     ) -> tuple[Iterator[Record], Callable[[], bool]]:
         """Return the records of a text. Refuse a stream that seems to be a table."""
-        lines, is_ready = text.source.lines(
-            on_bytes, skip_errors=text.settings.skip_errors, should_stop=should_stop
+        lines, is_ready = text_input.source.lines(
+            on_bytes,
+            skip_errors=text_input.settings.skip_errors,
+            should_stop=should_stop,
         )
-        if text.format_is_guess:
-            lines = refuse_columns(lines, text.source.name)
-        return self.parse(lines, text), is_ready
+        if text_input.format_is_guess:
+            lines = refuse_columns(lines, text_input.source.name)
+        return self.parse(lines, text_input), is_ready
 
-    def parse(self, lines: Iterable[Line], text: TextInput) -> Iterator[Record]:
+    def parse(self, lines: Iterable[Line], text_input: TextInput) -> Iterator[Record]:
         """Yield the lines of a text, or their sentences."""
-        tokenizer = text.tokenizer
+        tokenizer = text_input.tokenizer
         is_split = tokenizer.splits_by is not None
-        if text.settings.paragraphs:
+        if text_input.settings.paragraphs:
             lines = _join_paragraphs(lines)
         for line in lines:
             if line.error is not None:

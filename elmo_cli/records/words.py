@@ -79,7 +79,7 @@ def _record_of_tokenized_words(
     )
 
 
-def group_words(records: Iterable[Record], text: TextInput) -> Iterator[Record]:
+def group_words(records: Iterable[Record], text_input: TextInput) -> Iterator[Record]:
     """Join consecutive records with the same id, each a word, to one record."""
 
     def key(record: Record) -> tuple[bool, str | int | None]:
@@ -97,15 +97,17 @@ def group_words(records: Iterable[Record], text: TextInput) -> Iterator[Record]:
                 "expected the id of a text with {--word-column}, found none",
                 remedy="Use {--id-column}.",
             )
-            yield first._replace(error=text.error_at(first.start, problem))
+            yield first._replace(error=text_input.error_at(first.start, problem))
         else:
             words = [row.text for row in rows]
             id_parts: dict[str, object] = {}
-            if len(text.settings.id_columns) > 1:
+            if len(text_input.settings.id_columns) > 1:
                 id_parts = {
-                    name: first.columns[name] for name in text.settings.id_columns
+                    name: first.columns[name] for name in text_input.settings.id_columns
                 }
-            record = _record_of_rows(words, text, first._replace(columns=id_parts))
+            record = _record_of_rows(
+                words, text_input, first._replace(columns=id_parts)
+            )
             yield record._replace(word_columns=[row.columns for row in rows])
 
 
@@ -136,12 +138,14 @@ def note_scattered(records: Iterable[Record], name: str) -> Iterator[Record]:
         logger.warning("%s", message)
 
 
-def _record_of_rows(words: Sequence[str], text: TextInput, first: Record) -> Record:
+def _record_of_rows(
+    words: Sequence[str], text_input: TextInput, first: Record
+) -> Record:
     """Return the record of the words of several rows, the first of which is given."""
     try:
-        return record_of_words(words, text.tokenizer, first)
+        return record_of_words(words, text_input.tokenizer, first)
     except InputError as error:
-        return first._replace(error=text.error_at(first.start, error))
+        return first._replace(error=text_input.error_at(first.start, error))
 
 
 def _group_into_sentences(

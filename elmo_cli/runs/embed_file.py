@@ -125,7 +125,7 @@ def open_run(
 def _make_embedder(engine: Engine, plan: FilePlan, batch_size: int) -> RecordEmbedder:
     """Make the embedder of a plan; raise an `InputError` if they do not fit."""
     selection = plan.selection.for_model(engine.architecture.n_layers)
-    splits_records = plan.text.splits_records
+    splits_records = plan.text_input.splits_records
     if splits_records and engine.state == "carry" and batch_size != 1:
         problem = (
             "{--state carry} with {--split-sentences True} of a table requires "
@@ -137,7 +137,7 @@ def _make_embedder(engine: Engine, plan: FilePlan, batch_size: int) -> RecordEmb
         selection=selection,
         unit=plan.unit,
         batch_size=batch_size,
-        skip_errors=plan.text.settings.skip_errors,
+        skip_errors=plan.text_input.settings.skip_errors,
         splits_records=splits_records,
     )
 
@@ -147,8 +147,8 @@ def _attributes(
 ) -> dict[str, str]:
     """Return the attributes of an output: how it is computed, and others."""
     attributes = embedder.engine.attributes(embedder.selection, embedder.batch_size)
-    attributes["format"] = plan.text.format.name
-    attributes.update(plan.text.tokenizer.to_attributes())
+    attributes["format"] = plan.text_input.format.name
+    attributes.update(plan.text_input.tokenizer.to_attributes())
     attributes.update(others)
     if plan.shard is not None:
         attributes["shard"] = str(plan.shard)
@@ -210,7 +210,7 @@ class FileRun:
             self.writer.clear()
             # The beginning of a stream cannot be read again. The next run with this
             # stream starts over.
-            if not self.plan.text.source.is_file:
+            if not self.plan.text_input.source.is_file:
                 raise
         on_restart()
         return self._run_once(keep, select)
@@ -256,7 +256,7 @@ class FileRun:
             summary.n_bytes += n_bytes
 
         with open_records(
-            self.plan.text,
+            self.plan.text_input,
             expected_input(engine.files.name, engine.architecture.token_limit),
             id_rules=IdRules(
                 name_datasets=names_datasets_by_id(settings),

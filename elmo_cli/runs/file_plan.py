@@ -20,7 +20,7 @@ from elmo_cli.records.input_format import TextInput
 class FilePlan:
     """Plan of a run over a file: what it reads, computes and writes."""
 
-    text: TextInput
+    text_input: TextInput
     output_path: str | Path
     shard: Shard | None
     selection: SelectionSettings
@@ -31,11 +31,11 @@ class FilePlan:
     @property
     def unit(self) -> str:
         """Word for a record in messages."""
-        return self.text.unit
+        return self.text_input.unit
 
 
 def plan_file(
-    text: TextInput,
+    text_input: TextInput,
     output_path: str | Path,
     selection: SelectionSettings,
     output_settings: OutputSettings,
@@ -47,30 +47,33 @@ def plan_file(
     `state` is the initial state, or None if it is not known yet.
     """
     check_type("output_file_path", output_path, (str, Path), "a path")
-    if text.settings.shard is not None and state == "carry":
+    if text_input.settings.shard is not None and state == "carry":
         problem = (
             "{--shard} requires {--state zero} or {--state warm}: carried states need "
             "all lines in their order"
         )
         raise SettingsError(Message(problem, remedy="Remove {--shard}."))
-    if output_settings.use_sentence_keys and not text.format.is_plain:
+    if output_settings.use_sentence_keys and not text_input.format.is_plain:
         problem = (
             "{--use-sentence-keys True} has no effect with {input_name}, which has ids"
         )
-        raise SettingsError(Message(problem, input_name=text.format.name))
+        raise SettingsError(Message(problem, input_name=text_input.format.name))
     # Sequences are much longer than sentences.
-    if text.format.has_sequences:
+    if text_input.format.has_sequences:
         output_settings = replace(output_settings, forget_sentences=True)
     output_settings = output_settings.for_path(
         output_path, pooled=selection.pooling is not None
     )
     load_packages(output_settings)
-    text.settings.check_whole_records()
-    if text.settings.keep_columns and not output_settings.format.has_rows:
+    text_input.settings.check_whole_records()
+    if text_input.settings.keep_columns and not output_settings.format.has_rows:
         problem = "{--keep-columns} requires Parquet or JSON lines, found {name}"
         raise SettingsError(Message(problem, name=output_settings.format.title))
-    if text.settings.repeated_columns and output_settings.format.has_fixed_columns:
-        column_types = text.format.column_types(text.source)
+    if (
+        text_input.settings.repeated_columns
+        and output_settings.format.has_fixed_columns
+    ):
+        column_types = text_input.format.column_types(text_input.source)
         output_settings = replace(output_settings, column_types=column_types)
     if str(output_path) != STANDARD_OUTPUT:
         # Imported here, because it loads NumPy, which a help does not need.
@@ -81,11 +84,11 @@ def plan_file(
         remove_log(Path(os.path.realpath(output_path)))
         # HDF5 resumes, and a complete file of the same run is left unchanged.
         may_exist = output_settings.overwrite or output_settings.can_resume
-        check_output(output_path, text.source.path, may_exist=may_exist)
+        check_output(output_path, text_input.source.path, may_exist=may_exist)
     return FilePlan(
-        text=text,
+        text_input=text_input,
         output_path=output_path,
-        shard=text.settings.parse_shard(),
+        shard=text_input.settings.parse_shard(),
         selection=selection,
         output_settings=output_settings,
     )

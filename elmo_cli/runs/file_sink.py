@@ -131,7 +131,7 @@ class FileSink:
                 extra=SAYS_ITS_KIND,
             )
         self._describe_example()
-        has_ids = self.records.has_ids and self.plan.text.format.ids != "always"
+        has_ids = self.records.has_ids and self.plan.text_input.format.ids != "always"
         self.writer.finish(
             end_attributes(
                 self.writer.n_records, progress, self.skipped, has_ids=has_ids
@@ -174,7 +174,7 @@ class FileSink:
             return
         self._has_logged_size = True
         plan = self.plan
-        n_input = plan.text.source.size
+        n_input = plan.text_input.source.size
         n_read = self.summary.n_bytes
         if not n_input or not n_read or str(plan.output_path) == STANDARD_OUTPUT:
             return

@@ -70,12 +70,12 @@ class Batch(NamedTuple):
 
 
 def read_batches(
-    text: TrainingText, settings: TrainingSettings, start: TextProgress
+    training_text: TrainingText, settings: TrainingSettings, start: TextProgress
 ) -> Iterator[tuple[list[Row], TextProgress]]:
     """Yield the batches of a run without end, each with the progress after it."""
     largest = max(settings.batch_tokens, settings.batch_size)
     window_tokens = max(_WINDOW_TOKENS, _WINDOW_BATCHES * largest)
-    windows = text.windows(start, window_tokens)
+    windows = training_text.windows(start, window_tokens)
     if settings.state == "carry":
         sentences = _shuffle(windows, settings.seed, start)
         return split_into_blocks(sentences, settings, start)
@@ -118,7 +118,7 @@ def _split_into_batches(
 
 
 def split_into_blocks(
-    text: Iterator[tuple[Sentence, TextProgress]],
+    sentences: Iterator[tuple[Sentence, TextProgress]],
     settings: TrainingSettings,
     start: TextProgress,
 ) -> Iterator[tuple[list[Row], TextProgress]]:
@@ -137,7 +137,7 @@ def split_into_blocks(
             n_free = settings.unroll
             while n_free > 0:
                 if n_done > len(sentence):
-                    sentence, progress = next(text)
+                    sentence, progress = next(sentences)
                     n_done = 0
                 stop = min(n_done + n_free, len(sentence) + 1)
                 row.append(Piece(sentence, n_done, stop))

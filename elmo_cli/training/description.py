@@ -18,7 +18,7 @@ class Description:
 
     folder: Path
     start: Start
-    text: TrainingText
+    training_text: TrainingText
     settings: TrainingSettings
     validation_file: str | Path | None
 
@@ -26,18 +26,18 @@ class Description:
     def signature(self) -> Signature:
         """Signature of the run. The files of its text are read at the first access."""
         start = self.start
-        text = self.text
+        training_text = self.training_text
         identity: Identity = {
             "architecture": dict(start.content),
             "start_sha256": content_sha256(start.files) if start.files else None,
-            "files": [fingerprint(path) for path in text.paths],
+            "files": [fingerprint(path) for path in training_text.paths],
             "text": {
-                "tokenizer": text.tokenizer.name,
-                **text.tokenizer.to_attributes(),
-                "validation_share": text.validation_share,
-                "input_format": text.settings.input_format,
-                "text_column": text.settings.text_column,
-                **text.settings.cell_attributes,
+                "tokenizer": training_text.tokenizer.name,
+                **training_text.tokenizer.to_attributes(),
+                "validation_share": training_text.validation_share,
+                "input_format": training_text.settings.input_format,
+                "text_column": training_text.settings.text_column,
+                **training_text.settings.cell_attributes,
             },
             "vocabulary_size": start.n_words,
         }

@@ -27,7 +27,7 @@ def measure(
     if path is None:
         return None
     model = LanguageModel(model=description.folder, device=device)
-    sentences = description.text.validation_sentences(path)
+    sentences = description.training_text.validation_sentences(path)
     measured = measure_perplexity(model, _first_sentences(sentences, max_tokens))
     figures: Figures = asdict(measured.all_words)
     figures["tokens"] = measured.tokens

@@ -43,6 +43,6 @@ def _options_of(run: Run, description: Description) -> dict[str, Any]:
         }
     options["training"] = {
         "state": run.settings.state,
-        **description.text.tokenizer.to_attributes(),
+        **description.training_text.tokenizer.to_attributes(),
     }
     return options

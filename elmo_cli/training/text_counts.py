@@ -25,29 +25,33 @@ class TextCounts(NamedTuple):
     """Special tokens and the most frequent words."""
 
 
-def count_text(text: TrainingText, folder: Path, n_words: int | None) -> TextCounts:
+def count_text(
+    training_text: TrainingText, folder: Path, n_words: int | None
+) -> TextCounts:
     """Count the tokens of a text, and write its validation lines into a folder.
 
     The result has at most `n_words` words, or none if `n_words` is None.
     """
-    logger.info("Counting the tokens of %s", counted(len(text.paths), "file"))
+    logger.info("Counting the tokens of %s", counted(len(training_text.paths), "file"))
     words: Counter[str] = Counter()
     validation_lines: list[str] = []
     n_sentences = 0
-    for path in text.paths:
-        for record in text.read_file(path):
-            if record.sentences and text.is_validation(record.text):
-                validation_lines += _validation_lines(record, is_plain=text.is_plain)
+    for path in training_text.paths:
+        for record in training_text.read_file(path):
+            if record.sentences and training_text.is_validation(record.text):
+                validation_lines += _validation_lines(
+                    record, is_plain=training_text.is_plain
+                )
             else:
                 n_sentences += len(record.sentences)
                 for sentence in record.sentences:
                     words.update(sentence)
     if n_sentences == 0:
-        raise InputError(f"{text.names}: no sentence to train on")
-    if text.validation_share:
+        raise InputError(f"{training_text.names}: no sentence to train on")
+    if training_text.validation_share:
         if not validation_lines:
-            raise _no_validation_line_error(text.validation_share, n_sentences)
-        write_lines(folder / text.validation_name, validation_lines)
+            raise _no_validation_line_error(training_text.validation_share, n_sentences)
+        write_lines(folder / training_text.validation_name, validation_lines)
     n_tokens = words.total()
     logger.info(
         "%s, %s, %s",

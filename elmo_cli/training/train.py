@@ -99,14 +99,14 @@ def train_model(
         problem = "the model to start from is in it"
         raise ModelError(f"{folder}: {problem}. Choose another folder.")
     settings = complete_settings(training_settings, start.content)
-    text = _open_text(text_settings, start, settings.seed)
+    training_text = _open_text(text_settings, start, settings.seed)
     validation_file = text_settings.validation_file
-    if text.validation_share:
-        validation_file = folder / text.validation_name
+    if training_text.validation_share:
+        validation_file = folder / training_text.validation_name
     description = Description(
         folder=folder,
         start=start,
-        text=text,
+        training_text=training_text,
         settings=settings,
         validation_file=validation_file,
     )
@@ -158,26 +158,28 @@ def _check_validation_file(settings: TrainingTextSettings) -> None:
     path = settings.validation_file
     if not path:
         return
-    text = TrainingText((), settings.text, settings.tokenizer)
-    n_sentences = sum(1 for _ in text.sentences(path))
+    training_text = TrainingText((), settings.text, settings.tokenizer)
+    n_sentences = sum(1 for _ in training_text.sentences(path))
     if n_sentences == 0:
         raise InputError(f"{path}: no sentence to measure perplexity on")
 
 
 def _open_text(settings: TrainingTextSettings, start: Start, seed: int) -> TrainingText:
     """Find the files of the text, and check that tokenizer and vocabulary fit them."""
-    text = TrainingText(
+    training_text = TrainingText(
         paths=find_text_files(settings.files),
         settings=settings.text,
         tokenizer=settings.tokenizer,
         validation_share=settings.validation_share,
         seed=seed,
     )
-    text.check_column()
+    training_text.check_column()
     # Reading logs a warning if the tokenizer does not seem to fit.
-    sample = list(islice(text.sentences(text.paths[0]), _SAMPLE_SENTENCES))
-    check_coverage(start, text.paths[0], sample)
-    return text
+    sample = list(
+        islice(training_text.sentences(training_text.paths[0]), _SAMPLE_SENTENCES)
+    )
+    check_coverage(start, training_text.paths[0], sample)
+    return training_text
 
 
 def _check_streams(settings: TrainingSettings, processes: Processes) -> None:
@@ -206,7 +208,9 @@ def _start_run(description: Description, processes: Processes) -> Run:
     if _must_count(description, vocabulary, text_tokens):
         counts = TextCounts(n_tokens=0, words=[])
         if processes.is_first:
-            counts = count_text(description.text, description.folder, start.n_words)
+            counts = count_text(
+                description.training_text, description.folder, start.n_words
+            )
         counts = processes.gather(counts)[0]
         text_tokens = counts.n_tokens
         if vocabulary is None:
@@ -231,9 +235,9 @@ def _must_count(
 
     Counting also chooses the words to predict, and writes the validation lines.
     """
-    text = description.text
-    if text.validation_share:
-        if not (description.folder / text.validation_name).exists():
+    training_text = description.training_text
+    if training_text.validation_share:
+        if not (description.folder / training_text.validation_name).exists():
             return True
         return text_tokens is None
     is_needed = vocabulary is None or description.settings.steps is None
@@ -279,7 +283,7 @@ def _train(
     keep_memory()
     before = time.monotonic()
     saved_at = before
-    batches = read_batches(description.text, run.settings, run.progress)
+    batches = read_batches(description.training_text, run.settings, run.progress)
     while not run.is_done:
         rows, progress = next(batches)
         run.train_step(rows, progress)

@@ -32,7 +32,7 @@ def write_report(
 ) -> None:
     """Write training.json and card.md, for the model of the last step."""
     start = description.start
-    text = description.text
+    training_text = description.training_text
     signature = description.signature
     validation_file = description.validation_file
     n_words = len(run.vocabulary)
@@ -44,9 +44,9 @@ def write_report(
         "step": run.step,
         "tokens": run.n_tokens,
         "seconds": run.seconds,
-        "text": [str(path) for path in text.paths],
-        "tokenizer": text.tokenizer.to_attributes(),
-        "text_column": text.settings.text_column,
+        "text": [str(path) for path in training_text.paths],
+        "tokenizer": training_text.tokenizer.to_attributes(),
+        "text_column": training_text.settings.text_column,
         "init_from": start.name,
         "init_from_weights": start.files is not None,
         "words": n_words,

@@ -220,14 +220,14 @@ class TrainingText:
     def _open_records(
         self, path: str | Path, tokenizer: Tokenizer
     ) -> AbstractContextManager[Records]:
-        text = open_input(path, self.settings, tokenizer)
-        if not text.format.has_columns:
+        text_input = open_input(path, self.settings, tokenizer)
+        if not text_input.format.has_columns:
             # Other files of the text have columns.
             settings = replace(
                 self.settings, text_column=None, delimiter=None, quotes=None
             )
-            text = replace(text, settings=settings)
-        return open_records(text, reads_ids=False)
+            text_input = replace(text_input, settings=settings)
+        return open_records(text_input, reads_ids=False)
 
     @cached_property
     def _formats(self) -> dict[Path, InputFormat]:

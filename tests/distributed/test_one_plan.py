@@ -90,7 +90,7 @@ def test_another_run_is_refused_and_changes_nothing(
 def test_an_input_that_changes_during_the_run_is_refused(
     n_before: int, keeps_time: bool
 ) -> None:
-    def engine(
+    def run_on_workers(
         parts: Sequence[Part], embed: Callable[..., PartResult]
     ) -> Iterator[PartResult]:
         yield from map(embed, parts[:n_before])
@@ -99,7 +99,7 @@ def test_an_input_that_changes_during_the_run_is_refused(
 
     plan = open_plan(there := Folder("out"), ("text.txt",), ZERO, part_mb=0.002)
     with pytest.raises(OtherInputError, match=r"text.txt: the file has changed"):
-        run_parts(there, plan, ZERO, engine)
+        run_parts(there, plan, ZERO, run_on_workers)
     assert not there.has("_SUCCESS")
     problem = "its run has not ended" if n_before == 10 else "4 of 10 parts are missing"
     with pytest.raises(InputError, match=problem):

@@ -20,7 +20,7 @@ from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import DISTRIBUTED_FORMATS, TextSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.distributed.workers import RunCounts, Workers
+    from elmo_cli.distributed.workers import RunCounts, RunOnWorkers
 
 _WITH_RAY = [("--engine", "ray")]
 _WITHOUT_RAY = [("--engine", "none")]
@@ -159,7 +159,7 @@ def distribute(
         from elmo_cli.options.shard import WHOLE
 
         shard = text_settings.parse_shard() or WHOLE
-        workers = None if resources is None else _load_workers(resources)
+        run_on_workers = None if resources is None else _load_ray_workers(resources)
     if should_stop():
         raise StoppedError("Stopped before the first part")
     parts = Folder(folder)
@@ -171,7 +171,7 @@ def distribute(
         ),
         loading.resolve(model_settings),
         resources=resources,
-        on_tokenizer=partial(loading.say_tokenizer, text=text_settings),
+        on_tokenizer=partial(loading.say_tokenizer, text_settings=text_settings),
     )
     loading.collect_garbage()
     loading.say_model(prepared.files, model_settings, writes_file=True)
@@ -186,7 +186,7 @@ def distribute(
             parts,
             plan,
             settings,
-            workers,
+            run_on_workers,
             device=str(model_settings.device),
             shard=shard,
             on_progress=on_progress,
@@ -208,7 +208,7 @@ def _print_status(folder: str, *, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _load_workers(resources: ResourceSettings) -> "Workers":
+def _load_ray_workers(resources: ResourceSettings) -> "RunOnWorkers":
     """Return the function that runs workers with Ray."""
     from elmo_cli.distributed.ray_engine import embed_on_ray, load_ray
 

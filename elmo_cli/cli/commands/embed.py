@@ -129,15 +129,15 @@ def embed(
     if old_layers is not None:
         settings = _like_allennlp(settings, old_layers)
     model = resolve(model_settings)
-    text = open_text(input_file, settings.text, model)
+    text_input = open_text(input_file, settings.text, model)
     plan = plan_file(
-        text,
+        text_input,
         output_file,
         settings.selection,
         settings.output,
         state=model_settings.state,
     )
-    text.source.check()  # Loading the model can take a while.
+    text_input.source.check()  # Loading the model can take a while.
     if not has_format:
         _warn_about_format(plan)
     engine = load_model(
@@ -191,14 +191,14 @@ def _like_allennlp(settings: _EmbedSettings, layers: str) -> _EmbedSettings:
 
     A tokenizer and a format that the user names stay.
     """
-    text = settings.text
+    text_settings = settings.text
     output = settings.output
     if not options_on_command_line("--tokenizer"):  # AllenNLP split at white space.
-        text = replace(text, tokenizer=None)
+        text_settings = replace(text_settings, tokenizer=None)
     if output.file_format is None:  # AllenNLP wrote HDF5 whatever the name was.
         output = replace(output, file_format=HDF5.name)
     return _EmbedSettings(
-        text=text,
+        text=text_settings,
         selection=replace(settings.selection, layers=layers),
         output=output,
     )
@@ -219,7 +219,7 @@ def _warn_about_batch_size(engine: "Engine") -> None:
 
 
 def _say_what_was_written(plan: FilePlan, summary: "Summary") -> None:
-    unit = "sentence" if plan.text.format.is_plain else plan.unit
+    unit = "sentence" if plan.text_input.format.is_plain else plan.unit
     n_sentences = counted(summary.n_records + summary.n_written_earlier, unit)
     n_tokens = counted(summary.n_tokens, "token")
     speed = summary.n_tokens / max(summary.seconds, 1e-9)

@@ -209,22 +209,24 @@ def _typed_text(text: str, tokenizer: Tokenizer, *, each: bool) -> _Texts:
 
 
 @contextmanager
-def _open_texts(text: TextInput, *, each: bool) -> Iterator[_Texts]:
+def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
     """Open the texts in a file."""
     from elmo_cli.language_model.gaps import cut_around_gaps
     from elmo_cli.language_model.scored_records import name_columns
 
-    if not text.format.has_tokens:
-        tokenize = partial(cut_around_gaps, tokenize=text.tokenizer.tokenize)
-        text = replace(text, tokenizer=replace(text.tokenizer, tokenize=tokenize))
-    with open_records(text, id_rules=IdRules(numbers_repeated=True)) as read:
+    if not text_input.format.has_tokens:
+        tokenize = partial(cut_around_gaps, tokenize=text_input.tokenizer.tokenize)
+        text_input = replace(
+            text_input, tokenizer=replace(text_input.tokenizer, tokenize=tokenize)
+        )
+    with open_records(text_input, id_rules=IdRules(numbers_repeated=True)) as read:
         yield _Texts(
-            columns=name_columns(read, is_split=text.splits_lines),
+            columns=name_columns(read, is_split=text_input.splits_lines),
             chunks=in_chunks(
                 read.records,
                 partial(_checked, each=each),
                 read.is_ready,
-                f"{text.source.name}, {text.unit}",
+                f"{text_input.source.name}, {text_input.unit}",
             ),
             are_from_file=True,
             kept_columns=read.example.columns,

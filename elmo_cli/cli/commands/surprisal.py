@@ -179,7 +179,7 @@ def _check_is_table(
 
 
 def _print_units(
-    text: TextInput,
+    text_input: TextInput,
     unit: UnitKind,
     settings: SurprisalSettings,
     resolved: "ResolvedModel",
@@ -194,9 +194,9 @@ def _print_units(
     from elmo_cli.language_model.units import ignore_marks
 
     if settings.regions is not None:
-        text = replace(
-            text,
-            tokenizer=ignore_marks(text.tokenizer),
+        text_input = replace(
+            text_input,
+            tokenizer=ignore_marks(text_input.tokenizer),
             column_option="--regions",
         )
     log_frequencies = None
@@ -208,11 +208,11 @@ def _print_units(
         with_entropy=settings.with_entropy,
         log_frequencies=log_frequencies,
         with_regions=settings.regions is not None and unit != "region",
-        with_sentence_numbers=text.splits_records,
+        with_sentence_numbers=text_input.splits_records,
     )
     model = loading.load_language_model(resolved)
     with open_scored_text(
-        text, model, may_have_regions=True, region_column=settings.regions
+        text_input, model, may_have_regions=True, region_column=settings.regions
     ) as opened:
         columns = [*opened.columns, *table.columns]
         kept = opened.records.example.columns
@@ -296,21 +296,21 @@ def _print_pairs(
 
     table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
     first = loading.open_text(sources[0], table.reading, resolved)
-    texts = [first]
+    text_inputs = [first]
     for source in sources[1:]:
-        texts.append(open_input(source, table.reading, first.tokenizer))
-    for text in texts:
-        names = text.format.column_names(text.source, text.settings)
-        if names and text.format.lists_columns:
-            table.check_columns(names, text.source.name)
+        text_inputs.append(open_input(source, table.reading, first.tokenizer))
+    for text_input in text_inputs:
+        names = text_input.format.column_names(text_input.source, text_input.settings)
+        if names and text_input.format.lists_columns:
+            table.check_columns(names, text_input.source.name)
     model = loading.load_language_model(resolved)
     accuracy = Accuracy(settings.direction)
     rows: RowPrinter | None = None
     name_columns: Sequence[str] = ()
     with ExitStack() as printing:
-        for text in texts:
-            file = [text.source.name] if len(texts) > 1 else []
-            pairs = replace(text, column_option="--pair-columns")
+        for text_input in text_inputs:
+            file = [text_input.source.name] if len(text_inputs) > 1 else []
+            pairs = replace(text_input, column_option="--pair-columns")
             with open_scored_text(pairs, model, may_have_regions=True) as opened:
                 if rows is None:
                     name_columns = opened.columns
@@ -320,11 +320,13 @@ def _print_pairs(
                     kept = table.kept_columns(opened.records.example)
                     rows = printing.enter_context(print_rows(row_format, columns, kept))
                 if opened.columns != name_columns:
-                    raise _other_names(text.source.name, opened.columns, name_columns)
+                    raise _other_names(
+                        text_input.source.name, opened.columns, name_columns
+                    )
                 for scored in table.measure(
                     model,
                     opened.records.records,
-                    text.tokenizer,
+                    text_input.tokenizer,
                     batch_size,
                     opened.records.is_ready,
                     direction=settings.direction,

@@ -123,7 +123,7 @@ def word_vectors(
         source.check()
         text_settings = settings_from(TextSettings, values)
         resolved = loading.resolve(model_settings)
-        text = loading.open_text(source, text_settings, resolved)
+        text_input = loading.open_text(source, text_settings, resolved)
 
         from elmo_cli.analysis.average_vectors import (
             AveragingSettings,
@@ -137,7 +137,7 @@ def word_vectors(
         with progress_bar.progress_bar(" tokens") as bar:
             n_words = write_average_vectors(
                 embedder,
-                text,
+                text_input,
                 output,
                 words_file,
                 averaging=AveragingSettings(layers, min_count, at_most),

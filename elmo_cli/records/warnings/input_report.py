@@ -109,22 +109,23 @@ class InputReport:
             logger.warning("%s", warning)
 
 
-def report_for(text: TextInput, expected: Expected) -> InputReport:
+def report_for(text_input: TextInput, expected: Expected) -> InputReport:
     """Return the report on an input."""
-    is_plain = text.format.is_plain
-    has_columns = text.format.has_columns
-    is_split = text.tokenizer.splits_by is not None
+    is_plain = text_input.format.is_plain
+    has_columns = text_input.format.has_columns
+    is_split = text_input.tokenizer.splits_by is not None
     # Functions are compared, because a name may belong to a changed tokenizer.
-    tokenizes_at_spaces = text.tokenizer.tokenize is WHITESPACE.tokenize
+    tokenizes_at_spaces = text_input.tokenizer.tokenize is WHITESPACE.tokenize
     sample = Sample(
-        source_name=text.source.name,
-        is_text=is_plain and not text.settings.paragraphs,
-        is_split_at_spaces=tokenizes_at_spaces and not text.format.has_tokens,
+        source_name=text_input.source.name,
+        is_text=is_plain and not text_input.settings.paragraphs,
+        is_split_at_spaces=tokenizes_at_spaces and not text_input.format.has_tokens,
         is_table=has_columns,
         is_whole=(has_columns or is_plain) and not is_split,
-        has_sequences=text.format.has_sequences,
-        has_word_rows=text.settings.word_column is not None,
-        has_residues=text.format.has_sequences or text.tokenizer.name == "residues",
+        has_sequences=text_input.format.has_sequences,
+        has_word_rows=text_input.settings.word_column is not None,
+        has_residues=text_input.format.has_sequences
+        or text_input.tokenizer.name == "residues",
         expected=expected,
     )
-    return InputReport(sample, text.format.number_unit)
+    return InputReport(sample, text_input.format.number_unit)
