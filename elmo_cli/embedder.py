@@ -53,13 +53,7 @@ from elmo_cli.options.output import (
     RowKind,
 )
 from elmo_cli.options.output_format import FileFormat
-from elmo_cli.options.selection import (
-    Layers,
-    Pooling,
-    SelectionSettings,
-    layers_text,
-    parse_mean_layers,
-)
+from elmo_cli.options.selection import Layers, Pooling, parse_mean_layers
 from elmo_cli.options.text import (
     DEFAULT_TEXT_SETTINGS,
     InputFormatName,
@@ -414,7 +408,7 @@ class ElmoEmbedder:
         """
         engine = self.engine
         window = list(check_sentences(batch, "batch"))
-        results = engine.embed_window(window, self._selection(engine, "all"))
+        results = engine.embed_window(window, engine.selection("all"))
         return [result_or_raise(result) for result in results]
 
     def embed_sentences(
@@ -453,8 +447,7 @@ class ElmoEmbedder:
                 `layers` and `mix` are given.
         """
         engine = self.engine
-        selection = self._selection(
-            engine,
+        selection = engine.selection(
             layers,
             mix=mix,
             gamma=gamma,
@@ -468,26 +461,6 @@ class ElmoEmbedder:
             batch_size=batch_size,
         )
         return (result_or_raise(result) for _, results in windows for result in results)
-
-    @staticmethod
-    def _selection(
-        engine: Engine,
-        layers: Layers,
-        *,
-        mix: Sequence[float] | None = None,
-        gamma: float | None = None,
-        pooling: Pooling | None = None,
-        normalize: bool = False,
-    ) -> SelectionSettings:
-        """Return a selection of layers that is checked for the model."""
-        selection = SelectionSettings(
-            layers=layers_text(layers),
-            mix=None if mix is None else tuple(check_batch(mix, "mix")),
-            gamma=gamma,
-            pooling=pooling,
-            normalize=normalize,
-        )
-        return selection.for_model(engine.architecture.n_layers)
 
     @overload
     def encode(
@@ -1003,8 +976,7 @@ class ElmoEmbedder:
             layers = output_format
         elif output_format != "all":
             raise SettingsError("choose one of layers and output_format")
-        selection = self._selection(
-            self.engine,
+        selection = self.engine.selection(
             layers,
             mix=mix,
             gamma=gamma,

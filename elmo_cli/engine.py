@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmo_cli.callbacks import ignore, never
-from elmo_cli.errors.checks import check_at_least
+from elmo_cli.errors.checks import check_at_least, check_batch
 from elmo_cli.errors.exceptions import ComputationError
 from elmo_cli.errors.wording import SAYS_ITS_KIND, utf8_name
 from elmo_cli.inference.batching import (
@@ -35,7 +35,12 @@ from elmo_cli.inference.select_activations import choose_layers, selected_arrays
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
-from elmo_cli.options.selection import SelectionSettings
+from elmo_cli.options.selection import (
+    Layers,
+    Pooling,
+    SelectionSettings,
+    layers_text,
+)
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
@@ -124,6 +129,28 @@ class Engine:
             return self
         engine = load_engine(replace(self.settings, device=str(device)), self.files)
         return engine if self.changed is None else engine.with_weights(self.changed)
+
+    def selection(
+        self,
+        layers: Layers,
+        *,
+        mix: Sequence[float] | None = None,
+        gamma: float | None = None,
+        pooling: Pooling | None = None,
+        normalize: bool = False,
+    ) -> SelectionSettings:
+        """Return a selection of layers that is checked for the model.
+
+        The arguments are those of `ElmoEmbedder.embed_sentences`.
+        """
+        selection = SelectionSettings(
+            layers=layers_text(layers),
+            mix=None if mix is None else tuple(check_batch(mix, "mix")),
+            gamma=gamma,
+            pooling=pooling,
+            normalize=normalize,
+        )
+        return selection.for_model(self.architecture.n_layers)
 
     def run(
         self,
