@@ -6,7 +6,6 @@ vectors of tokens in a `TokenCache`.
 """
 
 import base64
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
@@ -60,8 +59,6 @@ class SentenceEncoder(ABC):
         self._cache = TokenCache(encode, cached_tokens)
         self._bilm = FastBiLm(bilm, types)
         self._tf32 = types.tf32
-        # Maximum number of tokens per batch, after some did not fit into memory.
-        self.fitting_tokens = sys.maxsize
 
     def run_from(
         self,

@@ -165,10 +165,11 @@ class RecordEmbedder:
             dtype = finite.dtype
             on_batch = finite.add_batch
         embed_window = partial(
-            self.engine.embed_arrays,
+            self.engine.embed_window,
             selection=selection,
             dtype=dtype,
             on_batch=on_batch,
+            copies=False,
         )
         for window, results in self.engine.run(
             sentences,
