@@ -402,7 +402,8 @@ class ElmoEmbedder:
         """
         engine = self.engine
         window = list(check_sentences(batch, "batch"))
-        results = engine.embed_window(window, self._selection(engine, "all"))
+        selection = SelectionSettings().for_model(engine.architecture.n_layers)
+        results = engine.embed_window(window, selection)
         return [result_or_raise(result) for result in results]
 
     def embed_sentences(
@@ -440,14 +441,10 @@ class ElmoEmbedder:
                 are given.
         """
         engine = self.engine
-        selection = self._selection(
-            engine,
-            layers,
-            mix=mix,
-            gamma=gamma,
-            pooling=pooling,
-            normalize=normalize,
+        settings = _selection_settings(
+            layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
         )
+        selection = settings.for_model(engine.architecture.n_layers)
         windows = engine.run(
             check_sentences(sentences),
             partial(engine.embed_window, selection=selection),
@@ -455,26 +452,6 @@ class ElmoEmbedder:
             batch_size=batch_size,
         )
         return (result_or_raise(result) for _, results in windows for result in results)
-
-    @staticmethod
-    def _selection(
-        engine: Engine,
-        layers: Layers,
-        *,
-        mix: Sequence[float] | None = None,
-        gamma: float | None = None,
-        pooling: Pooling | None = None,
-        normalize: bool = False,
-    ) -> SelectionSettings:
-        """Return a selection of layers that is checked for the model."""
-        selection = SelectionSettings(
-            layers=layers_text(layers),
-            mix=None if mix is None else tuple(check_batch(mix, "mix")),
-            gamma=gamma,
-            pooling=pooling,
-            normalize=normalize,
-        )
-        return selection.for_model(engine.architecture.n_layers)
 
     @overload
     def encode(
@@ -988,14 +965,11 @@ class ElmoEmbedder:
             layers = output_format
         elif output_format != "all":
             raise SettingsError("choose one of layers and output_format")
-        selection = self._selection(
-            self.engine,
-            layers,
-            mix=mix,
-            gamma=gamma,
-            pooling=pooling,
-            normalize=normalize,
+        selection = _selection_settings(
+            layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
         )
+        # A layer that the model lacks is an error before the output is looked at.
+        selection.for_model(self.architecture.n_layers)
         output_settings = OutputSettings(
             file_format=file_format,
             layout=layout,
@@ -1016,6 +990,24 @@ class ElmoEmbedder:
             on_progress=on_progress,
             should_stop=should_stop,
         )
+
+
+def _selection_settings(
+    layers: Layers,
+    *,
+    mix: Sequence[float] | None,
+    gamma: float | None,
+    pooling: Pooling | None,
+    normalize: bool,
+) -> SelectionSettings:
+    """Return the settings of a selection for keyword arguments."""
+    return SelectionSettings(
+        layers=layers_text(layers),
+        mix=None if mix is None else tuple(check_batch(mix, "mix")),
+        gamma=gamma,
+        pooling=pooling,
+        normalize=normalize,
+    )
 
 
 def _warn_of_raw_lines(text_input: TextInput) -> None:

@@ -36,7 +36,7 @@ from elmo_cli.inference.select_activations import choose_layers, selected_arrays
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
-from elmo_cli.options.selection import SelectionSettings
+from elmo_cli.options.selection import Selection
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
@@ -252,7 +252,7 @@ class Engine:
     def embed_window(
         self,
         sentences: list[Sentence],
-        selection: SelectionSettings,
+        selection: Selection,
         *,
         dtype: str = "float32",
         on_batch: Callable[[bool], object] = ignore,
@@ -264,7 +264,7 @@ class Engine:
 
         Args:
             sentences: Sentences of the window.
-            selection: Layers, their mix and pooling, checked for the model.
+            selection: Layers, their mix and pooling.
             dtype: Data type of the arrays. An empty sentence always gets float32.
             on_batch: Called with whether all values of a batch are finite.
             copies: Return a copy of each array. Otherwise the arrays of a batch share
@@ -292,7 +292,7 @@ class Engine:
             for values in results
         )
 
-    def empty_activations(self, selection: SelectionSettings) -> Array:
+    def empty_activations(self, selection: Selection) -> Array:
         """Return activations of a sentence without tokens: none, or zeros if pooled."""
         layers = torch.empty(
             self.architecture.n_layers, 0, self.architecture.width, device="cpu"
@@ -303,9 +303,7 @@ class Engine:
         array: Array = values.numpy()
         return array
 
-    def attributes(
-        self, selection: SelectionSettings, batch_size: int
-    ) -> dict[str, str]:
+    def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
         """Return the attributes that record how an output file was made."""
         attributes = {
             "model": utf8_name(self.files.name),
