@@ -69,13 +69,13 @@ class Engine:
     function calls the one below it. The arrows show what it is given and what it
     returns:
 
-        run                      stream of items -> windows of items, with their results
-          embed_window           sentences of a window -> one array each
-            compute_window       sentences -> distinct sentences -> one result each
-              compute_in_batches lengths -> batches of indices -> results by index
-                embed_batch      encoder, sentences of a batch, slots -> arrays
-                  encoder.run    sentences of a batch -> layers, (L, N, W)
-                  selected_arrays    layers -> one array per sentence
+        run                        stream of items -> windows, each with its results
+          embed_window             sentences of a window -> one array each
+            compute_window         sentences -> distinct sentences -> one result each
+              compute_in_batches   lengths -> batches of indices -> results by index
+                embed_batch        encoder, sentences of a batch, slots -> arrays
+                  encoder.run      sentences of a batch -> layers, (L, N, W)
+                  selected_arrays  layers -> one array per sentence
 
     `run` takes any `ComputeWindow` in place of `embed_window`, and `compute_window` any
     `RunBatch` in place of `embed_batch`. `LanguageModel` passes its own.
