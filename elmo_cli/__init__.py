@@ -146,13 +146,13 @@ __all__ = sorted(_MODULES.keys() - {"ElmoVectorizer"})
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        advice = f". Use {_OF_COMMANDS[name]}." if name in _OF_COMMANDS else ""
+        problem = f"module {__name__!r} has no attribute {name!r}"
+        if name in _OF_COMMANDS:
+            advice = f"{problem}. Use {_OF_COMMANDS[name]}."
+            # Without `name=None`, Python adds both, and asks about a similar name.
+            raise AttributeError(advice, name=None, obj=None)
         # With `name` and `obj`, Python asks whether a similar name was meant.
-        raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}{advice}",
-            name=name,
-            obj=sys.modules[__name__],
-        )
+        raise AttributeError(problem, name=name, obj=sys.modules[__name__])
     return getattr(import_module(_MODULES[name]), name)
 
 

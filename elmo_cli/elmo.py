@@ -309,7 +309,9 @@ def _checked_lengths(ids: Tensor, lost: Tensor) -> list[int]:
     present = (ids > 0).any(dim=2)  # (B, T)
     gaps = present[:, 1:] & ~present[:, :-1]
     errors = torch.stack([gaps.any(), lost.any()])
-    *lengths, has_gap, is_lost = torch.cat([present.sum(dim=1), errors]).tolist()
+    # One tensor, because each transfer waits for the GPU.
+    transferred = torch.cat([present.sum(dim=1), errors])
+    *lengths, has_gap, is_lost = transferred.tolist()
     if has_gap:
         raise InputError(
             "inputs: padding before a token. It must come after the tokens."

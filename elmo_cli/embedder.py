@@ -195,7 +195,10 @@ class ElmoEmbedder:
                 the weights.
 
         Raises:
-            ElmoError: The model, or the device, is missing or invalid.
+            ModelError: The model is missing or invalid.
+            WeightsError: The weights cannot be read, or do not fit the model.
+            DeviceError: The device is not available.
+            SettingsError: Another argument has a wrong value.
         """
         if weight_file is not None and is_device(weight_file):
             raise SettingsError(
@@ -251,8 +254,8 @@ class ElmoEmbedder:
         """Write the model as a folder for the hub, with config.json and README.md.
 
         Raises:
-            ElmoError: A file already exists, or the model cannot be written in this
-                form.
+            OutputError: A file already exists, or the folder cannot be written.
+            ModelError: The model cannot be written in this form.
         """
         from elmo_cli.pretrained.save import save_model
 
@@ -366,6 +369,9 @@ class ElmoEmbedder:
         Returns:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
+
+        Raises:
+            InputError: `batch` is no list of lists of tokens.
         """
         embedded = self.embed_batch(batch)
         max_length = max((layers.shape[1] for layers in embedded), default=0)
@@ -391,6 +397,9 @@ class ElmoEmbedder:
 
         Returns:
             The layers of each token, float32, shape (L, T, W).
+
+        Raises:
+            InputError: `sentence` is no list of tokens.
         """
         return self.embed_batch([check_sentence(sentence)])[0]
 
@@ -399,6 +408,9 @@ class ElmoEmbedder:
 
         Returns:
             One array per sentence, float32, shape (L, T, W).
+
+        Raises:
+            InputError: `batch` is no list of lists of tokens.
         """
         engine = self.engine
         window = list(check_sentences(batch, "batch"))
@@ -437,8 +449,9 @@ class ElmoEmbedder:
             (L, W) or (W,).
 
         Raises:
-            InputError: The layer or the pooling is unknown, or both `layers` and `mix`
-                are given.
+            InputError: A sentence is no list of tokens, when it is read.
+            SettingsError: The model lacks a layer, the pooling is unknown, or both
+                `layers` and `mix` are given.
         """
         engine = self.engine
         settings = _selection_settings(
@@ -671,8 +684,8 @@ class ElmoEmbedder:
             float32, shape (W,), or (L, W) for several layers.
 
         Raises:
-            InputError: The word does not occur, or several times without a number, or
-                the layer or the tokenizer is unknown.
+            InputError: The word does not occur, or several times without a number.
+            SettingsError: The model lacks a layer, or the tokenizer is unknown.
         """
         chosen = self.tokenizer_of([sentence], tokenizer, language)
         tokens = tokens_around(word, sentence, chosen, order="sentence")
@@ -935,7 +948,9 @@ class ElmoEmbedder:
             `Summary` with the numbers of sentences and tokens.
 
         Raises:
-            ElmoError: The input cannot be read or the output cannot be written.
+            InputError: The input cannot be read.
+            SettingsError: An argument has a wrong value, or does not fit the others.
+            OutputError: The output cannot be written, or another run has written it.
             StoppedError: `should_stop` returned True.
         """
         from elmo_cli.runs.embed_file import (

@@ -201,6 +201,17 @@ def test_the_stub_has_the_same_names_as_the_package() -> None:
     assert modules == vars(elmo_cli)["_MODULES"]
 
 
+def test_the_name_of_a_command_leads_to_its_function() -> None:
+    program = "import elmo_cli; elmo_cli.neighbors"
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert result.stderr.splitlines()[-1] == (
+        "AttributeError: module 'elmo_cli' has no attribute 'neighbors'. "
+        "Use find_neighbours."
+    )
+
+
 def test_a_name_that_is_not_there_is_reported() -> None:
     with pytest.raises(
         AttributeError, match=r"^module 'elmo_cli' has no attribute 'Embedder'$"

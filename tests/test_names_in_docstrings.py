@@ -74,6 +74,11 @@ def used_names() -> set[str]:
     return names
 
 
+def packages() -> set[str]:
+    """Return the names of the folders of modules."""
+    return {path.parent.name for path in MODULES} - {PACKAGE.name}
+
+
 @cache
 def modules_by_name() -> dict[str, list[str]]:
     """Return the modules that define each name at their top level."""
@@ -97,6 +102,8 @@ def is_stale(name: str) -> bool:
     if not used_names().issuperset(parts):
         return True
     modules = modules_by_name().get(parts[-1])
+    if modules is None and len(parts) == 2 and parts[0] in packages():
+        return not any(f".{name_of(path)}".endswith(f".{name}") for path in MODULES)
     is_in_module = len(parts) > 1 and name.partition(".")[0].islower()
     if not is_in_module or modules is None:
         return False
@@ -117,7 +124,13 @@ def test_each_name_in_a_docstring_or_comment_is_in_the_code(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["begin_checkpoint", "settings.NAMED_LAYERS", "training.record.is_finished"]
+    "name",
+    [
+        "begin_checkpoint",
+        "records.rows",
+        "settings.NAMED_LAYERS",
+        "training.record.is_finished",
+    ],
 )
 def test_a_stale_name_is_found(name: str) -> None:
     assert is_stale(name)

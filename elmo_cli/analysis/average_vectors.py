@@ -88,23 +88,13 @@ def write_average_vectors(
         sources.append(words)
     check_vectors_file(output, *sources, overwrite=overwrite)
     listed = None if words is None else words_for(output, words)
-    averages = average_word_vectors(
+    averages = _average(
         embedder,
         _read_sentences(embedder, corpus, on_progress or ignore),
         listed,
-        layers=averaging.layers,
-        min_count=averaging.min_count,
-        at_most=averaging.at_most,
+        averaging,
+        name=corpus.source.name,
     )
-    if not averages.words:
-        raise InputError(
-            Message(
-                "{path}: no word occurs {min_count} times or more",
-                remedy="Lower {--min-count}.",
-                path=corpus.source.name,
-                min_count=f"{averaging.min_count:,}",
-            )
-        )
     write_vectors_file(output, averages.words, averages.vectors, averages.counts)
     return len(averages.words)
 
@@ -165,31 +155,56 @@ def average_word_vectors(
         The words, their counts and their mean vectors.
 
     Raises:
-        InputError: The model lacks one of the layers, or `at_most` is below
-            `min_count`.
+        InputError: A text is neither a string nor a list of tokens, or no word is
+            frequent enough.
+        SettingsError: The model lacks one of the layers, `at_most` is below
+            `min_count`, or the tokenizer is unknown.
     """
     check_embedder(embedder)
-    # Raise an error for numbers that contradict each other.
-    AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
-    n_layers = embedder.architecture.n_layers
-    if layers is None:
-        layers = list(range(1, n_layers))
-    selection = SelectionSettings(layers_text(layers)).for_model(n_layers)
-    wanted = None
+    averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
     if words is not None:
-        wanted = set(check_sentence(words, "words", "a list of words"))
-    counts: Counter[str] = Counter()
+        words = check_sentence(words, "words", "a list of words")
     if isinstance(texts, str):
         texts = list_texts(texts)
     strings, texts = peek_strings(texts)
     chosen = embedder.tokenizer_of(strings, tokenizer, language)
     sentences = tokenize_texts(texts, chosen.tokenize)
+    return _average(embedder, sentences, words, averaging, name="texts")
+
+
+def _average(
+    embedder: ElmoEmbedder,
+    sentences: Iterable[Sentence],
+    words: Sequence[str] | None,
+    averaging: AveragingSettings,
+    *,
+    name: str,
+) -> AverageVectors:
+    """Average the vectors of words; `name` names the sentences in an error."""
+    n_layers = embedder.architecture.n_layers
+    layers = averaging.layers
+    if layers is None:
+        layers = list(range(1, n_layers))
+    selection = SelectionSettings(layers_text(layers)).for_model(n_layers)
+    at_most = averaging.at_most
+    counts: Counter[str] = Counter()
+    wanted = None if words is None else set(words)
     to_average = _count_occurrences(sentences, wanted, counts, at_most)
     sums = _sum_vectors(embedder, to_average, selection)
     if words is None:
         words = [word for word, _ in counts.most_common()]
-    frequent = [word for word in words if counts[word] >= max(1, min_count)]
-    width = len(sums[frequent[0]]) if frequent else 0
+    min_count = max(1, averaging.min_count)
+    frequent = [word for word in words if counts[word] >= min_count]
+    if not frequent:
+        raise InputError(
+            Message(
+                "{name}: no word occurs {min_count} times or more",
+                remedy="Lower {--min-count}.",
+                name=name,
+                min_count=f"{averaging.min_count:,}",
+            )
+        )
+    width = len(sums[frequent[0]])
     means = np.empty((len(frequent), width), np.float32)
     for row, word in zip(means, frequent, strict=True):
         n_averaged = counts[word] if at_most is None else min(counts[word], at_most)

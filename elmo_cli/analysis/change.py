@@ -110,10 +110,10 @@ def measure_change(
     for word in dict.fromkeys([*old, *new]):
         change = _measure_word(
             word,
-            old.get(word, no_occurrences),
-            new.get(word, no_occurrences),
-            measure,
-            permutations,
+            old=old.get(word, no_occurrences),
+            new=new.get(word, no_occurrences),
+            measure=measure,
+            permutations=permutations,
         )
         changes.append(change)
         (on_progress or ignore)(1)
@@ -172,6 +172,8 @@ def adjust_p(p_values: Sequence[float], correction: str) -> list[float]:
     p = np.asarray(p_values, np.float64)
     adjusted = p * n
     if correction == "bh":
-        order = np.argsort(-p, kind="stable")  # The largest p is first, with rank n.
-        adjusted[order] = np.minimum.accumulate(adjusted[order] / np.arange(n, 0, -1))
-    return list(map(float, np.minimum(1, adjusted)))
+        # The largest p is first, with rank n.
+        order = np.argsort(-p, kind="stable")
+        ranks = np.arange(n, 0, -1)
+        adjusted[order] = np.minimum.accumulate(adjusted[order] / ranks)
+    return [float(value) for value in np.minimum(1, adjusted)]

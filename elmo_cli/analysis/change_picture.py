@@ -56,6 +56,7 @@ def plot_changes(
 
     Raises:
         InputError: No word has a finite change.
+        SettingsError: The measure is unknown.
         OutputError: `output` has another suffix, already exists or cannot be written.
         ElmoError: matplotlib is not installed.
     """

@@ -56,6 +56,8 @@ def read_occurrences(
 
     Raises:
         InputError: A file cannot be read, or the two have different models or settings.
+        SettingsError: A file lacks one of the layers, has vectors of all tokens and
+            `words` is missing, or was not made with `match`.
     """
     targets = None if words is None else targets_of(words)
     if match is not None:

@@ -83,6 +83,7 @@ def plot_occurrences(
     Raises:
         InputError: The word has too few occurrences, or a file has no vectors of its
             tokens.
+        SettingsError: The method is unknown, or a file lacks one of the layers.
         OutputError: `output` has another suffix, already exists or cannot be written.
         ElmoError: A package is not installed.
     """
@@ -95,7 +96,9 @@ def plot_occurrences(
     with opened_files(files) as opened:
         found = find_word(opened, word, layers)
         paths = [str(path) for path in opened.paths]
-    _check_occurrence_count(paths, word, len(found), method, clusters)
+    _check_occurrence_count(
+        paths, word, n_occurrences=len(found), method=method, clusters=clusters
+    )
     drawn = _sample(found)
     vectors = _stack_vectors(drawn, word)
     begin_step("projecting")
@@ -123,7 +126,7 @@ def plot_occurrences(
             _occurrence_tooltip(occurrence, with_path=len(paths) > 1)
             for occurrence in drawn
         ]
-        _add_groups(drawing, axes, members, points, tooltips)
+        _add_groups(drawing, axes, groups=members, points=points, tooltips=tooltips)
         drawing.figure.canvas.draw()  # Labels have to fit into the final layout.
         _label_points(axes, points, drawn)
     return Picture(len(found), len(drawn), variance)
@@ -196,7 +199,8 @@ def _project(vectors: Array, method: str) -> tuple[Array, tuple[float, ...]]:
         from sklearn.decomposition import PCA
 
         pca = PCA(2, svd_solver="full").fit(vectors.astype(np.float64))
-        return pca.transform(vectors), tuple(map(float, pca.explained_variance_ratio_))
+        shares = tuple(float(share) for share in pca.explained_variance_ratio_)
+        return pca.transform(vectors), shares
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, (len(vectors) - 1) / 3)

@@ -105,8 +105,10 @@ def plot_surprisals(
     width = max(5.6, 1 + n_words * _word_width(panels))
     height = sum(1.9 + 0.2 * len(panel.series) for panel in panels)
     with open_drawing(output, title, caption, width=width, height=height) as drawing:
-        rows = drawing.figure.subplots(len(panels), 1, sharey=True, squeeze=False)[:, 0]
-        highest = max(max(series.values) for panel in panels for series in panel.series)
+        grid = drawing.figure.subplots(len(panels), 1, sharey=True, squeeze=False)
+        rows = grid[:, 0]
+        all_series = [series for panel in panels for series in panel.series]
+        highest = max(max(series.values) for series in all_series)
         for axes, panel in zip(rows, panels, strict=True):
             _draw_panel(drawing, axes, panel)
             axes.set_xlim(-0.6, n_words - 0.4)

@@ -39,6 +39,8 @@ def read_targets(
 ) -> dict[str, str]:
     """Read a file of target words.
 
+        read_targets("targets.txt")  # {"bank": "bank", "banks": "bank"}
+
     Each line has a word, or a word and its forms, separated by commas:
     `lemma,form,form`. A table has a column of words, and optionally a column `form`
     with one form of the word per row.
@@ -50,6 +52,10 @@ def read_targets(
 
     Returns:
         The word of each form. A word is a form of itself.
+
+    Raises:
+        InputError: The file cannot be read, has no words, or has a form of two words.
+        SettingsError: `input_format` is unknown, or there is no such column.
     """
     remedy = "Give the name of a file with one word per line, or - to pipe them."
     source = Source(path, remedy)

@@ -124,6 +124,9 @@ def open_occurrences(
         on_progress: Called with the number of records that were read since the last
             call.
 
+    Returns:
+        The files, for functions such as `find_neighbours`. Close them, or use `with`.
+
     Raises:
         InputError: A file is missing or of another kind, or the files do not fit
             together.

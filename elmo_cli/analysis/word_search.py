@@ -86,8 +86,10 @@ def _find_in_record(
         for index, word in enumerate(vectors.words):
             if word in words.values() and tokens[index] not in words:
                 own_words[index] = word
-    others = ["" if index in own_words else token for index, token in enumerate(tokens)]
-    return dict(sorted({**finder.find(others), **own_words}.items()))
+    for index in own_words:
+        tokens[index] = ""
+    found = {**finder.find(tokens), **own_words}
+    return dict(sorted(found.items()))
 
 
 def find_word(

@@ -4,6 +4,7 @@ import gzip
 import io
 import logging
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -81,13 +82,17 @@ def _read_words_for(output: Path, path: str | Path) -> list[str]:
         return words
     line_number = index + 1
     shown_phrase = repr(words[index][:60])
-    remedy = "If the file is a text, give it as {--corpus}."
+    remedy = "If the file is a text, use {--corpus}={quoted}."
+    shell_remedy = "If the file is a text, use {--corpus} {typed}."
     if not _has_phrases(output):
         raise InputError(
             Message(
                 "{path}, line {number}: {phrase} has white space, which {suffix} "
                 "cannot store. Choose HDF5 or npz",
                 remedy=remedy,
+                shell_remedy=shell_remedy,
+                quoted=repr(str(path)),
+                typed=shlex.quote(str(path)),
                 path=path,
                 number=line_number,
                 phrase=shown_phrase,
@@ -101,6 +106,9 @@ def _read_words_for(output: Path, path: str | Path) -> list[str]:
             "{path}: {n_lines} with white space, such as line {number}: {phrase}. "
             "Each line becomes one word",
             remedy=remedy,
+            shell_remedy=shell_remedy,
+            quoted=repr(str(path)),
+            typed=shlex.quote(str(path)),
             path=path,
             n_lines=counted(n_phrases, "line"),
             number=line_number,

@@ -7,6 +7,7 @@ from typing import IO
 from elmo_cli.analysis.average_vectors import AveragingSettings, write_average_vectors
 from elmo_cli.callbacks import OnProgress
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
+from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
 from elmo_cli.options.selection import Layers
 from elmo_cli.options.text import TextSettings
@@ -46,7 +47,8 @@ def write_word_vectors(
             averaged. None means all layers except the token layer.
         min_count: Minimum number of occurrences of a word in the text.
         at_most: Average only the first `at_most` occurrences of a word. None means all.
-        text: How the text is read. None means `TextSettings()`.
+        text: How the text is read, without `shard` and `keep_columns`. None means
+            `TextSettings()`.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens of each record that is read.
 
@@ -55,14 +57,19 @@ def write_word_vectors(
 
     Raises:
         InputError: The text or the words cannot be read, or no word is frequent enough.
-        SettingsError: The model lacks a layer, or `at_most` is below `min_count`.
+        SettingsError: The model lacks a layer, `at_most` is below `min_count`, or an
+            option of `text` has no effect.
         OutputError: `output` has another suffix, already exists or cannot be written.
     """
     check_embedder(embedder)
     averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
+    opened = embedder.open_text(corpus, text)
+    for option in ("shard", "keep_columns"):
+        if getattr(opened.settings, option):
+            raise SettingsError(f"{option} has no effect on mean vectors of words")
     return write_average_vectors(
         embedder,
-        embedder.open_text(corpus, text),
+        opened,
         output,
         words,
         averaging=averaging,

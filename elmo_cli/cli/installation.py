@@ -15,11 +15,12 @@ def describe_installation() -> dict[str, str]:
 
     from elmo_cli.compiled.kernels import has_kernel, has_tiles
 
-    processor, cpus = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
-    if cpus.exists() and (
-        match := re.search(r"model name\s*: (.*)", cpus.read_text("utf-8"))
-    ):
-        processor = match[1]
+    processor = platform.processor() or platform.machine()
+    cpus = Path("/proc/cpuinfo")
+    if cpus.exists():
+        match = re.search(r"model name\s*: (.*)", cpus.read_text("utf-8"))
+        if match is not None:
+            processor = match[1]
     kernels = f"compiled for {torch.backends.cpu.get_cpu_capability()}"
     kernels += " with AMX" if has_tiles() else ""
     n_gpus = torch.cuda.device_count()

@@ -40,17 +40,27 @@ class _RedErrors(io.TextIOWrapper):
 
 
 def prepare_streams() -> None:
-    """Make standard output write every byte or fail, and standard error never fail."""
+    """Make standard output write every byte or fail, and standard error never fail.
+
+    Tests replace the streams of `sys` by others, which stay as they are.
+    """
+    _prepare_output()
+    _prepare_errors()
+
+
+def _prepare_output() -> None:
     if sys.stdout is None:  # Standard output is closed. Writing to it is an error.
         sys.stdout = open(os.devnull)  # noqa: SIM115 (until the process ends)
     elif isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout is sys.__stdout__:
-        # Tests replace sys.stdout by other streams, which stay as they are.
         buffer: Any = sys.stdout.buffer
         if isinstance(buffer, io.RawIOBase):
             # With PYTHONUNBUFFERED, the rest of a partial write would be lost.
             buffer = io.BufferedWriter(buffer)
         stream_type = _Terminal if sys.stdout.isatty() else io.TextIOWrapper
         sys.stdout = stream_type(buffer, "utf-8", sys.stdout.errors, write_through=True)
+
+
+def _prepare_errors() -> None:
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
     elif isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:

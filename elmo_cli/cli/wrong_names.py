@@ -60,7 +60,11 @@ def no_such_command_error(
     name, *others = arguments
     meant = meant_command(name)
     if name == ctx.info_name:
-        advice = f" Use `{shlex.join(['elmo', *others])}`."
+        start = ["elmo"]
+        names_files = any(not each.startswith("-") for each in others)
+        if names_files and others[0] not in commands:
+            start.append("embed")  # `allennlp elmo` was the command for it.
+        advice = f" Use `{shlex.join([*start, *others])}`."
     elif meant:
         advice = meant
     elif os.path.exists(name):

@@ -72,9 +72,11 @@ class CompiledLinear(Linear):
             weight = functional.pad(weight, (0, missing_inputs, 0, missing_outputs))
         if bias is not None and missing_outputs:
             bias = functional.pad(bias, (0, missing_outputs))
+        # A unit is copied as one float32, also if it has two values in bfloat16.
         units = weight.contiguous().view(torch.float32)
         units = units.view(shape.n_panels, shape.panel, shape.n_units)
-        panels = units.transpose(1, 2).contiguous().view(weight.dtype).view(shape)
+        units = units.transpose(1, 2).contiguous()
+        panels = units.view(weight.dtype).view(shape)
         self._set_up(panels, bias, n_outputs=n_outputs, n_inputs=n_inputs)
 
     def _set_up(

@@ -62,9 +62,9 @@ def split_inputs(
             tokenizer=choose_tokenizer(text_settings, "lines"),
         )
         if isinstance(input_format, Parquet):
-            _split_rows(source, input_format, n_bytes, parts, types)
+            _split_rows(source, input_format, n_bytes, parts=parts, types=types)
         else:
-            _split_lines(source, n_bytes, parts, types)
+            _split_lines(source, n_bytes, parts=parts, types=types)
     if types.first_with_ids is not None and types.first_without_ids is not None:
         raise InputError(
             f"{types.first_without_ids}: no ids, but the records of "

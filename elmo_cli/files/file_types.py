@@ -86,24 +86,29 @@ def _unmarked_utf(content: bytes) -> FileType | None:
 
     Latin letters have zero bytes there.
     """
-    for encoding, n_bytes, zeros in (
-        ("utf-32le", 4, content[1::2] + content[2::4]),
-        ("utf-32be", 4, content[::2] + content[1::4]),
-        ("utf-16be", 2, content[::2]),
-        ("utf-16le", 2, content[1::2]),
+    for name, encoding, n_bytes, zeros in (
+        ("UTF-32", "utf-32le", 4, content[1::2] + content[2::4]),
+        ("UTF-32", "utf-32be", 4, content[::2] + content[1::4]),
+        ("UTF-16", "utf-16be", 2, content[::2]),
+        ("UTF-16", "utf-16le", 2, content[1::2]),
     ):
         if len(content) >= n_bytes and not any(zeros):
-            return FileType(encoding[:6].upper(), encoding=encoding)
+            return FileType(name, encoding=encoding)
     return None
 
 
-def binary_error(name: str, content: bytes) -> InputError | None:
-    """Return the error for a file that is no text by its first bytes, or None."""
+def binary_error(
+    name: str, content: bytes, advice: str | None = None
+) -> InputError | None:
+    """Return the error for a file that is no text by its first bytes, or None.
+
+    `advice` says what to give in its place. By default, it is the format that reads it.
+    """
     file_type = binary_type(content)
     if file_type is None:
         return None
     if file_type.encoding is None:
-        remedy = file_type.remedy
+        remedy = advice or file_type.remedy
         command = ""
     else:
         remedy = "Convert it with {command}."

@@ -11,7 +11,7 @@ beginnings of sentences are computed once (`Trie`).
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,6 +31,17 @@ from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.prepared_linear import prepare_linear
 from elmo_cli.inference.trie import Trie
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
+
+
+class LstmKernels(NamedTuple):
+    """Names of the functions in C that a layer uses; None where torch computes."""
+
+    steps: str | None = None
+    """Function for several whole steps, with their projections."""
+    step: str | None = None
+    """Function for a whole step up to its projection."""
+    cells: str | None = None
+    """Function for the elementwise part of a step."""
 
 
 @dataclass
@@ -67,7 +78,10 @@ class FastLstm:
     blocks: see `gate_blocks`.
     """
 
-    def __init__(self, lstm: Lstm, types: ComputeTypes) -> None:
+    def __init__(
+        self, lstm: Lstm, types: ComputeTypes, kernels: LstmKernels | None = None
+    ) -> None:
+        """Prepare a layer. By default, it uses all kernels that this processor has."""
         self._types = types
         self._dim = lstm.architecture.dim
         self._hidden_dim = lstm.architecture.projection_dim
@@ -80,7 +94,7 @@ class FastLstm:
             weight = lstm.projection.weight.detach().to(types.device)
             self._project = prepare_linear(weight, None, types.weights, types.values)
             self._output_dtype = types.weights
-        self._find_kernels()
+        self.kernels = self._find_kernels() if kernels is None else kernels
         bias = lstm.gates.bias.detach().clone()
         _, _, forget_bias, _ = bias.chunk(4)  # a view
         forget_bias += FORGET_BIAS
@@ -90,27 +104,27 @@ class FastLstm:
         self.input_gates = self._prepare_gates(weight_ih, bias)
         self.hidden_gates = self._prepare_gates(weight_hh, None)
 
-    def _find_kernels(self) -> None:
-        """Choose functions in C for several steps, for one, and for its cells alone."""
-        self._steps_kernel: str | None = None
-        self._step_kernel: str | None = None
-        self._cells_kernel: str | None = None
+    def _find_kernels(self) -> LstmKernels:
+        """Find the functions in C that were compiled for this layer and processor."""
         if self._types.device.type != "cpu":
-            return
+            return LstmKernels()
         dtype = self._types.values
-        cells = f"cells_{dtype}_to_{self._output_dtype}"
-        if has_kernel(cells):
-            self._cells_kernel = cells
+        steps = None
+        step = None
         if self._types.weights == self._types.gate_weights == dtype:
-            self._step_kernel = _whole_step_kernel("step", dtype, [self._hidden_dim])
+            step = _whole_step_kernel("step", dtype, [self._hidden_dim])
             if self._project is not None:
-                self._steps_kernel = _whole_step_kernel(
+                steps = _whole_step_kernel(
                     "steps", dtype, [self._hidden_dim, self._dim]
                 )
+        cells = f"cells_{dtype}_to_{self._output_dtype}"
+        return LstmKernels(
+            steps=steps, step=step, cells=cells if has_kernel(cells) else None
+        )
 
     def _prepare_gates(self, weight: Tensor, bias: Tensor | None) -> Linear:
         """Make a layer for gates from weights, (4 D, P), and a bias, (4 D,)."""
-        if self._step_kernel is None:
+        if self.kernels.step is None:
             weight = weight.to(self._types.device)
             bias = None if bias is None else bias.to(self._types.device)
         else:
@@ -130,7 +144,7 @@ class FastLstm:
         vars(self).update(state)
         if type(self._project) is Linear:
             self._project = make_linear(self._project.weight, self._project.bias)
-        self._find_kernels()
+        self.kernels = self._find_kernels()
         keeps_blocks = block == self._block()
 
         def prepare_again(layer: Linear) -> Linear:
@@ -149,11 +163,11 @@ class FastLstm:
 
     def _block(self) -> int | None:
         """Return the number of cells in a block of gates, or None without blocks."""
-        return None if self._step_kernel is None else read_constant("block")
+        return None if self.kernels.step is None else read_constant("block")
 
     def compute_gates(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Compute W_ih x + b for `StepGates.table`; see `Linear.__call__`."""
-        if self._steps_kernel is None:
+        if self.kernels.steps is None:
             return self.input_gates(inputs, workspace)
         assert isinstance(self.input_gates, CompiledLinear)
         return self.input_gates.multiply_to_blocks(inputs, workspace)
@@ -174,10 +188,10 @@ class FastLstm:
         """
         run = self._start_run(trie, state)
         for gates in input_gates:
-            if self._steps_kernel is None:
+            if self.kernels.steps is None:
                 self._run_in_turn(gates, run)
             else:
-                self._run_at_once(gates, run, self._steps_kernel)
+                self._run_at_once(gates, run, self.kernels.steps)
             del gates  # Its table is freed before the next is made.
         return run.hidden, run.ended
 
@@ -193,7 +207,7 @@ class FastLstm:
         )
         n_nodes = max(trie.sizes)
         width = self._dim
-        if self._steps_kernel is not None:
+        if self.kernels.steps is not None:
             width = self.input_gates.n_outputs // 4  # of whole blocks
         cells = state.cell.new_empty(2, n_nodes, width)
         parent_hidden = state.hidden.new_empty(n_nodes, self._hidden_dim)
@@ -309,9 +323,9 @@ class FastLstm:
             after: Cells after the step, float32, shape (n, D): written.
             out: Inputs of the projection, float, shape (n, D): written.
         """
-        if self._step_kernel is not None:
+        if self.kernels.step is not None:
             self._compute_whole_step(
-                self._step_kernel,
+                self.kernels.step,
                 input_gates,
                 hidden=hidden,
                 cells=cells,
@@ -320,9 +334,9 @@ class FastLstm:
             )
             return
         hidden_gates = self.hidden_gates(hidden)  # (n, 4 D)
-        if self._cells_kernel is not None:
+        if self.kernels.cells is not None:
             self._compute_cells(
-                self._cells_kernel,
+                self.kernels.cells,
                 input_gates,
                 hidden_gates=hidden_gates,
                 cells=cells,

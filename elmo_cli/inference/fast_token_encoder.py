@@ -72,7 +72,9 @@ class FastConvolution(nn.Module):
     def forward(self, embedded: Tensor) -> Tensor:
         """Convolve; see `Convolution.forward`."""
         windows = self._convolution.windows(embedded)
-        return self._layer(windows.flatten(0, 1)).view(*windows.shape[:2], -1)
+        n_tokens, n_windows = windows.shape[:2]
+        values = self._layer(windows.flatten(0, 1))
+        return values.view(n_tokens, n_windows, -1)
 
 
 class FastHighway(nn.Module):

@@ -322,8 +322,11 @@ def _compute_step(
         )
         run_kernel(kernel, arguments)
         return
-    i, j, f, o = gates.add_(hidden_gates).chunk(4, dim=1)
-    new_cells.copy_(f.sigmoid_() * cells + i.sigmoid_() * j.tanh_()).clamp_(-clip, clip)
+    i, j, f, o = gates.add_(hidden_gates).chunk(4, dim=1)  # (n, D) each
+    kept = f.sigmoid_() * cells
+    added = i.sigmoid_() * j.tanh_()
+    new_cells.copy_(kept + added)
+    new_cells.clamp_(-clip, clip)
     memory.copy_(o.sigmoid_() * new_cells.tanh())
 
 

@@ -30,13 +30,15 @@ def most_probable(model: LanguageModel, log_p: Tensor, top: int) -> list[Candida
     Equally probable words keep the order of the vocabulary. Words with the probability
     0 are no candidates.
     """
-    least = log_p.topk(min(top, len(log_p))).values[-1]
-    near = (log_p >= least).nonzero()[:, 0]
-    order = near[log_p[near].argsort(descending=True, stable=True)][:top]
+    n_candidates = min(top, len(log_p))
+    least = log_p.topk(n_candidates).values[-1]
+    # More than `top` words if several are as probable as the last one.
+    best = (log_p >= least).nonzero()[:, 0]
+    order = log_p[best].argsort(descending=True, stable=True)
+    best = best[order][:top]
+    probabilities = log_p[best].exp()
     candidates = []
-    for index, probability in zip(
-        order.tolist(), log_p[order].exp().tolist(), strict=True
-    ):
+    for index, probability in zip(best.tolist(), probabilities.tolist(), strict=True):
         if probability > 0:
             candidates.append(Candidate(model.vocabulary.words[index], probability))
     return candidates

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, listed
+from elmo_cli.files.file_types import binary_error
 from elmo_cli.language_model.frequencies import log_frequencies_of
 from elmo_cli.text.sources import Source
 
@@ -81,6 +82,9 @@ def read_frequencies(path: str | Path) -> FrequencyList:
     remedy = "Give the name of a file with a word and its count per line."
     counts_of_word: dict[str, list[float]] = {}
     with Source(path, remedy) as source:
+        error = binary_error(source.name, source.head, remedy)
+        if error is not None:
+            raise error
         lines, _ = source.lines()
         numbered = ((line.number, line.text) for line in lines if line.text)
         sample = list(islice(numbered, _SAMPLE_LINES))

@@ -141,7 +141,10 @@ class LanguageModel:
                 vocab.txt and softmax.hdf5 next to the weights.
 
         Raises:
-            ElmoError: The model, its softmax or the device is missing or invalid.
+            ModelError: The model or its softmax is missing or invalid.
+            WeightsError: A file of weights cannot be read, or does not fit the model.
+            DeviceError: The device is not available.
+            SettingsError: Another argument has a wrong value.
         """
         settings = ModelSettings(
             model=model,
@@ -267,6 +270,7 @@ class LanguageModel:
 
         Raises:
             InputError: A text is neither a string nor a list of tokens.
+            SettingsError: The tokenizer is unknown, or `batch_size` is below 1.
         """
         scores = list(
             self.iter_scores(
@@ -296,6 +300,11 @@ class LanguageModel:
 
         Returns:
             An iterator over one score per sentence.
+
+        Raises:
+            InputError: A text is neither a string nor a list of tokens, when it is
+                read.
+            SettingsError: The tokenizer is unknown, or `batch_size` is below 1.
         """
 
         def compute(batch: list[Sentence], top: Tensor) -> list[SentenceScore]:

@@ -105,7 +105,9 @@ def predict_words(
 
     Raises:
         InputError: A text is neither a string nor a list of tokens, or has several
-            gaps, or `top` is less than 1.
+            gaps.
+        SettingsError: `top` is less than 1, or the direction or the tokenizer is
+            unknown.
     """
     check_language_model(model)
     check_at_least("top", top, 1)

@@ -225,7 +225,8 @@ class PairTable:
 
 def _sums(sentences: list[DirectedSurprisals]) -> list[float]:
     """Return the surprisal of some sentences together in each direction."""
-    sums: list[float] = sum(each.surprisal.sum(axis=1) for each in sentences).tolist()
+    of_sentences = [each.surprisal.sum(axis=1) for each in sentences]  # (D,) each
+    sums: list[float] = sum(of_sentences).tolist()
     return sums
 
 

@@ -86,7 +86,8 @@ def measure_perplexity(
         tokens.
 
     Raises:
-        InputError: There is no token.
+        InputError: There is no token, or a text is neither a string nor a list.
+        SettingsError: The tokenizer is unknown, or `batch_size` is below 1.
     """
     check_language_model(model)
     if isinstance(texts, str):

@@ -75,7 +75,9 @@ def sample_sentences(
         Sentences, including the text.
 
     Raises:
-        InputError: `temperature` is not above 0, or the text has a gap.
+        InputError: The text is neither a string nor a list of tokens, or has a gap.
+        SettingsError: `temperature` is not above 0, or another argument has a wrong
+            value.
     """
     check_language_model(model)
     if not temperature > 0:
@@ -87,6 +89,7 @@ def sample_sentences(
         )
     check_choice("direction", direction, READING_DIRECTIONS)
     check_at_least("n_samples", n_samples, 0)
+    check_at_least("max_words", max_words, 0)
     check_at_least("seed", seed, 0)
     if isinstance(text, str):
         settings = TextSettings(tokenizer=tokenizer, language=language)

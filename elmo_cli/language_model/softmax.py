@@ -181,5 +181,7 @@ class FullSoftmax:
 
 def _log_sum_exp_(logits: Tensor) -> Tensor:
     """Compute `logits.logsumexp(dim=1)` in place of the logits, without a copy."""
-    largest = logits.amax(dim=1, keepdim=True)  # (n, 1)
-    return logits.sub_(largest).exp_().sum(dim=1).log_().add_(largest[:, 0])
+    largest = logits.amax(dim=1)  # (n,)
+    # The largest logit is taken out, so that no exponential overflows.
+    exponentials = logits.sub_(largest[:, None]).exp_()
+    return exponentials.sum(dim=1).log_().add_(largest)

@@ -82,8 +82,8 @@ def find_substitutes(
         The words for each token of a text: one result for a string, else a list.
 
     Raises:
-        InputError: A text is neither a string nor a list of tokens, or `top` is less
-            than 1.
+        InputError: A text is neither a string nor a list of tokens.
+        SettingsError: `top` is less than 1, or the tokenizer is unknown.
     """
     check_language_model(model)
     found = list(
@@ -114,7 +114,8 @@ def iter_substitutes(
         An iterator over the words for each token of a text.
 
     Raises:
-        InputError: `top` is less than 1.
+        InputError: A text is neither a string nor a list of tokens, when it is read.
+        SettingsError: `top` is less than 1, or the tokenizer is unknown.
     """
     check_language_model(model)
     check_at_least("top", top, 1)

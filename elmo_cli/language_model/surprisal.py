@@ -109,8 +109,9 @@ def measure_surprisal(
         The units of a text: a list for one string, else one list per text.
 
     Raises:
-        InputError: A text is neither a string nor a list of strings, or its tokens
-            cannot be aligned with its words or regions.
+        InputError: A text is neither a string nor a list of strings, its tokens cannot
+            be aligned with its words or regions, or `frequencies` are no counts.
+        SettingsError: Another argument has a wrong value.
     """
     check_language_model(model)
     measured = list(
@@ -154,7 +155,8 @@ def iter_surprisal(
         An iterator over the units of each text, in the order of the texts.
 
     Raises:
-        InputError: As in `measure_surprisal`; errors of texts when they are read.
+        InputError: As in `measure_surprisal`; for a text when it is read.
+        SettingsError: Another argument has a wrong value.
     """
     check_language_model(model)
     check_choice("by", by, UNIT_KINDS)

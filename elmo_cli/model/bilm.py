@@ -252,10 +252,13 @@ class BiLm(nn.Module):
         lengths = (ids > 0).any(dim=2).sum(dim=1, keepdim=True)  # (B, 1)
         # Comparing positions, unlike searching them, does not wait for a GPU.
         positions = torch.arange(ids.shape[1] + 2, device=ids.device)
-        bounded = functional.pad(ids, (0, 0, 1, 1))
-        bounded = torch.where((positions == 0)[:, None], start, bounded)
-        bounded = torch.where((positions == lengths + 1)[..., None], end, bounded)
-        return bounded, (bounded > 0).any(dim=2)
+        is_start = (positions == 0)[:, None]  # (T + 2, 1)
+        is_end = (positions == lengths + 1)[:, :, None]  # (B, T + 2, 1)
+        bounded = functional.pad(ids, (0, 0, 1, 1))  # (B, T + 2, C)
+        bounded = torch.where(is_start, start, bounded)
+        bounded = torch.where(is_end, end, bounded)
+        mask = (bounded > 0).any(dim=2)
+        return bounded, mask
 
 
 def _make_stack(architecture: Architecture, *, projects: bool) -> nn.ModuleList:

@@ -5,11 +5,15 @@ words by descending count. A line `!!!MAXTERMID` is no word.
 """
 
 from pathlib import Path
+from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.missing_files import unreadable_file_error
+from elmo_cli.files.file_types import binary_error
 from elmo_cli.files.text_files import not_utf8_error, read_text
 from elmo_cli.model.vocabulary import MAX_TERM_ID, Vocabulary
+
+_ADVICE: Final = "Give the name of a file with one word per line."
 
 
 def read_vocabulary(path: str | Path) -> Vocabulary:
@@ -28,6 +32,7 @@ def read_words(path: str | Path) -> list[str]:
     except OSError as error:
         raise unreadable_file_error(path, "vocabulary", error, InputError) from None
     except UnicodeDecodeError as error:
-        raise not_utf8_error(str(path), error) from None
+        other_type = binary_error(str(path), error.object, _ADVICE)
+        raise other_type or not_utf8_error(str(path), error) from None
     words = [line.strip() for line in text.rstrip("\r\n").split("\n")]
     return [word for word in words if word != MAX_TERM_ID]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_type
@@ -143,6 +144,7 @@ class Selection:
 
 
 def _check_float32(name: str, value: float) -> None:
+    check_type(name, value, Real, "a number")
     if math.isnan(value) or abs(value) > _MAX_FLOAT32:
         raise SettingsError(
             Message(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from elmo_cli.errors.checks import check_batch
+from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.column_names import column_names_text, parse_column_names
@@ -165,6 +165,9 @@ class TextSettings:
                 problem = Message("{--id-column}: {error}", error=error)
                 raise SettingsError(problem) from None
         check_choices(self)
+        self.parse_shard()
+        if self.language is not None:
+            check_type("language", self.language, str, "a code such as 'fr'")
         if self.text_column is not None and self.word_column is not None:
             raise SettingsError(
                 Message("choose one of {--text-column} and {--word-column}")

@@ -21,10 +21,11 @@ class JsonlWriter(RowWriter):
         """Add the lines of a record."""
         rows = self.rows.of(index, record, values)
         columns = rows.own | rows.kept
-        for index, row in enumerate(zip(*columns.values(), strict=True)):
-            line = json_text(dict(zip(columns, row, strict=True))).removesuffix("}")
+        for row, values_of_row in enumerate(zip(*columns.values(), strict=True)):
+            fields = dict(zip(columns, values_of_row, strict=True))
+            line = json_text(fields).removesuffix("}")
             for name, vectors in rows.vectors.items():
-                line += f', "{name}": {_json_numbers(vectors[index])}'
+                line += f', "{name}": {_json_numbers(vectors[row])}'
             self._file.write(f"{line}}}\n".encode("utf-8", "surrogatepass"))
         self._file.flush()
 

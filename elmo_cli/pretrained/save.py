@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.errors.exceptions import ModelError, OutputError
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.text_files import read_text
@@ -13,6 +13,12 @@ from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.pretrained.files import ModelFiles
 
 _README: Final = "README.md"
+_FILES: Final = (
+    "config.json",
+    _README,
+    "model.safetensors",
+    "softmax.safetensors",
+)
 
 
 def save_model(files: ModelFiles, folder: str | Path) -> None:
@@ -24,7 +30,11 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
         raise ModelError(f"{files.name}: {problem}. {remedy}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("config.json", _README):
+        for name in _FILES:
+            if (folder / name).exists():
+                raise OutputError(
+                    f"{folder / name}: already exists. Choose another folder."
+                )
             check_output(folder / name, may_exist=False)
         convert_weights(files.weights, folder / "model.safetensors")
         if files.softmax is not None:

@@ -143,7 +143,10 @@ class FileSink:
         selection = self.embedder.selection
         values = self.embedder.engine.empty_activations(selection)
         if selection.pooling is None:
-            values = np.zeros((*values.shape[:-2], 1, values.shape[-1]), np.float32)
+            # (..., 0, W) -> (..., 1, W)
+            shape = list(values.shape)
+            shape[-2] = 1
+            values = np.zeros(shape, np.float32)
         self.writer.describe(self.records.example._replace(tokens=[""]), values)
 
     def summary_so_far(self) -> Summary:

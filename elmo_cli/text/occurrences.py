@@ -62,6 +62,8 @@ def find_occurrence(
 ) -> Occurrence:
     """Return the occurrence of a word in a sentence.
 
+        find_occurrence("We sat on the bank.", "bank").index  # 4
+
     Args:
         sentence: Raw sentence, or a list of tokens.
         word: Token of the sentence, as it is written.
@@ -71,8 +73,12 @@ def find_occurrence(
             that is tokenized at white space, and others by "moses".
         language: Language code of a raw sentence. None means English.
 
+    Returns:
+        The tokens of the sentence, and the position of the word.
+
     Raises:
         InputError: The word does not occur, or occurs several times and has no number.
+        SettingsError: It does not occur so often, or the tokenizer is unknown.
     """
     settings = TextSettings(tokenizer=tokenizer, language=language)
     chosen = choose_tokenizer(settings, "strings", strings_in([sentence]))

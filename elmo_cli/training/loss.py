@@ -36,13 +36,16 @@ def draw_words(
         # P(word) = log((word + 2) / (word + 1)) / log(n_words + 1)
         drawn = (uniform * math.log(n_words + 1)).exp().long() - 1
         draws = torch.cat([draws, drawn.clamp(0, n_words - 1)])
-        # first draw of each word
-        first = torch.full((n_words,), len(draws))
-        first.scatter_reduce_(0, draws, torch.arange(len(draws)), "amin")
-        words = (first < len(draws)).nonzero()[:, 0]
+        n_draws = len(draws)
+        # The first draw of each word, or `n_draws` for a word that was not drawn.
+        first_draws = torch.full((n_words,), n_draws)
+        first_draws.scatter_reduce_(0, draws, torch.arange(n_draws), "amin")
+        words = (first_draws < n_draws).nonzero()[:, 0]
         if len(words) >= n_samples:
-            words = words[first[words].argsort()[:n_samples]]
-            return SampledWords(words, int(first[words[-1]]) + 1)
+            earliest = first_draws[words].argsort()[:n_samples]
+            words = words[earliest]
+            last_draw = int(first_draws[words[-1]])
+            return SampledWords(words, n_draws=last_draw + 1)
 
 
 class OutputLayer(nn.Module):
@@ -117,7 +120,8 @@ class _SampledSoftmax(Function):
         rows = weight[words].to(dtype)
         factors = context.to(dtype)
         logits = factors @ rows.t()  # (N, S)
-        target_logits = ((context * weight[targets]).sum(dim=1) + target_bias).float()
+        products = context * weight[targets]  # (N, P)
+        target_logits = (products.sum(dim=1) + target_bias).float()
         totals = _probabilities(logits, bias.float(), target_logits, excluded)
         losses = totals - target_logits
         ctx.save_for_backward(factors, weight, rows, logits, losses, words, targets)
@@ -128,13 +132,17 @@ class _SampledSoftmax(Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         context, weight, rows, probabilities, losses, words, targets = ctx.saved_tensors
         # The gradient for a logit is its probability, minus 1 for the target.
-        d_target = (gradient * ((-losses).exp() - 1))[:, None].to(weight.dtype)
-        scale = gradient[:, None].to(context.dtype)
-        d_context = (probabilities @ rows * scale).addcmul(d_target, weight[targets])
+        target_probabilities = (-losses).exp()
+        d_target = gradient * (target_probabilities - 1)
+        d_target = d_target[:, None].to(weight.dtype)  # (N, 1)
+        scale = gradient[:, None].to(context.dtype)  # (N, 1)
+        d_context = probabilities @ rows * scale  # (N, P)
+        d_context = d_context.addcmul(d_target, weight[targets])
         d_weight = torch.zeros_like(weight)
-        d_weight[words] = (probabilities.t() @ (context * scale)).to(weight.dtype)
+        d_rows = probabilities.t() @ (context * scale)  # (S, P)
+        d_weight[words] = d_rows.to(weight.dtype)
         d_weight.index_add_(0, targets, context * d_target)
-        d_bias = scale[:, 0] @ probabilities
+        d_bias = scale[:, 0] @ probabilities  # (S,)
         return (
             d_context,
             d_weight,

@@ -30,7 +30,8 @@ def _options_of(run: Run, description: Description) -> dict[str, Any]:
     """Return the content of options.json. AllenNLP requires every key."""
     content = description.start.content
     architecture = run.objective.bilm.architecture
-    options: dict[str, Any] = {"lstm": {**content["lstm"], **asdict(architecture.lstm)}}
+    options: dict[str, Any] = {}
+    options["lstm"] = {**content["lstm"], **asdict(architecture.lstm)}
     char_cnn = architecture.char_cnn
     if char_cnn is not None:
         # n_characters is 261 in bilm-tf's training, and 262 where a model is used.

@@ -210,9 +210,11 @@ def _copy_rows(
 ) -> None:
     """Copy the rows of the words that another model's softmax has."""
     check_softmax(path, len(old), softmax.weight.shape[1])
+    # All words are read together.
     [(_, weight, bias)] = read_rows(path, len(old))
     rows = [row for row, word in enumerate(vocabulary.words) if word in old]
-    old_rows = old.indices([vocabulary.words[row] for row in rows])
+    words = [vocabulary.words[row] for row in rows]
+    old_rows = old.indices(words)
     softmax.weight[rows] = weight[old_rows]
     softmax.bias[rows] = bias[old_rows]
     if len(rows) < len(vocabulary):

@@ -142,7 +142,7 @@ def _train_and_measure(
         if processes.is_first:
             log = open_log(run, description.folder, tensorboard=settings.tensorboard)
             stack.callback(log.close)
-        _train(run, description, log, settings, should_stop)
+        _train(run, description, log=log, settings=settings, should_stop=should_stop)
         _save(run, description)
         perplexity = None
         if log is not None:

@@ -298,7 +298,7 @@ def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:
         problem = "vectors: expected the shape (W,) or (Q, W), found the shape (1, 1"
         with pytest.raises(ElmoError, match=re.escape(problem)):
             find_neighbours(activations, np.ones((1, 1, 4)))
-        with pytest.raises(ElmoError, match=r"^top 0: expected 1 or more"):
+        with pytest.raises(ElmoError, match=r"^top: expected 1 or more"):
             find_neighbours(activations, np.ones((1, 4)), 0)
         problem = "v.hdf5: expected vectors of width 3, as the query has, found 4"
         with pytest.raises(ElmoError, match=re.escape(problem)):

@@ -266,7 +266,7 @@ def test_a_missing_package_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_command_says_what_it_drew() -> None:
     result = elmo("plot", "bank", "v.hdf5", "bank.svg")
-    assert result.exit_code == 0
+    assert result.exit_code == 0, result.stderr
     assert result.stdout == ""
     summary = "Wrote bank.svg: 40 of 40 occurrences; the axes show 9"
     assert result.stderr.startswith(summary)
@@ -592,7 +592,8 @@ def test_a_picture_has_a_maximum_of_points_words_and_sentences(
     monkeypatch.setattr(change_picture, "MAX_WORDS", 2)
     monkeypatch.setattr(surprisal_picture, "MAX_SENTENCES", 2)
     picture = plot("few.svg")
-    assert (picture.n_occurrences, picture.n_drawn) == (40, 7)
+    assert picture.n_occurrences == 40
+    assert picture.n_drawn == 7
     assert "bank: 40 occurrences, 7 of them drawn" in texts("few.svg")
     assert plot_changes([Change("inf", float("inf"), 3, 3), *CHANGES], "c.svg") == 2
     assert "Change of 3 words, the 2 with the largest changes" in texts("c.svg")

@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,13 +16,14 @@ from numpy.typing import NDArray
 
 from elmo_cli import (
     ElmoEmbedder,
+    InputError,
+    SettingsError,
     TextSettings,
     average_word_vectors,
     write_token_vectors,
     write_word_vectors,
 )
 from elmo_cli.engine import Engine
-from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.selection import Selection
 from tests.support import reference
 from tests.support.commands import elmo
@@ -346,6 +348,28 @@ def test_the_default_minimum_count_is_that_of_the_command(
         assert read_words(Path(name))[0] == frequent
     texts = [sentence.split() for sentence in sentences]
     assert average_word_vectors(embedder, texts).words == frequent
+
+
+@pytest.mark.parametrize("option", ["shard", "keep_columns"])
+def test_settings_without_an_effect_are_an_error(option: str) -> None:
+    Path("corpus.csv").write_text("text,a\nthe cat,1\n")
+    values: dict[str, Any] = {"shard": "1/2", "keep_columns": ["a"]}
+    settings = TextSettings(**{option: values[option]})
+    problem = f"^{option} has no effect on mean vectors of words$"
+    with pytest.raises(SettingsError, match=problem):
+        write_word_vectors(
+            ElmoEmbedder("model"), "corpus.csv", "out.vec", min_count=1, text=settings
+        )
+
+
+def test_words_that_are_too_rare_are_an_error() -> None:
+    embedder = ElmoEmbedder("model")
+    problem = "no word occurs 5 times or more. Lower min_count."
+    with pytest.raises(InputError, match=f"^texts: {re.escape(problem)}$"):
+        average_word_vectors(embedder, SENTENCES)
+    Path("corpus.txt").write_text("the cat\n")
+    with pytest.raises(InputError, match=f"^corpus.txt: {re.escape(problem)}$"):
+        write_word_vectors(embedder, "corpus.txt", "out.vec")
 
 
 def test_vectors_without_a_context_have_the_changed_weights() -> None:

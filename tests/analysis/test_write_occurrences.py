@@ -106,7 +106,8 @@ def write_targets(
 def test_hdf5_has_the_vectors_with_line_and_position(layout: str) -> None:
     embed("text.txt", "all.hdf5", layout=layout)
     result = write_targets("text.txt", "occurrences.hdf5", layout=layout)
-    assert (result.counts, result.summary.n_records) == (COUNTS, 7)
+    assert result.counts == COUNTS
+    assert result.summary.n_records == 7
     with (
         open_activations("all.hdf5") as everything,
         open_activations("occurrences.hdf5") as file,

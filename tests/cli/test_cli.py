@@ -40,7 +40,8 @@ def test_version_is_the_packages_version() -> None:
 
 def test_help_names_every_command() -> None:
     result = elmo("--help")
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stderr == ""
+    assert result.exit_code == 0
     _, groups = result.stdout.split("Vectors:\n")
     groups, _ = groups.split("Options:\n")
     lines = [line for line in groups.splitlines() if line.startswith("  ")]
@@ -243,7 +244,8 @@ def test_very_verbose_shows_the_traceback(folder: Path) -> None:
 def test_a_name_that_no_file_can_have_is_one_line(command: str, folder: Path) -> None:
     Path("text").write_text("a bank\n")
     result = elmo(*command.format("x" * 300).split())
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     problem = "no such (model. Choose one of|file. Name a file)"
     assert re.fullmatch(f"Error: x{{300}}: {problem} .+\n", result.stderr)
 
@@ -259,7 +261,8 @@ def test_a_command_that_memory_does_not_suffice_for_is_one_line(
 ) -> None:
     monkeypatch.setattr("elmo_cli.engine.load_engine", Mock(side_effect=error))
     result = elmo("cosine", "bank", "a bank", "the bank")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
     assert result.stderr == f"Error: out of memory: {first_line(error)}\n"
 
 
@@ -285,7 +288,8 @@ def test_two_signals_close_together_are_one(monkeypatch: pytest.MonkeyPatch) -> 
     with click.Context(click.Command("elmo")).scope(), stop_on_signal() as should_stop:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
-        assert (should_stop(), ended) == (True, [])
+        assert should_stop() is True
+        assert ended == []
         os.kill(os.getpid(), signal.SIGINT)
         assert ended == [130]
 
@@ -312,7 +316,8 @@ run()
 def test_ctrl_c_ends_the_start_without_a_word(handler: str, status: int) -> None:
     command = [sys.executable, "-c", INTERRUPTED_IMPORT.format(handler=handler)]
     process = subprocess.run(command, capture_output=True, check=False, timeout=60)
-    assert (process.returncode, process.stderr) == (status, b"")
+    assert process.returncode == status
+    assert process.stderr == b""
 
 
 def test_an_interrupt_while_arguments_are_parsed_has_its_status(
@@ -321,7 +326,8 @@ def test_an_interrupt_while_arguments_are_parsed_has_its_status(
     parse = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr(elmo_cli.cli.main.ElmoGroup, "parse_args", parse)
     result = elmo("--version")
-    assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
+    assert result.stderr == "Interrupted.\n"
+    assert result.exit_code == 130
 
 
 # What `elmo` sets for its process before torch is imported

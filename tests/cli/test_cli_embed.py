@@ -156,7 +156,8 @@ def test_an_old_flag_writes_hdf5_whatever_the_suffix(flag: str) -> None:
 
 def test_model_and_size_are_said_with_v_and_the_outcome_always() -> None:
     result = embed("text", "out.hdf5")
-    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == ""
     [outcome] = result.stderr.splitlines()
     verbose = embed("text", "other.hdf5", "-v").stderr
     assert f"\nModel: {TINY}\n" in verbose
@@ -338,7 +339,8 @@ def test_layers_have_the_names_of_tf_hubs_outputs(
 
 def test_a_trained_mix_is_applied(tiny: ElmoEmbedder) -> None:
     layers = tiny.embed_sentence(["The", "cat", "sat"])
-    weights = np.exp([0.2, -0.3, 0.5]) / np.exp([0.2, -0.3, 0.5]).sum()
+    exponentials = np.exp([0.2, -0.3, 0.5])
+    weights = exponentials / exponentials.sum()
     datasets, attributes = embed_text("--mix", "0.2,-0.3,0.5", "--gamma", "1.2")
     assert [values.shape for values in datasets] == [(3, 32), (0, 32), (1, 32), (6, 32)]
     mixed = 1.2 * np.einsum("l,ltw->tw", weights, layers)

@@ -96,7 +96,8 @@ def test_a_downloaded_model_is_removed(cache: Path) -> None:
     assert elmo("download", "small").output == f"{folder}\n"
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
     result = elmo("models", "--remove", "small")
-    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == ""
     assert result.stderr == f"Removed {folder}: {size_text(n_bytes)}\n"
     assert not folder.exists()
     message = f"small: the model is not downloaded: {folder} is missing"
@@ -134,7 +135,8 @@ def test_a_card_that_is_not_utf8_is_left_out(tmp_path: Path) -> None:
 def test_info_is_shown_in_lines(tmp_path: Path) -> None:
     model = elmo("info", "mini").stdout
     lines = model.splitlines()
-    assert (lines[0], lines[-1]) == ("mini", "A small model.")
+    assert lines[0] == "mini"
+    assert lines[-1] == "A small model."
     assert f"sha256 {sha256(tmp_path / 'mini' / 'weights.hdf5')}" in model
     shown = {line[2:23].strip(): line[25:] for line in lines}
     assert shown["layers"] == "3: the token layer and 2 LSTM layers"
@@ -156,5 +158,6 @@ def test_info_downloads_nothing() -> None:
 
 def test_info_of_a_folder_counts_its_words(model_folder: Path) -> None:
     details = json.loads(elmo("info", str(model_folder), "--json").stdout)
-    assert (details["name"], details["words"]) == (str(model_folder), 8)
+    assert details["name"] == str(model_folder)
+    assert details["words"] == 8
     assert set(details["files"]) == {"options", "weights", "softmax", "vocabulary"}

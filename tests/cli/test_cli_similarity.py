@@ -75,7 +75,12 @@ def cosines(
 
 
 RAW = "Tokenizer: moses, because the text is raw\n"
-EXPECTED = cosines(tokenize(RIVER), 4, tokenize(MONEY), 1)
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[float]:
+    """Return the cosines of `bank` in `RIVER` and `MONEY`."""
+    return cosines(tokenize(RIVER), 4, tokenize(MONEY), 1)
 
 
 def cosine(*arguments: str, stdin: str | None = None) -> Result:
@@ -83,36 +88,41 @@ def cosine(*arguments: str, stdin: str | None = None) -> Result:
     return elmo("cosine", *arguments, "--model", TINY, stdin=stdin)
 
 
-def test_the_words_and_the_cosine_of_each_layer_are_shown() -> None:
+def test_the_words_and_the_cosine_of_each_layer_are_shown(
+    expected: list[float],
+) -> None:
     result = cosine("bank", RIVER, MONEY)
-    assert (result.exit_code, result.stderr) == (0, RAW)
+    assert result.stderr == RAW
+    assert result.exit_code == 0, result.stderr
     assert result.stdout == (
         "I sat by the [bank] .\n"
         "The [bank] lent us money .\n"
         "\n"
-        f"layer 0  {EXPECTED[0]:8.4f}\n"
-        f"layer 1  {EXPECTED[1]:8.4f}\n"
-        f"layer 2  {EXPECTED[2]:8.4f}\n"
-        f"average  {EXPECTED[3]:8.4f}\n"
+        f"layer 0  {expected[0]:8.4f}\n"
+        f"layer 1  {expected[1]:8.4f}\n"
+        f"layer 2  {expected[2]:8.4f}\n"
+        f"average  {expected[3]:8.4f}\n"
     )
 
 
 @pytest.mark.parametrize(
-    ("layer", "expected"),
+    ("layer", "index"),
     [
-        ("0", EXPECTED[0]),
-        ("2", EXPECTED[2]),
-        ("top", EXPECTED[2]),
-        ("lstm1", EXPECTED[1]),
-        ("average", EXPECTED[3]),
-        ("0,1,2", EXPECTED[3]),
+        ("0", 0),
+        ("2", 2),
+        ("top", 2),
+        ("lstm1", 1),
+        ("average", 3),
+        ("0,1,2", 3),
     ],
 )
-def test_the_cosine_of_chosen_layers_is_a_number(layer: str, expected: float) -> None:
+def test_the_cosine_of_chosen_layers_is_a_number(
+    layer: str, index: int, expected: list[float]
+) -> None:
     result = cosine("-q", "bank", RIVER, MONEY, "--layers", layer)
     assert result.stderr == ""
     assert len(result.stdout.splitlines()) == 1
-    assert float(result.stdout) == pytest.approx(expected, abs=5.1e-5)
+    assert float(result.stdout) == pytest.approx(expected[index], abs=5.1e-5)
     for name in ("--layer", "--mean-layers"):
         assert cosine("-q", "bank", RIVER, MONEY, name, layer).stdout == result.stdout
 
@@ -136,11 +146,11 @@ def cosines_in(row: dict[str, Any]) -> list[float]:
     return [float(row[name]) for name in COLUMNS]
 
 
-def test_json_holds_everything() -> None:
+def test_json_holds_everything(expected: list[float]) -> None:
     result = cosine("bank", RIVER, MONEY, "--json")
     answer = json.loads(result.stdout)
-    assert_allclose(cosines_in(answer), EXPECTED, atol=5.1e-5)
-    expected = {
+    assert_allclose(cosines_in(answer), expected, atol=5.1e-5)
+    columns = {
         "line": 1,
         "word1": "bank",
         "occurrence1": 1,
@@ -149,7 +159,7 @@ def test_json_holds_everything() -> None:
         "occurrence2": 1,
         "sentence2": MONEY,
     }
-    assert answer.items() >= expected.items()
+    assert answer.items() >= columns.items()
     Path("pair.jsonl").write_text(result.stdout)
     again = cosine("--pairs", "pair.jsonl", "--json")
     assert cosines_in(json.loads(again.stdout)) == cosines_in(answer)
@@ -158,27 +168,37 @@ def test_json_holds_everything() -> None:
 # Pairs from standard input
 
 PAIRS = f"{RIVER}\t{MONEY}\n{MONEY}\t{MONEY}\nNaïve bank\tbank Zürich\n"
-ANSWERS = [EXPECTED, [1.0] * 4, cosines(["Naïve", "bank"], 1, ["bank", "Zürich"], 0)]
 
 
-def test_every_pair_is_answered_with_a_line() -> None:
+@pytest.fixture(scope="module")
+def answers(expected: list[float]) -> list[list[float]]:
+    """Return the cosines of `bank` in `PAIRS`."""
+    same_sentence = [1.0] * 4
+    last = cosines(["Naïve", "bank"], 1, ["bank", "Zürich"], 0)
+    return [expected, same_sentence, last]
+
+
+def test_every_pair_is_answered_with_a_line(answers: list[list[float]]) -> None:
     result = cosine("bank", "-", stdin=PAIRS)
-    assert (result.exit_code, result.stderr) == (0, RAW)
+    assert result.stderr == RAW
+    assert result.exit_code == 0
     lines = result.stdout.splitlines()
     found = [[float(value) for value in line.split("\t")] for line in lines]
-    assert_allclose(found, ANSWERS, atol=5.1e-5)
+    assert_allclose(found, answers, atol=5.1e-5)
+
+
+def test_every_pair_is_answered_with_an_object_of_json(
+    answers: list[list[float]],
+) -> None:
+    result = cosine("bank", "-", "--json", stdin=PAIRS)
+    objects = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [each["line"] for each in objects] == [1, 2, 3]
+    assert "bank Zürich" in result.stdout
+    found = [cosines_in(each) for each in objects]
+    assert_allclose(found, answers, atol=5.1e-5)
 
 
 # Pairs from a table
-
-
-def test_every_pair_is_answered_with_an_object_of_json() -> None:
-    result = cosine("bank", "-", "--json", stdin=PAIRS)
-    answers = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [answer["line"] for answer in answers] == [1, 2, 3]
-    assert "bank Zürich" in result.stdout
-    found = [cosines_in(answer) for answer in answers]
-    assert_allclose(found, ANSWERS, atol=5.1e-5)
 
 
 WIC: list[dict[str, Any]] = [
@@ -200,20 +220,24 @@ def rows_of(*arguments: str, table: str = "wic.csv") -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("name", [f"wic.{name}" for name in NAMES])
-def test_a_table_of_pairs_keeps_all_columns(name: str) -> None:
+def test_a_table_of_pairs_keeps_all_columns(name: str, expected: list[float]) -> None:
     write_table(name, WIC)
     result = cosine("--pairs", name)
     warning = (
         "Warning: 1 row without cosines. The first is row 2: 'lend' is not a token of "
         "'The bank lent us money .'. Did you mean 'lent'?\n"
     )
-    assert (result.exit_code, result.stderr) == (0, RAW + warning)
+    assert result.stderr == RAW + warning
+    assert result.exit_code == 0
     first, second = csv_rows(result.stdout, "\t")
     assert [*first] == ["line", *COLUMNS, "sentence1", "word", "sentence2", "label"]
-    assert_allclose(cosines_in(first), EXPECTED, atol=5.1e-5)
-    assert (first["line"], first["sentence2"], first["label"]) == ("1", MONEY, "F")
+    assert_allclose(cosines_in(first), expected, atol=5.1e-5)
+    assert first["line"] == "1"
+    assert first["sentence2"] == MONEY
+    assert first["label"] == "F"
     assert {second[each] for each in COLUMNS} == {""}
-    assert (second["line"], second["word"]) == ("2", "lend")
+    assert second["line"] == "2"
+    assert second["word"] == "lend"
     assert [row["label"] for row in rows_of("--layers", "2", table=name)] == ["F", "T"]
 
 
@@ -288,11 +312,13 @@ def test_characters_count_in_tokens_joined_by_spaces() -> None:
     assert float(row["cosine"]) == pytest.approx(expected, abs=5.1e-5)
 
 
-def test_more_pairs_than_fit_together_keep_their_numbers() -> None:
+def test_more_pairs_than_fit_together_keep_their_numbers(
+    expected: list[float],
+) -> None:
     write_table("wic.csv", [WIC[0]] * 150)
     rows = rows_of("--layers", "average")
     assert [row["line"] for row in rows] == [str(number) for number in range(1, 151)]
-    assert {row["cosine"] for row in rows} == {f"{EXPECTED[3]:.4f}"}
+    assert {row["cosine"] for row in rows} == {f"{expected[3]:.4f}"}
 
 
 def test_lists_of_tokens_are_not_tokenized() -> None:
@@ -430,7 +456,9 @@ def test_a_query_from_standard_input_is_answered_like_one_of_the_command_line() 
     hits = [json.loads(line) for line in answers.stdout.splitlines()]
     neighbours = neighbours_in(elmo("neighbours", "bank", NEW, "v.hdf5", "--top", "2"))
     for hit, (_, line, sentence) in zip(hits, neighbours, strict=True):
-        assert (hit["file"], str(hit["line"]), hit["id"]) == ("v.hdf5", line, None)
+        assert hit["file"] == "v.hdf5"
+        assert str(hit["line"]) == line
+        assert hit["id"] is None
         words = hit["sentence"].split()
         words[hit["position"]] = f"[{hit['token']}]"
         assert " ".join(words) == sentence
@@ -472,7 +500,8 @@ def test_queries_come_from_a_table(name: str) -> None:
 def test_similar_sentences_are_found_in_files_of_sentence_vectors() -> None:
     result = elmo("neighbours", "--sentence", "The cat sat down .", "pooled.hdf5")
     _, line, sentence = neighbours_in(result)[0]
-    assert (line, sentence) == ("4", "The cat sat .")
+    assert line == "4"
+    assert sentence == "The cat sat ."
     table = elmo(
         "neighbours", "--sentence", NEW, "pooled.hdf5", "--format", "csv", "--top", "1"
     )

@@ -113,7 +113,8 @@ def test_zsh_shows_the_descriptions_of_the_help() -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_the_script_of_a_shell(shell: str) -> None:
     result = elmo("completion", shell)
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stderr == ""
+    assert result.exit_code == 0
     assert f"_ELMO_COMPLETE={shell}_complete" in result.stdout
 
 

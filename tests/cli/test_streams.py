@@ -46,7 +46,8 @@ def run_shell(command: str, *, is_fresh: bool = False) -> tuple[int, str]:
 def test_a_closed_standard_input_is_reported(command: str) -> None:
     status, printed = run_shell(f"elmo {command} --model mini <&-")
     message = "Error: standard input is closed. Name a file, or pipe a text into it.\n"
-    assert (status, printed.splitlines(keepends=True)[-1]) == (1, message)
+    assert status == 1
+    assert printed.splitlines(keepends=True)[-1] == message
     assert "Traceback" not in printed
     assert os.listdir() == ["text"]
 

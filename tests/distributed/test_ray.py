@@ -225,7 +225,7 @@ def test_more_resources_than_a_cluster_has_are_refused(
     status, said = end_of(start_elmo(*RUN, option, "9", "--address", address))
     assert status == 1
     error = f"Error: {option} 9: the cluster has {resources} in all. Ask for fewer."
-    assert said[1:] == [error]
+    assert said[-1] == error
 
 
 @pytest.mark.long
@@ -233,7 +233,7 @@ def test_more_gpus_than_this_machine_has_are_refused() -> None:
     status, said = end_of(start_elmo(*RUN, "--gpus-per-worker", "9", "--workers", "2"))
     assert status == 1
     error = "--gpus-per-worker 9: the cluster has 0 GPUs in all. Ask for fewer."
-    assert said[1:] == [f"Error: {error}"]
+    assert said[-1] == f"Error: {error}"
 
 
 @pytest.mark.long

@@ -54,7 +54,8 @@ def test_a_folder_holds_what_a_file_of_embed_holds(options: str) -> None:
     if "moses" in options:
         Path("text.txt").write_text("L'eau est froide.\n" * 9)
     result = elmo(*RUN, *options.split())
-    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == ""
     assert len(parts_there()) > 1 or "--pooling" in options
     assert_equal_to_embed(*options.split())
     if "moses" in options:

@@ -41,7 +41,8 @@ def test_language_models_take_raw_texts(models: SmallModels) -> None:
     for call in calls:
         assert call(text) == call(tokens)
     (gap,) = elmo_cli.predict_words(model, ["The _____ sat."])
-    assert (gap.place, gap.tokens) == ("gap", ["The", "___", "sat", "."])
+    assert gap.place == "gap"
+    assert gap.tokens == ["The", "___", "sat", "."]
 
 
 def test_repr_names_the_model_or_file(models: SmallModels) -> None:

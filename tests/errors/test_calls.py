@@ -21,6 +21,7 @@ from elmo_cli import (
     measure_perplexity,
     measure_surprisal,
     open_activations,
+    sample_sentences,
     write_occurrences,
     write_token_vectors,
     write_word_vectors,
@@ -273,6 +274,16 @@ WRONG_OPTIONS = [
         lambda m: m.embedder.encode(["a"], pooling="sum"),  # type: ignore[call-overload]
         ValueError,
         "pooling: expected mean, max, first or last, found 'sum'",
+    ),
+    error_of(
+        lambda m: m.embedder.encode(["a"], mix=["a", "b", "c"]),  # type: ignore[list-item]
+        ValueError,
+        "mix: expected a number, found the string 'a'",
+    ),
+    error_of(
+        lambda m: sample_sentences(m.model, "a", max_words=-1),
+        ValueError,
+        "max_words -1: expected 0 or more",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], prompt_name="query"),

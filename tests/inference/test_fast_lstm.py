@@ -13,8 +13,7 @@ from numpy.testing import assert_allclose
 from torch import Tensor
 
 from elmo_cli.compiled import kernels
-from elmo_cli.inference import fast_lstm as fast_lstms
-from elmo_cli.inference.fast_lstm import FastLstm
+from elmo_cli.inference.fast_lstm import FastLstm, LstmKernels
 from elmo_cli.inference.gate_blocks import from_blocks
 from elmo_cli.inference.input_gates import TableRows, compute_input_gates
 from elmo_cli.inference.precision import ComputeTypes
@@ -28,8 +27,6 @@ CPU = torch.device("cpu")
 FLOAT = torch.float32
 SHORT = torch.bfloat16
 TYPES = [(FLOAT, FLOAT), (FLOAT, SHORT), (SHORT, SHORT)]
-WITHOUT = {"torch": ("step", "cells"), "cells": ("step",), "step": ()}
-"""The functions in C that each way of taking a step does without."""
 needs_kernels = pytest.mark.skipif(
     not kernels.has_kernel("step_float32"),
     reason="needs a C compiler when installed, on Linux",
@@ -63,18 +60,15 @@ def prepared(
     way: str = "cells",
 ) -> FastLstm:
     """Return the layer with steps in torch, cells in C, or whole steps in C."""
-
-    def has_kernel(name: str) -> bool:
-        return not name.startswith(WITHOUT[way]) and kernels.has_kernel(name)
-
     types = ComputeTypes(
         device=CPU, values=values, weights=weights, gate_weights=values
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fast_lstms, "has_kernel", has_kernel)
-        layer = FastLstm(made, types)
-    assert (layer._step_kernel is not None) == (way == "step")
-    return layer
+    layer = FastLstm(made, types)
+    if way == "step":
+        assert layer.kernels.step is not None
+        return layer
+    cells = layer.kernels.cells if way == "cells" else None
+    return FastLstm(made, types, LstmKernels(cells=cells))
 
 
 def double(values: Tensor) -> Any:
@@ -332,7 +326,11 @@ def test_steps_at_once_have_the_bits_of_single_steps(
     clip: float | None,
     seed: int,
 ) -> None:
-    layer = prepared(lstm(64, 32, clip, seed), dtype, dtype, "step")
+    made = lstm(64, 32, clip, seed)
+    layer = prepared(made, dtype, dtype, "step")
+    assert layer.kernels.steps is not None
+    types = ComputeTypes(device=CPU, values=dtype, weights=dtype, gate_weights=dtype)
+    layer_in_turn = FastLstm(made, types, layer.kernels._replace(steps=None))
     roots = np.arange(len(sentences)) % n_roots
     trie = build_trie(padded(sentences), roots, CPU, backward=backward)
     vectors = random_tensor(3, 32, seed=seed + 1).to(dtype)
@@ -342,7 +340,7 @@ def test_steps_at_once_have_the_bits_of_single_steps(
         cell=random_tensor(n_roots, 64, seed=seed + 3),
     )
 
-    def run() -> tuple[Tensor, Tensor, Tensor]:
+    def run(layer: FastLstm) -> tuple[Tensor, Tensor, Tensor]:
         gates = compute_input_gates(
             layer.compute_gates,
             vectors,
@@ -353,10 +351,7 @@ def test_steps_at_once_have_the_bits_of_single_steps(
         hidden, ended = layer.run(gates, trie, state)
         return hidden, ended.hidden, ended.cell
 
-    assert layer._steps_kernel is not None
-    at_once = run()
-    layer._steps_kernel = None
-    for values, expected in zip(at_once, run(), strict=True):
+    for values, expected in zip(run(layer), run(layer_in_turn), strict=True):
         assert torch.equal(values, expected)
 
 

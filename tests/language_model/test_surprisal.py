@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -230,8 +232,10 @@ def test_words_of_one_token_have_its_surprisal_each(model_folder: Path) -> None:
     assert [row[2] for row in rows] == ["the", "cat"]
     assert {row[4] for row in rows} == {whole[4]}
     first, second = find_units("word", "the cat", ["thecat"])
-    assert (first.tokens, first.is_whole) == (slice(0, 1), False)
-    assert (second.tokens, second.is_whole) == (slice(0, 1), False)
+    assert first.tokens == slice(0, 1)
+    assert first.is_whole is False
+    assert second.tokens == slice(0, 1)
+    assert second.is_whole is False
 
 
 @pytest.mark.parametrize(
@@ -478,7 +482,8 @@ def test_the_column_of_counts_is_found_by_its_name(header: str, tmp_path: Path) 
     read = read_frequencies(path)
     assert read.log_frequencies["the"] == pytest.approx(math.log2(0.6))
     _, word_column, count_column = header.split(",")
-    assert (read.word_column, read.count_column) == (word_column, count_column)
+    assert read.word_column == word_column
+    assert read.count_column == count_column
 
 
 def test_a_table_without_a_column_of_counts_is_an_error(tmp_path: Path) -> None:
@@ -496,7 +501,8 @@ def test_columns_without_a_header_have_numbers(tmp_path: Path) -> None:
     path = tmp_path / "counts.tsv"
     path.write_text("1\tthe\ta\t4\n2\tdog\tn\t3\n3\till\tj\t1\n")
     read = read_frequencies(path)
-    assert (read.word_column, read.count_column) == ("2", "4")
+    assert read.word_column == "2"
+    assert read.count_column == "4"
 
 
 def test_a_word_in_several_rows_is_counted_once_per_count(tmp_path: Path) -> None:
@@ -588,3 +594,16 @@ def test_a_run_writes_the_rows_of_a_text_and_counts_them(model_folder: Path) -> 
     assert summary.n_without_frequency == 3
     assert summary.few_have_frequencies
     assert [each.record.text for each in summary.first_records] == ["the cat xyzzy"]
+
+
+def test_frequencies_in_parquet_are_an_error_that_says_what_to_give(
+    folder: Path,
+) -> None:
+    table = pyarrow.table({"word": ["the"], "count": [3]})
+    pyarrow.parquet.write_table(table, "counts.parquet")
+    with pytest.raises(InputError) as error:
+        read_frequencies("counts.parquet")
+    assert str(error.value) == (
+        "counts.parquet: Parquet, not UTF-8 text. Give the name of a file with a word "
+        "and its count per line."
+    )

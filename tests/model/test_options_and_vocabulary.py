@@ -38,11 +38,9 @@ def test_every_key_of_a_golden_file_is_read() -> None:
     assert architecture.char_cnn == CharacterArchitecture(
         5, ((1, 6), (3, 9), (7, 12)), 1, "tanh", 50
     )
-    assert (
-        architecture.char_cnn.n_filters,
-        architecture.n_layers,
-        architecture.width,
-    ) == (27, 2, 20)
+    assert architecture.char_cnn.n_filters == 27
+    assert architecture.n_layers == 2
+    assert architecture.width == 20
 
 
 @pytest.mark.parametrize("is_null", [True, False])

@@ -1,6 +1,7 @@
 """Options of a text: the keywords of functions, and the names of formats."""
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, get_args
@@ -82,6 +83,21 @@ def test_columns_are_a_name_or_a_list() -> None:
         TextSettings(keep_columns="id")
     with pytest.raises(InputError, match=r"^id_column: expected a list, found"):
         TextSettings(id_column={"id"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"shard": "3/2"}, "shard '3/2': expected I/N"),
+        ({"language": 3}, "language: expected a code such as 'fr', found 3"),
+        ({"quotes": "cvs"}, "quotes 'cvs': expected csv or none"),
+    ],
+)
+def test_a_wrong_value_is_an_error_at_once(
+    values: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(message)}"):
+        TextSettings(**values)
 
 
 def test_names_of_formats_are_those_of_the_formats() -> None:

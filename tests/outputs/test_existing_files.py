@@ -42,10 +42,13 @@ def text_file(folder: Path) -> None:
 @pytest.mark.parametrize("state", ["zero", "carry"])
 def test_the_same_command_again_does_nothing(layout: str, state: str) -> None:
     first = embed(TEXT, OUT, state, layout=layout)
-    assert (first.n_records, first.n_tokens, first.was_complete) == (5, 10, False)
+    assert first.n_records == 5
+    assert first.n_tokens == 10
+    assert first.was_complete is False
     before = OUT.read_bytes()
     again = embed(TEXT, OUT, state, layout=layout)
-    assert (again.n_records, again.was_complete) == (0, True)
+    assert again.n_records == 0
+    assert again.was_complete is True
     assert OUT.read_bytes() == before
     assert sorted(os.listdir()) == ["input.txt", "out"]
 
@@ -200,7 +203,8 @@ def test_no_command_writes_over_a_file_that_it_reads(
     output = command[command.index("{") + 1 : command.index("}")]
     result = elmo(*command.replace(f"{{{output}}}", output).split(), "--overwrite")
     last = f"Error: {output}: the output is also an input. Choose another output."
-    assert (result.exit_code, result.stderr.splitlines()[-1]) == (1, last)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == last
     assert state_of(Path()) == inputs
 
 
@@ -209,7 +213,8 @@ def test_training_does_not_write_over_the_model_it_starts_from(
     start: str, inputs: State
 ) -> None:
     result = elmo("train", "t.txt", *start.split(), "--output", "m")
-    assert (result.exit_code, result.stderr.count("Error: m: ")) == (1, 1)
+    assert result.exit_code == 1
+    assert result.stderr.count("Error: m: ") == 1
     assert state_of(Path()) == inputs
 
 
@@ -230,13 +235,13 @@ def test_a_partial_file_of_another_program_is_kept(command: str) -> None:
     assert not list(Path().glob("*.elmo-partial"))
 
 
-def test_every_command_that_overwrites_names_its_output_out() -> None:
+def test_every_command_that_overwrites_calls_its_output_so() -> None:
     for name in COMMANDS:
         parameters = find_command(name).params
         if any("--overwrite" in parameter.opts for parameter in parameters):
-            paths = [
-                each.metavar for each in parameters if isinstance(each.type, click.Path)
+            metavars = [
+                each.metavar or ""
+                for each in parameters
+                if isinstance(each.type, click.Path)
             ]
-            assert any(
-                (metavar or "").endswith(("OUT", "OUTPUT")) for metavar in paths
-            ), name
+            assert any(metavar.endswith("OUTPUT") for metavar in metavars), name

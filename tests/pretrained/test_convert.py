@@ -113,10 +113,8 @@ def test_a_folder_with_safetensors_is_a_model(
     shutil.copy(OPTIONS, folder)
     shutil.copy(converted, folder / name)
     files = find_model(folder)
-    assert (files.weights, files.softmax) == (
-        folder / name,
-        folder / "softmax.safetensors",
-    )
+    assert files.weights == folder / name
+    assert files.softmax == folder / "softmax.safetensors"
     expected = ElmoEmbedder(OPTIONS, WEIGHTS).embed_sentence(SENTENCE)
     assert_array_equal(ElmoEmbedder(model=folder).embed_sentence(SENTENCE), expected)
     shutil.copy(WEIGHTS, folder / "elmo.hdf5" if name.startswith("elmo") else folder)
@@ -153,7 +151,8 @@ def test_the_command_logs_one_line(tmp_path: Path) -> None:
     target = tmp_path / "weights.safetensors"
     result = elmo("convert", WEIGHTS, target)
     size = f"{len(datasets(WEIGHTS))} tensors, float32, {target.stat().st_size:,} bytes"
-    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == ""
     assert result.stderr == f"Wrote {target}: {size}\n"
     assert elmo("convert", WEIGHTS, target, "--overwrite", "-q").stderr == ""
     (tmp_path / "other").touch()

@@ -159,7 +159,8 @@ def test_readme_has_metadata_use_and_card(tmp_path: Path) -> None:
     card = ModelCard.load(tmp_path / "elmo-fr" / "README.md")
     metadata = card.data
     text = card.text
-    assert (metadata.library_name, metadata.language) == ("elmo-cli", "fr")
+    assert metadata.library_name == "elmo-cli"
+    assert metadata.language == "fr"
     assert metadata.pipeline_tag == "feature-extraction"
     assert text.startswith(
         "\n# elmo-fr\n\nELMo model for elmo-cli: 3 layers of 32 numbers per"

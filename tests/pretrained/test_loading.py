@@ -93,7 +93,8 @@ def test_the_default_is_the_bundled_model(
     monkeypatch.setattr("elmo_cli.pretrained.cache.BUNDLED_FOLDER", folder)
     for name in (None, "mini", "MINI"):
         files = find_model(name)
-        assert (files.name, files.weights.parent) == ("mini", folder)
+        assert files.name == "mini"
+        assert files.weights.parent == folder
     assert not cache_folder().exists()
 
 
@@ -103,7 +104,8 @@ def test_the_environment_names_another_default(
     folder = folder_with(tmp_path / "mine", "options.json", "weights.hdf5")
     monkeypatch.setenv("ELMO_MODEL", str(folder))
     files = find_model()
-    assert (files.name, files.weights) == (str(folder), folder / "weights.hdf5")
+    assert files.name == str(folder)
+    assert files.weights == folder / "weights.hdf5"
     monkeypatch.setenv("ELMO_MODEL", "nope")
     for find in (find_model, describe_model):
         with pytest.raises(
@@ -130,11 +132,9 @@ def test_a_published_model_is_downloaded_once(
 ) -> None:
     assert describe_model("tiny")["state"] == "available"
     files = find_model("Tiny")
-    assert (files.name, files.options.read_bytes(), files.vocabulary) == (
-        "tiny",
-        OPTIONS,
-        None,
-    )
+    assert files.name == "tiny"
+    assert files.options.read_bytes() == OPTIONS
+    assert files.vocabulary is None
     assert describe_model("tiny")["state"] == "downloaded"
     site.requests.clear()
     assert find_model("tiny") == files
@@ -200,7 +200,8 @@ def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
             options_file=str(folder / "o.json"), weight_file=folder / "w.hdf5"
         )
     )
-    assert (files.name, files.options) == (str(folder / "w.hdf5"), folder / "o.json")
+    assert files.name == str(folder / "w.hdf5")
+    assert files.options == folder / "o.json"
     assert files.vocabulary == folder / "vocab.txt"
     assert files_of(ModelSettings(options_file="o", weight_file="w")).vocabulary is None
 
@@ -213,7 +214,8 @@ def test_urls_are_downloaded_once(site: Site, cache: Path) -> None:
         vocabulary_file=site.put("/v", VOCABULARY),
     )
     files = files_of(settings)
-    assert (files.name, files.options.name) == (weights, "o.json")
+    assert files.name == weights
+    assert files.options.name == "o.json"
     assert files.weights.read_bytes() == WEIGHTS
     assert files.weights.parent.parent == cache / "urls"
     site.requests.clear()
@@ -230,7 +232,8 @@ def test_known_urls_lead_to_the_model(
             weight_file=published.urls["weights"][0],
         )
     )
-    assert (files.name, files.weights) == ("tiny", cache / "tiny" / "weights.hdf5")
+    assert files.name == "tiny"
+    assert files.weights == cache / "tiny" / "weights.hdf5"
     assert files.language == "en"
     assert files == find_model("tiny")
 
@@ -349,7 +352,8 @@ def test_download_from_a_folder_a_zip_and_files(
     for sources in ([TINY], [zip_file], [elsewhere, TINY / "options.json"]):
         arguments = [argument for source in sources for argument in ("--from", source)]
         result = elmo("download", "tiny", *arguments)
-        assert (result.exit_code, result.stdout) == (0, f"{cache / 'tiny'}\n")
+        assert result.exit_code == 0, result.stderr
+        assert result.stdout == f"{cache / 'tiny'}\n"
         assert find_model("tiny").weights.read_bytes() == files["weights.hdf5"]
         shutil.rmtree(cache / "tiny")
     assert import_model("many-langs-la", [MANY_LANGS]) == cache / "many-langs-la"

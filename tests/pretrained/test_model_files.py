@@ -103,10 +103,8 @@ def test_a_folder_as_training_writes_it_is_a_language_model(tmp_path: Path) -> N
     )
     for settings in (ModelSettings(folder), two_files):
         files = files_of(settings, with_softmax=True)
-        assert (files.softmax, files.vocabulary) == (
-            folder / "softmax.hdf5",
-            folder / "vocab.txt",
-        )
+        assert files.softmax == folder / "softmax.hdf5"
+        assert files.vocabulary == folder / "vocab.txt"
 
 
 def test_the_bundled_model_may_have_a_softmax(
@@ -148,7 +146,8 @@ def test_single_files_take_precedence(tmp_path: Path) -> None:
         folder, vocabulary_file=other / "v.txt", softmax_file=other / "s.hdf5"
     )
     files = files_of(settings, with_softmax=True)
-    assert (files.softmax, files.vocabulary) == (other / "s.hdf5", other / "v.txt")
+    assert files.softmax == other / "s.hdf5"
+    assert files.vocabulary == other / "v.txt"
     (folder / "vocab.txt").unlink()
     (other / "v.txt").rename(other / "vocab.txt")  # next to the softmax
     files = files_of(replace(settings, vocabulary_file=None), with_softmax=True)
@@ -186,7 +185,8 @@ def test_a_zip_file_is_unpacked_once(tmp_path: Path, cache: Path) -> None:
     }
     path = zip_with(tmp_path / "209.zip", {**members, **others, "209/char.dic": b""})
     files = find_model(path)
-    assert (files.name, files.weights.read_bytes()) == (str(path), WEIGHTS)
+    assert files.name == str(path)
+    assert files.weights.read_bytes() == WEIGHTS
     assert files.vocabulary is not None
     assert cache in files.weights.parents
     names = {file.name for file in files.weights.parent.iterdir()}

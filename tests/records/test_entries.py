@@ -176,9 +176,13 @@ def test_an_invalid_sentence_of_conllu_keeps_its_id(line: str, tmp_path: Path) -
     opened = open_input(tmp_path / "a.conllu", TextSettings(skip_errors=True))
     with open_records(opened) as (records, *_):
         invalid, valid = records
-    assert (invalid.id, invalid.tokens, invalid.start) == ("a", [], 1)
+    assert invalid.id == "a"
+    assert invalid.tokens == []
+    assert invalid.start == 1
     assert "a.conllu, line 3" in str(invalid.error)
-    assert (valid.id, valid.tokens, valid.error) == ("c", ["d"], None)
+    assert valid.id == "c"
+    assert valid.tokens == ["d"]
+    assert valid.error is None
 
 
 # Formats

@@ -89,7 +89,8 @@ def test_ids_of_19_digits_join_the_output_with_its_input(name: str) -> None:
     )
     assert result.exit_code == 0
     column = parquet.read_table("o.parquet")["id"]
-    assert (str(column.type), column.to_pylist()) == ("int64", ids)
+    assert str(column.type) == "int64"
+    assert column.to_pylist() == ids
 
 
 # A word per row
@@ -175,10 +176,8 @@ def test_a_text_has_the_same_values_in_every_form(
         write_table("regions.csv", regions), *options, "--regions", "text", "--by=word"
     )
     for row, word in zip(by_word_of_region, expected, strict=True):
-        assert (row.pop("region_number"), row.pop("region")) == (
-            word["word_number"],
-            word["word"],
-        )
+        assert row.pop("region_number") == word["word_number"]
+        assert row.pop("region") == word["word"]
         assert row == word
     by_region = surprisals(
         write_table("regions.csv", regions), *options, "--regions", "text"

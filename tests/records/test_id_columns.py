@@ -104,10 +104,8 @@ def test_the_joined_id_names_an_array_of_npz(tiny: ElmoEmbedder) -> None:
 @pytest.mark.usefixtures("word_model")
 def test_rows_of_words_with_the_same_columns_are_one_text(tiny: ElmoEmbedder) -> None:
     Path("words.csv").write_text(WORDS)
-    rows = printed(
-        *("surprisal", "words.csv", "--word-column", "word"),
-        *("--id-column", "item,condition"),
-    )
+    command = "surprisal words.csv --word-column word --id-column item,condition"
+    rows = printed(*command.split())
     assert [row["id"] for row in rows] == ["1/long"] * 2 + ["1/short"] * 2
     assert [row["condition"] for row in rows] == ["long"] * 2 + ["short"] * 2
     assert [row["word_number"] for row in rows] == ["1", "2", "1", "2"]
@@ -136,18 +134,23 @@ def test_columns_of_the_id_are_printed(table: Path, command: str) -> None:
 @pytest.mark.usefixtures("word_model")
 def test_columns_of_the_id_are_printed_for_pairs() -> None:
     Path("pairs.csv").write_text("item,c,good,bad\n1,x,the cat,cat the\n")
-    rows = printed(
-        *("surprisal", "pairs.csv", "--pair-columns", "good,bad"),
-        *("--id-column", "item,c"),
-    )
+    command = "surprisal pairs.csv --pair-columns good,bad --id-column item,c"
+    rows = printed(*command.split())
     assert [(row["id"], row["item"], row["c"]) for row in rows] == [("1/x", "1", "x")]
 
 
 def test_columns_of_the_id_are_in_json_lines() -> None:
     pandas.DataFrame(ROWS).to_csv("items.csv", index=False)
     result = elmo(
-        *("embed", "items.csv", "o.jsonl", "--id-column", ON_COMMAND_LINE),
-        *("--model", TINY, "--layers", "top"),
+        "embed",
+        "items.csv",
+        "o.jsonl",
+        "--id-column",
+        ON_COMMAND_LINE,
+        "--model",
+        TINY,
+        "--layers",
+        "top",
     )
     assert result.exit_code == 0, result.stderr
     lines = [json.loads(line) for line in Path("o.jsonl").read_text().splitlines()]

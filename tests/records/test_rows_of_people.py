@@ -275,10 +275,8 @@ def test_characters_count_in_joined_tokens_on_both_sides() -> None:
     Path("objects.jsonl").write_text(json.dumps({**objects, **places}) + "\n")
     printed = []
     for name in ("text.jsonl", "lists.jsonl", "objects.jsonl"):
-        result = elmo(
-            *("cosine", "--pairs", name, "--model", TINY, "--format", "csv"),
-            *("--tokenizer", "whitespace", "--layer", "2"),
-        )
+        options = ["--format", "csv", "--tokenizer", "whitespace", "--layer", "2"]
+        result = elmo("cosine", "--pairs", name, "--model", TINY, *options)
         assert result.exit_code == 0, result.stderr
         (row,) = csv.DictReader(io.StringIO(result.stdout))
         assert {name: row[name] for name in sentences} == sentences

@@ -69,7 +69,8 @@ def keep(*columns: str, **settings: Any) -> TextSettings:
 
 def items(*columns: str) -> list[tuple[str, str, Row]]:
     return [
-        (i["id"], i["text"] or "", {name: i[name] for name in columns}) for i in ITEMS
+        (item["id"], item["text"] or "", {name: item[name] for name in columns})
+        for item in ITEMS
     ]
 
 
@@ -150,7 +151,8 @@ def test_every_format_of_tables_is_read(name: str, what: str) -> None:
                 each: "" if value is None else str(value)
                 for each, value in columns.items()
             }
-        assert (record.id_value, dict(record.columns)) == (key, columns)
+        assert record.id_value == key
+        assert dict(record.columns) == columns
         assert text == (record.text if isinstance(text, str) else record.tokens)
 
 
@@ -211,7 +213,8 @@ def test_the_header_shows_the_delimiter(header: str, name: str) -> None:
     columns: dict[str, Any] = {"text_column": "sentence", "id_column": "item"}
     content = f'{header}\n1{delimiter}"The dog, barked; a|b."\n'
     [record] = read_text(content, f"a.{name}", **columns)
-    assert (record.id, record.text) == ("1", "The dog, barked; a|b.")
+    assert record.id == "1"
+    assert record.text == "The dog, barked; a|b."
     opened = open_input(f"a.{name}", TextSettings(**columns))
     with open_records(opened, id_rules=IdRules(finds_integers=True)) as (records, *_):
         assert [(each.id_value, each.id) for each in records] == [(1, "1")]
@@ -220,10 +223,8 @@ def test_the_header_shows_the_delimiter(header: str, name: str) -> None:
 def test_the_column_of_the_text_decides_between_delimiters() -> None:
     content = "RT (ms, mean, raw);text;b\n1,5;Hi .;c\n"
     [record] = read_text(content, keep_columns=("all",))
-    assert (record.text, dict(record.columns)) == (
-        "Hi .",
-        {"RT (ms, mean, raw)": "1,5", "b": "c"},
-    )
+    assert record.text == "Hi ."
+    assert dict(record.columns) == {"RT (ms, mean, raw)": "1,5", "b": "c"}
     [record] = read_text("text,a;b;c;d\nHi .,x\n", keep_columns=("a;b;c;d",))
     assert record.text == "Hi ."
 

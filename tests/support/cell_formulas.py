@@ -34,5 +34,7 @@ def processor(capability: str) -> Iterator[None]:
 def cells_after(gates: Array, cells: Array, clip: float) -> tuple[Array, Array]:
     """Return new cells, and the inputs of the projection; see Sak et al. (2014)."""
     i, j, f, o = np.split(gates, 4, axis=1)
-    new = np.clip(sigmoid(i) * np.tanh(j) + sigmoid(f) * cells, -clip, clip)
+    added = sigmoid(i) * np.tanh(j)
+    kept = sigmoid(f) * cells
+    new = np.clip(added + kept, -clip, clip)
     return new, sigmoid(o) * np.tanh(new)

@@ -163,10 +163,12 @@ def start_elmo(*arguments: str | Path, **settings: Any) -> Forked:
 def assert_fails(result: Result, message: str) -> None:
     """Assert one line of error, and exit status 1."""
     assert result.stderr == f"Error: {message}\n"
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1
+    assert result.stdout == ""
 
 
 def assert_misused(result: Result, message: str) -> None:
     """Assert one line of error, and exit status 2."""
     assert result.stderr == f"Error: {message}\n"
-    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.exit_code == 2
+    assert result.stdout == ""

@@ -86,6 +86,7 @@ def assert_equal_to_embed(
         assert len(activations) == len(plain)
         for index, values in enumerate(activations):
             expected = plain[activations.id(index) or index]
-            assert (values.dtype, values.shape) == (expected.dtype, expected.shape)
+            assert values.dtype == expected.dtype
+            assert values.shape == expected.shape
             assert_allclose(values, expected, atol=tolerance)
             assert_array_equal(values, activations[index])

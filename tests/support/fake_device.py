@@ -128,9 +128,10 @@ def _to_tf32(value: Any) -> Any:
     """Round float32 to the ten bits of TF32."""
     if not isinstance(value, Tensor) or value.dtype != torch.float32:
         return value
-    return ((value.contiguous().view(torch.int32) + (1 << 12)) & -(1 << 13)).view(
-        torch.float32
-    )
+    # The last 13 of 23 bits are rounded off.
+    bits = value.contiguous().view(torch.int32)
+    rounded = (bits + (1 << 12)) & -(1 << 13)
+    return rounded.view(torch.float32)
 
 
 class FakeDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -210,9 +211,8 @@ class FakeDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = kwargs.get("out")
         if self.device.type == "mps" and out is not None:
             n_stored = out.stored.untyped_storage().nbytes() // out.element_size()
-            assert (out.storage_offset(), out.numel()) == (0, n_stored), (
-                f"{name} writes to a view"
-            )
+            assert out.storage_offset() == 0, f"{name} writes to a view"
+            assert out.numel() == n_stored, f"{name} writes to a view"
         if name.startswith("index") and name != "index_select":
             checked: Any = (args[0], *args[2:])  # Indices may be on the CPU.
         else:

@@ -250,7 +250,9 @@ def model_scores(
     bounded = ["<S>", *sentence, "</S>"]
     ids = [words.index(token if token in words else "<UNK>") for token in bounded]
     steps = range(len(sentence) + 1)
-    return np.array([log_p[0, steps, ids[1:]], log_p[1, steps, ids[:-1]]]), ended
+    forward = log_p[0, steps, ids[1:]]
+    backward = log_p[1, steps, ids[:-1]]
+    return np.array([forward, backward]), ended
 
 
 # ELMo

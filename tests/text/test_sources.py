@@ -160,7 +160,10 @@ def test_bytes_are_counted_and_damage_is_reported(
         counts: list[int] = []
         with Source(path) as source:
             lines = list(source.lines(counts.append)[0])
-        assert len(lines) == len(content.split(b"\n")) - (content[-1:] in b"\n")
+        n_lines = content.count(b"\n")
+        if content and not content.endswith(b"\n"):
+            n_lines += 1
+        assert len(lines) == n_lines
         assert sum(counts) == Source(path).size == path.stat().st_size
         assert len(counts) >= len(lines)
     if compress is not bytes:
@@ -351,7 +354,8 @@ def test_lines_that_end_in_cr_come_from_a_pipe() -> None:
     with pipe() as (file, writing):
         os.write(writing, b">a\rMK\n>b\r")
         reader = LineReader("-", file, splits_at_cr=True)
-        assert (reader.next_line(), reader.is_ready()) == (b">a\r", True)
+        assert reader.next_line() == b">a\r"
+        assert reader.is_ready() is True
         assert reader.next_line() == b"MK\n"
         os.close(writing)
         assert texts_of(reader.lines()) == [">b"]

@@ -184,7 +184,8 @@ def test_commands_use_the_tokenizer_of_the_model(command: str, raw_texts: None) 
         elmo(*shlex.split(f"{command} --model model {arguments}"))
         for arguments in ("", "--tokenizer moses", "--tokenizer whitespace")
     )
-    assert (default.exit_code, default.stdout) == (0, moses.stdout)
+    assert default.exit_code == 0
+    assert default.stdout == moses.stdout
     assert LINE in default.stderr
     assert WARNING in whitespace.stderr
     assert "Tokenizer" not in moses.stderr + whitespace.stderr

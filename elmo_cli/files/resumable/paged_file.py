@@ -66,8 +66,10 @@ class PagedFile(FileIO):
         start = self._position
         view = memoryview(buffer).cast("B")
         view = view[: max(0, self.size - start)]
+        # Bytes after the end on the disk are zero.
         view[:] = self._read_at(start, len(view)).ljust(len(view), b"\0")
-        for span in page_spans(start, min(start + len(view), self._checkpoint_end)):
+        end = start + len(view)
+        for span in page_spans(start, min(end, self._checkpoint_end)):
             if span.page_index in self.changed:
                 view[span.in_range] = self.changed[span.page_index][span.in_page]
         self._position += len(view)

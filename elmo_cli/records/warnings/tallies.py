@@ -107,7 +107,7 @@ class TypographicMarks(Tally):
         return Message(
             "{tokens} with typographic marks ({examples}), which the model hardly "
             "knows, the first in {first}",
-            remedy="Use {--tokenizer moses} for raw text, which makes them plain. "
+            remedy="Use {--tokenizer moses} for raw text, which normalizes them. "
             "Replace them first in text that is tokenized already.",
             tokens=counted(self.n_found, "token"),
             examples=" ".join(self._examples),
