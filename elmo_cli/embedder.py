@@ -57,7 +57,6 @@ from elmo_cli.options.selection import (
     Layers,
     Pooling,
     SelectionSettings,
-    layers_text,
     parse_mean_layers,
 )
 from elmo_cli.options.text import (
@@ -414,8 +413,7 @@ class ElmoEmbedder:
         """
         engine = self.engine
         window = list(check_sentences(batch, "batch"))
-        selection = SelectionSettings().for_model(engine.architecture.n_layers)
-        results = engine.embed_window(window, selection)
+        results = engine.embed_window(window, engine.selection("all"))
         return [result_or_raise(result) for result in results]
 
     def embed_sentences(
@@ -454,10 +452,13 @@ class ElmoEmbedder:
                 `layers` and `mix` are given.
         """
         engine = self.engine
-        settings = _selection_settings(
-            layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
+        selection = engine.selection(
+            layers,
+            mix=mix,
+            gamma=gamma,
+            pooling=pooling,
+            normalize=normalize,
         )
-        selection = settings.for_model(engine.architecture.n_layers)
         windows = engine.run(
             check_sentences(sentences),
             partial(engine.embed_window, selection=selection),
@@ -980,7 +981,7 @@ class ElmoEmbedder:
             layers = output_format
         elif output_format != "all":
             raise SettingsError("choose one of layers and output_format")
-        selection = _selection_settings(
+        selection = SelectionSettings.from_arguments(
             layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
         )
         # A layer that the model lacks is an error before the output is looked at.
@@ -1005,24 +1006,6 @@ class ElmoEmbedder:
             on_progress=on_progress,
             should_stop=should_stop,
         )
-
-
-def _selection_settings(
-    layers: Layers,
-    *,
-    mix: Sequence[float] | None,
-    gamma: float | None,
-    pooling: Pooling | None,
-    normalize: bool,
-) -> SelectionSettings:
-    """Return the settings of a selection for keyword arguments."""
-    return SelectionSettings(
-        layers=layers_text(layers),
-        mix=None if mix is None else tuple(check_batch(mix, "mix")),
-        gamma=gamma,
-        pooling=pooling,
-        normalize=normalize,
-    )
 
 
 def _warn_of_raw_lines(text_input: TextInput) -> None:

@@ -36,7 +36,7 @@ from elmo_cli.inference.select_activations import choose_layers, selected_arrays
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
-from elmo_cli.options.selection import Selection
+from elmo_cli.options.selection import Layers, Pooling, Selection, SelectionSettings
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
@@ -147,6 +147,24 @@ class Engine:
             return self
         engine = load_engine(replace(self.settings, device=str(device)), self.files)
         return engine if self.changed is None else engine.with_weights(self.changed)
+
+    def selection(
+        self,
+        layers: Layers,
+        *,
+        mix: Sequence[float] | None = None,
+        gamma: float | None = None,
+        pooling: Pooling | None = None,
+        normalize: bool = False,
+    ) -> Selection:
+        """Return a selection of layers that the model has.
+
+        The arguments are those of `ElmoEmbedder.embed_sentences`.
+        """
+        settings = SelectionSettings.from_arguments(
+            layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
+        )
+        return settings.for_model(self.architecture.n_layers)
 
     def run(
         self,

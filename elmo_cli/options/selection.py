@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Final, Literal, get_args
 
-from elmo_cli.errors.checks import check_type
+from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message, option_of
 from elmo_cli.errors.wording import expected_one_of, shown
@@ -61,6 +61,25 @@ class SelectionSettings:
                 _check_float32("mix", value)
         if self.gamma is not None:
             _check_float32("gamma", self.gamma)
+
+    @classmethod
+    def from_arguments(
+        cls,
+        layers: Layers,
+        *,
+        mix: Sequence[float] | None = None,
+        gamma: float | None = None,
+        pooling: Pooling | None = None,
+        normalize: bool = False,
+    ) -> "SelectionSettings":
+        """Return the settings for the arguments of `ElmoEmbedder.embed_sentences`."""
+        return cls(
+            layers=layers_text(layers),
+            mix=None if mix is None else tuple(check_batch(mix, "mix")),
+            gamma=gamma,
+            pooling=pooling,
+            normalize=normalize,
+        )
 
     def for_model(self, n_layers: int) -> "Selection":
         """Return the selection for a model, or raise a `SettingsError`.
