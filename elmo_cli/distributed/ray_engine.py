@@ -32,9 +32,9 @@ from elmo_cli.options.resources import ResourceSettings
 logger = logging.getLogger(__name__)
 
 _MIN_RAY: Final = (2, 51)
-_CONNECT_SECONDS: Final = 30.0
+CONNECT_SECONDS: Final = 30.0
 """Seconds to wait for a cluster. Ray tries a token for a shorter time."""
-_SILENT_SECONDS: Final = 25.0
+SILENT_SECONDS: Final = 25.0
 """Seconds without a worker after which a warning is logged."""
 
 
@@ -153,7 +153,7 @@ def _run_parts(
                 # Other workers may wait for its resources.
                 ray.kill(worker)
         yield None
-        if not at_work and time.monotonic() - heard > _SILENT_SECONDS:
+        if not at_work and time.monotonic() - heard > SILENT_SECONDS:
             logger.warning(
                 "no worker is running: no node has %g CPUs and %g GPUs free. Waiting.",
                 resources.cpus_per_worker,
@@ -228,12 +228,12 @@ def _connect(
     """
     settings = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
-        starter.apply_async(ray.init, (address,), settings).get(_CONNECT_SECONDS)
+        starter.apply_async(ray.init, (address,), settings).get(CONNECT_SECONDS)
     except Exception as error:
         reason = _connection_reason(error)
         remedy = "Without {option}, the run starts its own."
         if isinstance(error, TimeoutError):
-            reason = f"no answer for {_CONNECT_SECONDS:.0f} seconds"
+            reason = f"no answer for {CONNECT_SECONDS:.0f} seconds"
         if "authentication" in f"{error} {error.__cause__}".lower():
             reason = "the token is missing or wrong"
             remedy = (

@@ -3,7 +3,6 @@
 from elmo_cli.cli.main import main
 from elmo_cli.distributed import ray_engine
 
-# mypy does not know that the names are final for other modules only.
-ray_engine._CONNECT_SECONDS = 3  # type: ignore[misc]
-ray_engine._SILENT_SECONDS = 3  # type: ignore[misc]
+ray_engine.CONNECT_SECONDS = 3  # type: ignore[misc]
+ray_engine.SILENT_SECONDS = 3  # type: ignore[misc]
 main()
