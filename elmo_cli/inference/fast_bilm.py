@@ -58,12 +58,11 @@ class FastBiLm:
         self._types = types
         token_bytes = 4 * bilm.architecture.lstm.dim * types.values.itemsize
         self._max_tokens = max(1, TABLE_BYTES // token_bytes)
-        self._forward_stack = _prepare_stack(
-            bilm.forward_layers, types, keeps_lstms=keeps_bilm
-        )
-        self._backward_stack = _prepare_stack(
-            bilm.backward_layers, types, keeps_lstms=keeps_bilm
-        )
+        prepare = partial(_prepare_stack, types=types, keeps_lstms=keeps_bilm)
+        self._stacks: dict[ReadingDirection, list[FastLstm]] = {
+            "forward": prepare(bilm.forward_layers),
+            "backward": prepare(bilm.backward_layers),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         _prepare_for_forks()
@@ -101,31 +100,32 @@ class FastBiLm:
         # A token has one vector for all directions.
         layers[0, :, 1:] = layers[0, :, :1]
         workspace = self._make_workspace(vectors)
-        # The state of each layer, at the start and later at the end of a direction
-        forward_states = [layer.forward for layer in state]
-        backward_states = [layer.backward for layer in state]
+        # The state of each layer
+        states: dict[ReadingDirection, list[LstmState]] = {
+            "forward": [layer.forward for layer in state],
+            "backward": [layer.backward for layer in state],
+        }
         # The directions run one after the other on all cores, so that weights stay in
         # the caches.
         for index, direction in enumerate(directions):
-            is_backward = direction == "backward"
-            trie = build_trie(tokens, roots, self._types.device, backward=is_backward)
-            ended = self._run_stack(
-                self._backward_stack if is_backward else self._forward_stack,
+            trie = build_trie(
+                tokens, roots, self._types.device, backward=direction == "backward"
+            )
+            states[direction] = self._run_stack(
+                self._stacks[direction],
                 vectors=vectors,
                 trie=trie,
-                starts=backward_states if is_backward else forward_states,
+                starts=states[direction],
                 results=layers[1:, :, index],
                 workspace=workspace,
             )
-            if is_backward:
-                backward_states = ended
-            else:
-                forward_states = ended
-        states = [
+        ended = [
             LayerState(forward=forward, backward=backward)
-            for forward, backward in zip(forward_states, backward_states, strict=True)
+            for forward, backward in zip(
+                states["forward"], states["backward"], strict=True
+            )
         ]
-        return layers.flatten(2), states
+        return layers.flatten(2), ended
 
     def _make_workspace(self, vectors: Tensor) -> Tensor:
         """Allocate memory for the gates of distinct tokens, float, shape (m, 4 D).
@@ -135,7 +135,7 @@ class FastBiLm:
         n_tokens = min(self._max_tokens, max(MAX_ROWS, len(vectors)))
         n_gates = 0  # unused on a GPU
         if vectors.device.type == "cpu":
-            n_gates = self._forward_stack[0].input_gates.n_outputs
+            n_gates = self._stacks["forward"][0].input_gates.n_outputs
         return vectors.new_empty(n_tokens, n_gates)
 
     def _run_stack(
