@@ -48,11 +48,11 @@ from elmo_cli.options.model import (
 from elmo_cli.options.output import (
     Compression,
     Dtype,
-    FileFormat,
     Layout,
     OutputSettings,
     RowKind,
 )
+from elmo_cli.options.output_format import FileFormat
 from elmo_cli.options.selection import (
     Layers,
     Pooling,

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -19,10 +18,10 @@ from elmo_cli.analysis.word_vector_files import (
 from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.checks import check_sentence, list_texts
-from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
-from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
+from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
 from elmo_cli.options.selection import Layers, Selection, SelectionSettings, layers_text
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.input_format import TextInput
@@ -31,30 +30,6 @@ from elmo_cli.records.warnings.expected import expected_input
 from elmo_cli.text.choose_tokenizer import peek_strings
 from elmo_cli.text.tokenizers import tokenize_texts
 from elmo_cli.types import Sentence, Text
-
-
-@dataclass(frozen=True)
-class AveragingSettings:
-    """Occurrences and layers whose vectors are averaged."""
-
-    layers: Layers | None = None
-    """Layers as in `ElmoEmbedder.embed_sentences`. Several layers are averaged. None is
-    all layers but the token layer."""
-    min_count: int = DEFAULT_MIN_COUNT
-    """Minimum number of occurrences of a word."""
-    at_most: int | None = None
-    """Average only the first `at_most` occurrences of a word. None means all."""
-
-    def __post_init__(self) -> None:
-        if self.at_most is not None and self.at_most < self.min_count:
-            raise SettingsError(
-                Message(
-                    "{--at-most}: expected {--min-count} ({min_count}) or more, found "
-                    "{at_most}",
-                    min_count=f"{self.min_count:,}",
-                    at_most=f"{self.at_most:,}",
-                )
-            )
 
 
 def write_average_vectors(

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from elmo_cli.analysis.change import Change
 from elmo_cli.analysis.drawing import Drawing, check_figure, open_drawing, printable
 from elmo_cli.errors.checks import check_batch, check_choice, check_type
@@ -15,7 +17,7 @@ from elmo_cli.options.analysis import Measure
 MAX_WORDS: Final = 100
 """Maximum number of words in a picture; they have the largest changes."""
 _LEVEL: Final = 0.05
-_CHANCE_LABEL: Final = "by chance (5–95 %)"
+_CHANCE_LABEL: Final = "by chance (5–95%)"
 _CHANCE_CAPTION: Final = (
     "Its band shows what chance gives: the changes between the 5th and the 95th "
     "percentile if the word's occurrences are divided at random. A point inside its "
@@ -83,7 +85,7 @@ def plot_changes(
     height = 1.3 + 0.24 * len(drawn)
     with open_drawing(output, title, caption, width=5.6, height=height) as drawing:
         axes = drawing.figure.add_subplot()
-        axes.set_title(title)
+        drawing.figure.suptitle(title, x=0, ha="left")
         axes.set_xlabel(_AXIS_LABELS[measure])
         _draw_changes(drawing, axes, drawn)
     return len(drawn)
@@ -97,6 +99,7 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
     axes.tick_params(axis="y", length=0)
     _draw_bands(axes, changes)
     p_values = [_drawn_p(change) for change in changes]
+    has_p = any(p is not None for p in p_values)
     is_adjusted = any(change.adjusted_p is not None for change in changes)
     p_name = "adjusted p" if is_adjusted else "p"
     low_rows = []
@@ -111,24 +114,49 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
         (high_rows, f"{p_name} ≥ {_LEVEL}", "white"),
     ]
     for index, (members, label, fill_colour) in enumerate(groups):
-        if members:
-            drawing.add_points(
-                axes,
-                index,
-                [(values[row], row) for row in members],
-                [_change_tooltip(changes[row]) for row in members],
-                label=label,
-                zorder=2,
-                color="C0",
-                markerfacecolor=fill_colour,
-                markersize=5,
-            )
+        if not members and not has_p:
+            continue  # Otherwise the legend explains both kinds of points.
+        drawing.add_points(
+            axes,
+            f"{index}",
+            np.reshape([(values[row], row) for row in members], (-1, 2)),
+            [_change_tooltip(changes[row]) for row in members],
+            label=label,
+            zorder=2,
+            color="C0",
+            markerfacecolor=fill_colour,
+            markersize=5,
+        )
     axes.set_yticks(rows, [printable(change.word) for change in changes])
     axes.set_ylim(len(changes) - 0.5, -0.5)
     axes.use_sticky_edges = False  # Bands do not touch the edge either.
     axes.margins(x=0.05)
-    if any(p is not None for p in p_values):
-        drawing.figure.legend(loc="outside upper right", ncols=3, frameon=False)
+    if has_p:
+        _add_p_values(axes, p_values)
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=3,
+            frameon=False,
+            borderaxespad=0.2,
+            handletextpad=0.3,
+        )
+
+
+def _add_p_values(axes: Any, p_values: Sequence[float | None]) -> None:
+    """Write the p of each word to the right of its row."""
+    for row, p in enumerate(p_values):
+        if p is not None:
+            axes.annotate(
+                f"p {p:.4f}",
+                (1, row),
+                xycoords=axes.get_yaxis_transform(),
+                xytext=(6, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+                alpha=0.7,
+            )
 
 
 def _draw_bands(axes: Any, changes: Sequence[Change]) -> None:

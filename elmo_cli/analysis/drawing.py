@@ -28,6 +28,8 @@ _POINTS: Final = "points-"
 """Beginning of the SVG id of a group of points."""
 _BARS: Final = "bars-"
 """Beginning of the SVG id of a bar."""
+_DPI: Final = 150
+"""Pixels per inch in PNG."""
 _SVG: Final = "http://www.w3.org/2000/svg"
 _STYLE: Final[Any] = {
     "axes.spines.right": False,
@@ -59,16 +61,25 @@ class Drawing:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        self.figure: Any = Figure(figsize=(width, height), layout="constrained")
+        # Labels are measured at the resolution of PNG, at which they are drawn.
+        self.figure: Any = Figure((width, height), _DPI, layout="constrained")
         FigureCanvasAgg(self.figure)
         self._tooltips: list[str] = []
 
     def add_points(
-        self, axes: Any, group: int, points: Any, tooltips: Iterable[str], **style: Any
+        self,
+        axes: Any,
+        name: str,
+        points: Any,
+        tooltips: Iterable[str],
+        *,
+        marker: str = "o",
+        **style: Any,
     ) -> None:
-        """Draw a group of points, shape (n, 2), in one style, by its index."""
+        """Draw points, shape (n, 2), in one style. `name` is unique in the figure."""
         x, y = np.transpose(points)
-        axes.plot(x, y, "o", gid=f"{_POINTS}{group}", **style)
+        gid = f"{_POINTS}{name}"
+        axes.plot(x, y, linestyle="none", marker=marker, gid=gid, **style)
         self._tooltips += tooltips
 
     def add_bars(
@@ -126,7 +137,7 @@ def open_drawing(
         with replaced(path) as partial, open(partial, "xb") as file:
             suffix = Path(path).suffix.lower()
             if suffix == ".png":
-                drawing.figure.savefig(file, format="png", dpi=150)
+                drawing.figure.savefig(file, format="png", dpi=_DPI)
             elif suffix == ".pdf":
                 no_date = {"CreationDate": None}
                 drawing.figure.savefig(file, format="pdf", metadata=no_date)

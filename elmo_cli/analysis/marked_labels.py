@@ -67,13 +67,27 @@ def shorten(text: MarkedText, n_characters: int) -> MarkedText:
     return MarkedText(before, word, after)
 
 
-def draw_label(axes: Any, point: Any, label: MarkedText, side: Side) -> list[Any]:
-    """Draw a label on one side of a point.
+def draw_label(
+    axes: Any,
+    point: Any,
+    label: MarkedText,
+    side: Side,
+    shift: tuple[float, float] = (0, 0),
+) -> list[Any]:
+    """Draw a label on one side of a point, or of a place that is shifted from it.
+
+    Args:
+        axes: Axes of matplotlib.
+        point: Point in the coordinates of the data, shape (2,).
+        label: Word with its context.
+        side: Side of the point on which the label stands.
+        shift: Distance to the right and upwards, in points (1/72 inch).
 
     Returns:
         Its texts, beginning at the point. They need `name_label` for SVG.
     """
     renderer = axes.figure.canvas.get_renderer()
+    x_shift, y_shift = shift
     texts = []
     offset = float(_X_OFFSET)
     is_right = side == "right"
@@ -84,7 +98,7 @@ def draw_label(axes: Any, point: Any, label: MarkedText, side: Side) -> list[Any
         text = axes.annotate(
             part,
             point,
-            xytext=(offset if is_right else -offset, _Y_OFFSET),
+            xytext=(x_shift + (offset if is_right else -offset), y_shift + _Y_OFFSET),
             textcoords="offset points",
             ha="left" if is_right else "right",
             va="baseline",

@@ -37,6 +37,31 @@ MAX_POINTS: Final = 2000
 MAX_LABELS: Final = 40
 _LABEL_CHARACTERS: Final = 18
 """Maximum number of characters in a label on either side of the word."""
+_MARKERS: Final = ("o", "^", "s", "D", "v", "P", "X", "*")
+"""Shapes of the groups, which differ without colours too."""
+_ROUNDS: Final = 10
+_N_CENTRES: Final = 12
+"""Maximum number of dense places with a label."""
+_SHIFTS: Final = (
+    (0.0, 0.0),
+    *(
+        (distance * cosine, distance * sine)
+        for distance in (16.0, 28.0, 42.0, 60.0, 82.0, 110.0, 150.0)
+        for cosine, sine in (
+            (0.87, 0.5),
+            (-0.87, 0.5),
+            (0.87, -0.5),
+            (-0.87, -0.5),
+            (0.5, 0.87),
+            (-0.5, 0.87),
+            (0.5, -0.87),
+            (-0.5, -0.87),
+            (1.0, 0.0),
+            (-1.0, 0.0),
+        )
+    ),
+)
+"""Places of a label beside its point, in points, the nearest first."""
 _SEED: Final = 0
 
 
@@ -64,14 +89,14 @@ def plot_occurrences(
 
     Args:
         files: Path or list of paths, or the result of `open_occurrences` or
-            `open_activations`. Each file has a colour.
+            `open_activations`. Each file has a colour and a shape.
         word: Target word of the files, with all its forms, or any other word as it is
             written.
         output: Path in .svg, .png, .pdf, or .html, a page that needs no other file. In
             SVG and HTML the tooltip of each point is its sentence.
         method: "pca", whose axes have the largest variance, or "tsne".
-        clusters: Number of clusters of k-means. With it, clusters have colours instead
-            of files.
+        clusters: Number of clusters of k-means. With it, clusters have colours and
+            shapes instead of files.
         layers: Layers to average, such as "1,2", 2, -1 or
             [0, 2]. None means all layers in the files except the token layer.
         overwrite: Replace an existing file.
@@ -259,23 +284,32 @@ def _add_groups(
     points: Array,
     tooltips: list[str],
 ) -> None:
-    """Draw the points of each group in a colour. `groups` has their indices."""
+    """Draw the points of each group in a colour and a shape.
+
+    `groups` has their indices. The groups take turns in several rounds, so that none of
+    them lies on top of another.
+    """
     from matplotlib import colormaps
 
     n_groups = len(groups)
     colour_map = colormaps["tab10" if n_groups <= 10 else "turbo"]
     colours = colour_map.resampled(max(10, n_groups))
-    for number, (name, members) in enumerate(groups.items()):
-        drawing.add_points(
-            axes,
-            number,
-            points[members],
-            [tooltips[index] for index in members],
-            color=colours(number),
-            alpha=0.75,
-            markeredgewidth=0,
-            label=f"{printable(name)} ({len(members):,})",
-        )
+    n_rounds = _ROUNDS if n_groups > 1 else 1
+    for round_index in range(n_rounds):
+        for number, (name, members) in enumerate(groups.items()):
+            drawn = members[round_index::n_rounds]
+            label = f"{printable(name)} ({len(members):,})"
+            drawing.add_points(
+                axes,
+                f"{number}-{round_index}",
+                points[drawn].reshape(-1, 2),
+                [tooltips[index] for index in drawn],
+                color=colours(number),
+                marker=_MARKERS[number % len(_MARKERS)],
+                alpha=0.75,
+                markeredgewidth=0,
+                label=label if round_index == 0 else None,
+            )
     if n_groups > 1:
         axes.legend()
 
@@ -283,43 +317,148 @@ def _add_groups(
 def _label_points(
     axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]
 ) -> None:
-    """Label points that have space for a label, the outermost points first."""
-    from matplotlib.transforms import Bbox
+    """Label points that have space for a label nearby.
 
-    renderer = axes.figure.canvas.get_renderer()
-    frame = axes.get_window_extent(renderer)
-    pixels = axes.transData.transform(points)
-    legend = axes.get_legend()
-    taken = [] if legend is None else [legend.get_window_extent(renderer)]
-
-    def has_space(box: Any) -> bool:
-        if box.x0 <= frame.x0 or box.x1 >= frame.x1:
-            return False
-        if box.y0 <= frame.y0 or box.y0 >= frame.y1:
-            return False
-        covers = ((pixels > box.min) & (pixels < box.max)).all(axis=1)
-        return not covers.any() and not any(box.overlaps(other) for other in taken)
-
-    n_labels = 0
+    Points in the middle of dense places come first, then the outermost points.
+    """
+    space = _LabelSpace(axes, points)
+    central = _central_points(points)
     distances = np.linalg.norm(points - points.mean(axis=0), axis=1)
-    for index in np.argsort(-distances, kind="stable"):
+    outermost = np.argsort(-distances, kind="stable")
+    n_labels = 0
+    for index in dict.fromkeys([*central, *outermost]):
         if n_labels == MAX_LABELS:
             return
         occurrence = occurrences[index]
         if len(occurrence.sentence) == 1:  # The label would only be the word.
             continue
-        label = _occurrence_label(occurrence)
+        shifts = _SHIFTS if index in central else _SHIFTS[:1]
+        texts = space.draw(points[index], _occurrence_label(occurrence), shifts)
+        if texts:
+            name_label(texts, n_labels)
+            n_labels += 1
+
+
+def _central_points(points: Array) -> list[int]:
+    """Return the indices of the points in the middle of the densest places.
+
+    These are the points that are nearest to the centres of k-means.
+    """
+    from sklearn.cluster import KMeans
+
+    n_different = len(np.unique(points, axis=0))
+    n_centres = min(_N_CENTRES, n_different)
+    kmeans = KMeans(n_centres, n_init=4, random_state=_SEED).fit(points)
+    sizes = np.bincount(kmeans.labels_, minlength=n_centres)
+    central = []
+    for number in np.argsort(-sizes, kind="stable"):
+        distances = np.linalg.norm(points - kmeans.cluster_centers_[number], axis=1)
+        central.append(int(distances.argmin()))
+    return central
+
+
+class _LabelSpace:
+    """Space in a picture that is not taken by points, labels or their lines."""
+
+    def __init__(self, axes: Any, points: Array) -> None:
+        self._axes = axes
+        self._renderer = axes.figure.canvas.get_renderer()
+        self._frame = axes.get_window_extent(self._renderer)
+        self._pixels_per_point = axes.figure.dpi / 72
+        self._obstacles = axes.transData.transform(points)
+        """Pixels that no label covers, shape (n, 2)."""
+        legend = axes.get_legend()
+        self._taken = []
+        if legend is not None:
+            self._taken.append(legend.get_window_extent(self._renderer))
+
+    def draw(
+        self, point: Array, label: MarkedText, shifts: Sequence[tuple[float, float]]
+    ) -> list[Any]:
+        """Draw a label in the first of several places that is free.
+
+        Args:
+            point: Point of the label, shape (2,).
+            label: Word with its context.
+            shifts: Distances of the label from the point to the right and upwards, in
+                points (1/72 inch). A line joins them.
+
+        Returns:
+            The texts of the label; none if there is no space.
+        """
+        from matplotlib.transforms import Bbox
+
         for side in SIDES:
-            texts = draw_label(axes, points[index], label, side)
-            extents = [text.get_window_extent(renderer) for text in texts]
-            box = Bbox.union(extents).padded(6)
-            if has_space(box):
-                taken.append(box)
-                name_label(texts, n_labels)
-                n_labels += 1
-                break
+            texts = draw_label(self._axes, point, label, side)
+            extents = [text.get_window_extent(self._renderer) for text in texts]
+            unshifted = Bbox.union(extents).padded(6)
             for text in texts:
                 text.remove()
+            for shift in shifts:
+                x_shift, y_shift = shift
+                is_outwards = x_shift >= 0 if side == "right" else x_shift <= 0
+                if not is_outwards:
+                    continue
+                x_pixels = x_shift * self._pixels_per_point
+                y_pixels = y_shift * self._pixels_per_point
+                box = unshifted.translated(x_pixels, y_pixels)
+                line = self._line(point, x_pixels, y_pixels)
+                if self._is_free(box, line):
+                    self._take(point, shift, box, line)
+                    return draw_label(self._axes, point, label, side, shift)
+        return []
+
+    def _line(self, point: Array, x_pixels: float, y_pixels: float) -> Array:
+        """Return pixels on the line from a point to its label, shape (n, 2)."""
+        start = self._axes.transData.transform(point)
+        steps = np.linspace(0, 1, 30)[:, None]
+        line: Array = start + steps * np.array([x_pixels, y_pixels])
+        return line
+
+    def _is_free(self, box: Any, line: Array) -> bool:
+        if box.x0 <= self._frame.x0 or box.x1 >= self._frame.x1:
+            return False
+        if box.y0 <= self._frame.y0 or box.y1 >= self._frame.y1:
+            return False
+        if _has_any(box, self._obstacles):
+            return False
+        for other in self._taken:
+            if box.overlaps(other) or _has_any(other, line):
+                return False
+        return True
+
+    def _take(
+        self, point: Array, shift: tuple[float, float], box: Any, line: Array
+    ) -> None:
+        """Keep the space of a label, and draw the line that leads to it."""
+        self._taken.append(box)
+        if shift == (0, 0):
+            return
+        self._obstacles = np.concatenate([self._obstacles, line])
+        x_shift, y_shift = shift
+        # The line ends at the text, which begins a little beside the place.
+        gap = 3 if x_shift >= 0 else -3
+        leader = self._axes.annotate(
+            "",
+            point,
+            xytext=(x_shift + gap, y_shift),
+            textcoords="offset points",
+            arrowprops={
+                "arrowstyle": "-",
+                "color": "black",
+                "alpha": 0.4,
+                "linewidth": 0.6,
+                "shrinkA": 0,
+                "shrinkB": 0,
+            },
+        )
+        leader.set_in_layout(False)
+
+
+def _has_any(box: Any, pixels: Array) -> bool:
+    """Return whether any of some pixels, shape (n, 2), is in a box."""
+    are_inside = ((pixels > box.min) & (pixels < box.max)).all(axis=1)
+    return bool(are_inside.any())
 
 
 def _occurrence_label(occurrence: EmbeddedOccurrence) -> MarkedText:

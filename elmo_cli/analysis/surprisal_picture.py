@@ -27,7 +27,10 @@ _MAX_PANELS: Final = 100
 _LABEL_WIDTH: Final = 12
 """Maximum number of characters in a line below a bar."""
 _HEADING_SIZE: Final = 10
+_WORD_SIZE: Final = 9
 _UNKNOWN_ALPHA: Final = 0.3
+_SHARED_ALPHA: Final = 0.45
+"""Opacity of the bars of words that all sentences of a panel have."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ def plot_surprisals(
             axes.set_ylim(0, 1.15 * highest)  # Values stand on the bars.
             if panel.is_first:
                 _add_heading(axes, panel, n_characters=round(72 * width / 6.5))
+        drawing.figure.supylabel("surprisal (bits)", fontsize=_WORD_SIZE)
         if has_unknown:
             rows[-1].set_xlabel("grey: not in the vocabulary")
     return n_drawn
@@ -195,6 +199,7 @@ def _word_width(panels: Sequence[_Panel]) -> float:
 def _draw_panel(drawing: Drawing, axes: Any, panel: _Panel) -> None:
     n_series = len(panel.series)
     width = min(0.5, 0.84 / n_series)
+    words = _words_below_bars(panel)
     for series_index, series in enumerate(panel.series):
         colour = f"C{series_index}"
         tooltips = []
@@ -213,18 +218,51 @@ def _draw_panel(drawing: Drawing, axes: Any, panel: _Panel) -> None:
             color=colour,
             label=series.name,
         )
-        for bar, unit in zip(bars, series.units, strict=True):
+        for index, (bar, unit) in enumerate(zip(bars, series.units, strict=True)):
             if not unit.known:
                 bar.set(color="black", alpha=_UNKNOWN_ALPHA)
+            elif panel.are_sentences and len(words[index]) == 1:
+                bar.set(alpha=_SHARED_ALPHA)
         values = [f"{value:.1f}" for value in series.values]
         axes.bar_label(bars, values, padding=1, fontsize=7.5)
-    labels = []
-    for units in zip(*(series.units for series in panel.series), strict=True):
-        words = dict.fromkeys(_unit_label(unit.text) for unit in units)
-        labels.append("\n".join(words))
+    _label_words(axes, words)
+
+
+def _words_below_bars(panel: _Panel) -> list[dict[str, str]]:
+    """Return the different words at each position, with the colours of their bars."""
+    words: list[dict[str, str]] = [{} for _ in panel.series[0].units]
+    for series_index, series in enumerate(panel.series):
+        for index, unit in enumerate(series.units):
+            words[index].setdefault(_unit_label(unit.text), f"C{series_index}")
+    return words
+
+
+def _label_words(axes: Any, words: Sequence[dict[str, str]]) -> None:
+    """Write the words below their bars. Words that differ are bold and coloured."""
+    labels: list[str] = []
+    for index, colours in enumerate(words):
+        if len(colours) == 1:
+            labels.extend(colours)
+            continue
+        n_lines = 0
+        for label, colour in colours.items():
+            axes.annotate(
+                label,
+                (index, 0),
+                xycoords=axes.get_xaxis_transform(),
+                xytext=(0, -3.5 - 1.2 * _WORD_SIZE * n_lines),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                fontsize=_WORD_SIZE,
+                weight="bold",
+                color=colour,
+            )
+            n_lines += 1 + label.count("\n")
+        # The texts stand in the space of this label.
+        labels.append("\n".join([" "] * n_lines))
     axes.set_xticks(range(len(labels)), labels)
     axes.tick_params(axis="x", length=0)
-    axes.set_ylabel("surprisal (bits)")
 
 
 def _unit_label(text: str) -> str:
@@ -256,7 +294,7 @@ def _add_heading(axes: Any, panel: _Panel, n_characters: int) -> None:
         texts.append(printable(textwrap.shorten(text, n_characters, placeholder="…")))
     bars, _ = axes.get_legend_handles_labels()
     if panel.are_sentences:
-        axes.legend(
+        legend = axes.legend(
             bars,
             texts,
             loc="lower left",
@@ -265,6 +303,9 @@ def _add_heading(axes: Any, panel: _Panel, n_characters: int) -> None:
             frameon=False,
             fontsize=_HEADING_SIZE,
         )
+        for index, handle in enumerate(legend.legend_handles):
+            # The legend shows the colour, also if the first bar is lighter or grey.
+            handle.set(color=f"C{index}", alpha=None)
         return
     axes.set_title(texts[0], fontsize=_HEADING_SIZE)
     if len(bars) > 1:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from elmo_cli.analysis.average_vectors import AveragingSettings, write_average_vectors
+from elmo_cli.analysis.average_vectors import write_average_vectors
 from elmo_cli.callbacks import OnProgress
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
+from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
 from elmo_cli.options.selection import Layers
 from elmo_cli.options.text import TextSettings
 

@@ -1,15 +1,12 @@
 """Option of a command: its heading in the help, its variable, and what it requires."""
 
-import re
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, Final
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-_DEFAULT: Final = re.compile(r"(?P<help>.*?) ?\[default: (?P<default>.*)\]", re.DOTALL)
-"""Help that ends with a description of the default."""
 ARGUMENTS = "elmo_cli.arguments"
 """Key in `Context.meta` of the arguments of a command, as they were typed."""
 Condition = str | tuple[str, str]
@@ -20,7 +17,8 @@ class Option(click.Option):
     """Option with a heading, and with the options that it requires or excludes.
 
     One of `requires` is enough, and none of `excludes` may be set. The names in
-    `aliases` work like the others, but the help does not show them.
+    `aliases` work like the others, but the help does not show them. `default_text`
+    describes a default that the value does not tell, such as `the model's`.
     """
 
     heading = "Options"
@@ -31,12 +29,14 @@ class Option(click.Option):
         requires: Sequence[Condition] = (),
         excludes: Sequence[Condition] = (),
         aliases: Sequence[str] = (),
+        default_text: str = "",
         **arguments: Any,
     ) -> None:
         super().__init__([*declarations, *aliases], **arguments)
         self.requires = requires
         self.excludes = excludes
         self.aliases = aliases
+        self.default_text = default_text
 
     def check(self, ctx: click.Context) -> None:
         """Raise a `UsageError` if a required option is missing or one is excluded."""
@@ -120,12 +120,8 @@ class Option(click.Option):
 
     def _with_notes(self, text: str, ctx: click.Context) -> str:
         """Return a help with the bounds and the default of the option at its end."""
-        described = _DEFAULT.fullmatch(text)
-        default = ""
-        if described is not None:
-            text = described["help"]
-            default = described["default"]
-        elif self.show_default and not self.is_flag:
+        default = self.default_text
+        if not default and self.show_default and not self.is_flag:
             value = self.get_default(ctx, call=False)
             if isinstance(value, (str, int, float)):
                 default = str(value)

@@ -72,7 +72,7 @@ def open_scored_text(
             text_input,
             expected,
             reads_ids=reads_ids,
-            id_rules=IdRules(numbers_repeated=True),
+            id_rules=IdRules(number_if_repeated=True),
             on_bytes=bar.update,
         ) as records,
     ):

@@ -85,10 +85,8 @@ def field_option(
     [field] = [each for each in fields(kind) if each.name == name]
     if default_text is None:
         default_text = info.default_text
-    template = info.help if help is None else help
-    if default_text:
-        template = f"{template} [default: {default_text}]"
-    arguments["help"] = Message(template).as_options()
+    arguments["help"] = Message(info.help if help is None else help).as_options()
+    arguments["default_text"] = Message(default_text).as_options()
     long_name = info.name or f"--{name.replace('_', '-')}"
     names = [long_name, *names, name]
     if field.default is False:
@@ -280,8 +278,8 @@ mean_layers_option = partial(
     "layers",
     aliases=("--layer", "--mean-layers"),
     shell_complete=complete_values("all", "top", "0", "1", "2", "1,2"),
-    help="Layers to average, such as 2 or 1,2. "
-    "[default: all but layer 0, which only reflects spelling]",
+    help="Layers to average, such as 2 or 1,2.",
+    default_text="all but layer 0, which only reflects spelling",
 )
 dtype_option = field_option(OutputSettings, "dtype")
 
@@ -332,8 +330,8 @@ def row_options(default: str = "tsv", **arguments: Any) -> Decorator:
         "row_format",
         type=FormatChoice(ROW_FORMATS),
         excludes=["--json"],
-        help="Format of the rows: tsv or csv with a header, or jsonl (JSON lines). "
-        f"[default: {default}]",
+        help="Format of the rows: tsv or csv with a header, or jsonl (JSON lines).",
+        default_text=default,
         **arguments,
     )
     as_json = flag("--json", "as_json", hidden=True, help="Same as --format jsonl.")
@@ -368,14 +366,10 @@ def figure_options(what: str, **arguments: Any) -> Decorator:
 # Target words
 
 
-ignore_case_option = partial(flag, "--ignore-case", help="Ignore case.")
-
-
-def words_option(default: str = "", **arguments: Any) -> Decorator:
+def words_option(**arguments: Any) -> Decorator:
     """Add --words, a file of target words."""
     text = (
         "File of target words, one per line, optionally with their forms "
         "(lemma,form,form), or a table with the columns word and form."
-        f"{default}"
     )
     return path_option("--words FILE", help=text, **arguments)

@@ -29,7 +29,7 @@ from elmo_cli.files.shared_folder import Folder
 from elmo_cli.inference.select_activations import choose_layers
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.output import DTYPES, OutputSettings
+from elmo_cli.options.output import DTYPES, Dtype, OutputSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.comparison import differences
@@ -61,7 +61,7 @@ class CorpusSettings:
     model: ModelSettings = field(default_factory=ModelSettings)
     text: TextSettings = field(default_factory=TextSettings)
     selection: SelectionSettings = field(default_factory=SelectionSettings)
-    dtype: str = "float32"
+    dtype: Dtype = "float32"
 
     def __post_init__(self) -> None:
         state = self.model.state

@@ -10,7 +10,11 @@ _TRUE: Final = "True"
 """Value of a flag, which is not typed on the command line."""
 _EMPTY: Final = '""'
 """Empty value, as it is typed."""
-ARGUMENTS: Final = {"--entropy": "with_entropy", "--format": "file_format"}
+ARGUMENTS: Final = {
+    "--entropy": "with_entropy",
+    "--format": "file_format",
+    "--sample": "n_samples",
+}
 """Arguments of Python that are not called like their option."""
 
 

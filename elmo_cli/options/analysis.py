@@ -1,6 +1,12 @@
-"""Choices of the analyses, which the library checks and the command line lists."""
+"""Options of the analyses: target words, change, neighbours, pictures and averages."""
 
+from dataclasses import dataclass
 from typing import Final, Literal, get_args
+
+from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Message
+from elmo_cli.options.fields import option
+from elmo_cli.options.selection import Layers
 
 DEFAULT_MIN_COUNT: Final = 5
 """Minimum number of occurrences of a word that gets a mean vector, as in word2vec."""
@@ -19,3 +25,95 @@ Projection = Literal["pca", "tsne"]
 PROJECTIONS: Final = get_args(Projection)
 FIGURE_SUFFIXES: Final = (".svg", ".png", ".pdf", ".html")
 """Suffixes of the files of pictures."""
+
+
+@dataclass(frozen=True)
+class TargetSettings:
+    """Settings of the search for target words."""
+
+    match: Match = option(
+        "form", "Find word forms, or lemmas in CoNLL-U.", choices=MATCHES
+    )
+    ignore_case: bool = option(False, "Ignore case.")
+
+
+@dataclass(frozen=True)
+class ChangeSettings:
+    """Settings of the change of words between two corpora."""
+
+    measure: Measure = option(
+        "apd",
+        "Measure of change: apd (mean cosine distance of all pairs), prt (inverse "
+        "cosine of the means) or jsd (Jensen-Shannon divergence over clusters).",
+        choices=MEASURES,
+    )
+    permutations: int = option(
+        0,
+        "Add p, from N random divisions of the occurrences.",
+        default_text="none",
+        value="N",
+    )
+    correction: Correction | None = option(
+        None,
+        "Adjust p for the number of words: bh (false discovery rate) or bonferroni.",
+        default_text="none",
+        choices=CORRECTIONS,
+    )
+    match: Match | None = option(
+        None,
+        "Only accept files written with this {--match}.",
+        default_text="any",
+        choices=MATCHES,
+    )
+
+
+@dataclass(frozen=True)
+class PlotSettings:
+    """Settings of a picture of occurrences."""
+
+    method: Projection = option(
+        "pca", "Projection to two dimensions.", choices=PROJECTIONS
+    )
+    clusters: int | None = option(
+        None,
+        "Find N clusters by k-means and colour them.",
+        default_text="one colour per FILE",
+        value="N",
+    )
+
+
+@dataclass(frozen=True)
+class NeighbourSettings:
+    """Settings of a search for neighbours."""
+
+    top: int = option(10, "Number of neighbours to print.", value="N")
+    other_words: bool = option(False, "Exclude occurrences of WORD itself.")
+
+
+@dataclass(frozen=True)
+class AveragingSettings:
+    """Occurrences and layers whose vectors are averaged."""
+
+    layers: Layers | None = None
+    """Layers as in `ElmoEmbedder.embed_sentences`. Several layers are averaged. None is
+    all layers but the token layer."""
+    min_count: int = option(
+        DEFAULT_MIN_COUNT, "Skip words that occur fewer than N times.", value="N"
+    )
+    at_most: int | None = option(
+        None,
+        "Average only the first N occurrences of a word.",
+        default_text="all",
+        value="N",
+    )
+
+    def __post_init__(self) -> None:
+        if self.at_most is not None and self.at_most < self.min_count:
+            raise SettingsError(
+                Message(
+                    "{--at-most}: expected {--min-count} ({min_count}) or more, found "
+                    "{at_most}",
+                    min_count=f"{self.min_count:,}",
+                    at_most=f"{self.at_most:,}",
+                )
+            )

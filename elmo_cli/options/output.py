@@ -12,12 +12,12 @@ from elmo_cli.options.output_format import (
     HDF5,
     OUTPUT_FORMATS_BY_NAME,
     PARQUET,
+    FileFormat,
     OutputFormat,
     format_of_suffix,
 )
 
 STANDARD_OUTPUT: Final = "-"
-FileFormat = Literal["hdf5", "jsonl", "npz", "npy", "parquet"]
 OUTPUT_FORMATS: Final = tuple(OUTPUT_FORMATS_BY_NAME)
 OCCURRENCE_FORMATS: Final = (HDF5.name, PARQUET.name)
 """Formats of target words."""
@@ -38,24 +38,24 @@ REFUSED_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
 class OutputSettings:
     """Settings of an output: its format, layout, compression and data type."""
 
-    file_format: str | None = option(
+    file_format: FileFormat | None = option(
         None,
         "Format of OUTPUT.",
         default_text="from its suffix, else hdf5",
         choices=OUTPUT_FORMATS,
         name="--format",
     )
-    layout: str | None = option(
+    layout: Layout | None = option(
         None,
         "Layout of HDF5: allennlp (one dataset per line) or packed (one dataset, for "
         "large corpora).",
         default_text="allennlp",
         choices=LAYOUTS,
     )
-    compression: str | None = option(
+    compression: Compression | None = option(
         None, "Compression of HDF5.", default_text="none", choices=OUTPUT_COMPRESSIONS
     )
-    dtype: str = option("float32", "Data type of the values.", choices=DTYPES)
+    dtype: Dtype = option("float32", "Data type of the values.", choices=DTYPES)
     forget_sentences: bool = option(False, "Omit sentence_to_index from the file.")
     use_sentence_keys: bool = option(
         False, "Name datasets by their sentence instead of their number."
@@ -63,7 +63,7 @@ class OutputSettings:
     overwrite: bool = option(
         False, "Replace OUTPUT, or an unfinished run with other options."
     )
-    rows: str = option(
+    rows: RowKind = option(
         "sentences",
         "Rows of Parquet and jsonl: one per sentence, or one per token.",
         choices=ROWS,
@@ -77,7 +77,7 @@ class OutputSettings:
         check_choices(self)
 
     @property
-    def name(self) -> str:
+    def name(self) -> FileFormat:
         """Name of the format; without a path it is HDF5."""
         return self.file_format or HDF5.name
 
@@ -177,7 +177,7 @@ class OutputSettings:
 
     def to_attributes(self) -> dict[str, str]:
         """Return the attributes of an output that name its format."""
-        attributes = {"layout": self.layout or "allennlp"}
+        attributes: dict[str, str] = {"layout": self.layout or "allennlp"}
         if self.compression is not None:
             attributes["compression"] = self.compression
         attributes["dtype"] = self.dtype

@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
+
+FileFormat = Literal["hdf5", "jsonl", "npz", "npy", "parquet"]
 
 
 @dataclass(frozen=True)
 class OutputFormat:
     """Format of an output."""
 
-    name: str
+    name: FileFormat
     """Value of `--format`, and the suffix of files without its dot."""
     title: str
     """Name in messages."""
@@ -56,7 +58,7 @@ PARQUET: Final = OutputFormat(
     needs_pyarrow=True,
 )
 
-OUTPUT_FORMATS_BY_NAME: Final = {
+OUTPUT_FORMATS_BY_NAME: Final[dict[str, OutputFormat]] = {
     each.name: each for each in (HDF5, JSON_LINES, NPZ, NPY, PARQUET)
 }
 """Formats by their names."""

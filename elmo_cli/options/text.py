@@ -77,7 +77,7 @@ class TextSettings:
         InputError: `keep_columns` or `id_column` is neither a name nor a list of names.
     """
 
-    input_format: str | None = option(
+    input_format: InputFormatName | None = option(
         None,
         "Format of the input: see `elmo help formats`.",
         value="FORMAT",
@@ -138,7 +138,7 @@ class TextSettings:
         default_text="detected in the header",
         value="CHARACTER",
     )
-    quotes: str | None = option(
+    quotes: Quotes | None = option(
         None,
         "Quotes in csv or tsv enclose cells (csv) or are part of the text (none).",
         choices=QUOTES,

@@ -20,6 +20,7 @@ from elmo_cli.model.tensor_files import (
     write_tensors,
 )
 from elmo_cli.model.weights import not_finite_error
+from elmo_cli.options.output import DTYPES
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.version import __version__
@@ -39,7 +40,7 @@ def convert_weights(
     values of `source` are, else float32.
     """
     if dtype is not None:
-        check_choice("dtype", dtype, ("float32", "float16"))
+        check_choice("dtype", dtype, DTYPES)
     source = Path(source)
     target = Path(target)
     if target.suffix not in WEIGHTS_SUFFIXES:

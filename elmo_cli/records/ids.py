@@ -31,11 +31,11 @@ _NUMBERED: Final = 'To number the records instead, use {--id-column ""}.'
 class IdRules:
     """What an output asks of the ids of its records."""
 
-    name_datasets: bool = False
+    ids_name_datasets: bool = False
     """Ids are names of datasets: valid ones, which do not repeat."""
-    numbers_repeated: bool = False
+    number_if_repeated: bool = False
     """Records have their number as `line` if their ids may repeat."""
-    finds_integers: bool = False
+    find_integers: bool = False
     """The ids of CSV and TSV are integers if all of them look so."""
 
 
@@ -48,7 +48,7 @@ class IdChecker:
 
     def __init__(self, rules: IdRules, n_columns: int = 1) -> None:
         """Check ids of `n_columns` columns, which are joined by `/`."""
-        self._name_datasets = rules.name_datasets
+        self._ids_name_datasets = rules.ids_name_datasets
         self._n_columns = n_columns
         self._starts: dict[str, int] = {}  # start of the first record with an id
         self._n_with_id = 0
@@ -71,7 +71,7 @@ class IdChecker:
             self._has_record_without_id = True
             return None
         shown = repr(identifier[:_SHOWN])
-        if self._name_datasets:
+        if self._ids_name_datasets:
             error = _invalid_name(identifier, shown, self._n_columns)
             if error is not None:
                 return error
@@ -82,7 +82,7 @@ class IdChecker:
                 Message("the id is empty"), can_be_numbered=can_be_numbered
             )
         first = self._starts.setdefault(identifier, record.start)
-        if self._name_datasets and first != record.start:
+        if self._ids_name_datasets and first != record.start:
             repeated = Message(
                 "the id {id} is also in {unit} {first}, but ids name the datasets of "
                 "HDF5 and npz",
@@ -155,8 +155,8 @@ def survey_ids(
     text_input: TextInput,
     should_stop: Callable[[], bool],
     *,
-    finds_repeats: bool,
-    finds_integers: bool,
+    find_repeats: bool,
+    find_integers: bool,
 ) -> IdSurvey:
     """Read the ids of a file until both questions are answered, and rewind the file.
 
@@ -165,13 +165,13 @@ def survey_ids(
     """
     # Other formats say themselves which ids are integers.
     integers: list[str] = []
-    if finds_integers and text_input.format.has_cells:
+    if find_integers and text_input.format.has_cells:
         integers = list(text_input.settings.id_columns) or [DEFAULT_ID]
     if text_input.format.ids == "never":
         return IdSurvey(may_repeat=False, integers=())
     if not text_input.source.is_file:
-        return IdSurvey(may_repeat=finds_repeats, integers=())
-    if not finds_repeats and not integers:
+        return IdSurvey(may_repeat=find_repeats, integers=())
+    if not find_repeats and not integers:
         return IdSurvey(may_repeat=False, integers=())
     seen: set[str] = set()
     may_repeat = False
@@ -184,7 +184,7 @@ def survey_ids(
             may_repeat = may_repeat or record.id in seen
             seen.add(record.id)
             integers = [name for name in integers if _is_integer(_part(record, name))]
-            waits_for_repeat = finds_repeats and not may_repeat
+            waits_for_repeat = find_repeats and not may_repeat
             if not integers and not waits_for_repeat:
                 break
     text_input.source.rewind()

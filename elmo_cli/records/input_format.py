@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message, option_named
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.text import InputFormatName, TextSettings
 from elmo_cli.records.record import Record
 from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import Source
@@ -25,7 +25,7 @@ Ids = Literal["never", "always", "by_first_record"]
 class InputFormat:
     """Format of an input: what its records have, and how they are read."""
 
-    name: ClassVar[str]
+    name: ClassVar[InputFormatName]
     unit: ClassVar[str]
     """Word for a record in messages."""
     suffixes: ClassVar[tuple[str, ...]] = ()

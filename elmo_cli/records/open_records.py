@@ -78,8 +78,8 @@ def open_records(
         survey = survey_ids(
             text_input,
             should_stop,
-            finds_repeats=id_rules.numbers_repeated and reads_ids,
-            finds_integers=id_rules.finds_integers,
+            find_repeats=id_rules.number_if_repeated and reads_ids,
+            find_integers=id_rules.find_integers,
         )
         if text_input.format.has_cells and not is_quiet:
             log_missing_header(text_input.settings, text_input.column_option)

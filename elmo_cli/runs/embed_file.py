@@ -259,9 +259,9 @@ class FileRun:
             self.plan.text_input,
             expected_input(engine.files.name, engine.architecture.token_limit),
             id_rules=IdRules(
-                name_datasets=names_datasets_by_id(settings),
-                numbers_repeated=shows_repeated_ids(settings),
-                finds_integers=settings.format.has_rows,
+                ids_name_datasets=names_datasets_by_id(settings),
+                number_if_repeated=shows_repeated_ids(settings),
+                find_integers=settings.format.has_rows,
             ),
             on_bytes=count_bytes,
             should_stop=self.should_stop,

@@ -122,7 +122,7 @@ def test_the_cosine_of_chosen_layers_is_a_number(
     result = cosine("-q", "bank", RIVER, MONEY, "--layers", layer)
     assert result.stderr == ""
     assert len(result.stdout.splitlines()) == 1
-    assert float(result.stdout) == pytest.approx(expected[index], abs=5.1e-5)
+    assert float(result.stdout) == pytest.approx(expected[index], abs=2e-6)
     for name in ("--layer", "--mean-layers"):
         assert cosine("-q", "bank", RIVER, MONEY, name, layer).stdout == result.stdout
 
@@ -149,7 +149,7 @@ def cosines_in(row: dict[str, Any]) -> list[float]:
 def test_json_holds_everything(expected: list[float]) -> None:
     result = cosine("bank", RIVER, MONEY, "--json")
     answer = json.loads(result.stdout)
-    assert_allclose(cosines_in(answer), expected, atol=5.1e-5)
+    assert_allclose(cosines_in(answer), expected, atol=2e-6)
     columns = {
         "line": 1,
         "word1": "bank",
@@ -184,7 +184,7 @@ def test_every_pair_is_answered_with_a_line(answers: list[list[float]]) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     found = [[float(value) for value in line.split("\t")] for line in lines]
-    assert_allclose(found, answers, atol=5.1e-5)
+    assert_allclose(found, answers, atol=2e-6)
 
 
 def test_every_pair_is_answered_with_an_object_of_json(
@@ -195,7 +195,7 @@ def test_every_pair_is_answered_with_an_object_of_json(
     assert [each["line"] for each in objects] == [1, 2, 3]
     assert "bank Zürich" in result.stdout
     found = [cosines_in(each) for each in objects]
-    assert_allclose(found, answers, atol=5.1e-5)
+    assert_allclose(found, answers, atol=2e-6)
 
 
 # Pairs from a table
@@ -231,7 +231,7 @@ def test_a_table_of_pairs_keeps_all_columns(name: str, expected: list[float]) ->
     assert result.exit_code == 0
     first, second = csv_rows(result.stdout, "\t")
     assert [*first] == ["line", *COLUMNS, "sentence1", "word", "sentence2", "label"]
-    assert_allclose(cosines_in(first), expected, atol=5.1e-5)
+    assert_allclose(cosines_in(first), expected, atol=2e-6)
     assert first["line"] == "1"
     assert first["sentence2"] == MONEY
     assert first["label"] == "F"
@@ -269,7 +269,7 @@ def test_words_occurrences_and_characters_choose_tokens() -> None:
         cosines(one, 4, other, 1)[layer],
         cosines(one, 0, other, 1)[layer],
     ]
-    assert found == pytest.approx(expected, abs=5.1e-5)
+    assert found == pytest.approx(expected, abs=2e-6)
 
 
 def test_characters_choose_the_tokens_that_they_overlap() -> None:
@@ -296,7 +296,7 @@ def test_characters_choose_the_tokens_that_they_overlap() -> None:
         cosines(tokenize(compound), 1, tokenize(RIVER), 4)[layer],
         cosines(tokenize(stop), 3, tokenize(RIVER), 4)[layer],
     ]
-    assert found == pytest.approx(expected, abs=5.1e-5)
+    assert found == pytest.approx(expected, abs=2e-6)
     assert rows[2]["cosine"] not in ("", rows[1]["cosine"])
     assert rows[3]["cosine"] == ""
 
@@ -309,7 +309,7 @@ def test_characters_count_in_tokens_joined_by_spaces() -> None:
     Path("p.jsonl").write_text(json.dumps(pair) + "\n")
     [row] = rows_of("--layers", "2", table="p.jsonl")
     expected = cosines(tokens, 4, tokens, 1)[2]
-    assert float(row["cosine"]) == pytest.approx(expected, abs=5.1e-5)
+    assert float(row["cosine"]) == pytest.approx(expected, abs=2e-6)
 
 
 def test_more_pairs_than_fit_together_keep_their_numbers(
@@ -318,7 +318,7 @@ def test_more_pairs_than_fit_together_keep_their_numbers(
     write_table("wic.csv", [WIC[0]] * 150)
     rows = rows_of("--layers", "average")
     assert [row["line"] for row in rows] == [str(number) for number in range(1, 151)]
-    assert {row["cosine"] for row in rows} == {f"{expected[3]:.4f}"}
+    assert {row["cosine"] for row in rows} == {f"{expected[3]:.6f}"}
 
 
 def test_lists_of_tokens_are_not_tokenized() -> None:
@@ -445,7 +445,7 @@ def test_queries_come_from_standard_input() -> None:
     numbers = [(hit["query_number"], hit["rank"]) for hit in hits]
     assert numbers == [(1, 1), (1, 2), (2, 1), (2, 2)]
     for hit, row in zip(hits, shown, strict=True):
-        assert float(row.pop("cosine")) == pytest.approx(hit.pop("cosine"), abs=5.1e-5)
+        assert float(row.pop("cosine")) == pytest.approx(hit.pop("cosine"), abs=1e-6)
         for name, value in hit.items():
             assert row[name] == ("" if value is None else str(value))
 

@@ -11,9 +11,17 @@ from typing import Any
 import pytest
 
 from elmo_cli.cli.command_list import COMMANDS, find_command
+from elmo_cli.options.analysis import (
+    AveragingSettings,
+    ChangeSettings,
+    NeighbourSettings,
+    PlotSettings,
+    TargetSettings,
+)
 from elmo_cli.options.fields import option_fields
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.prediction import PredictionSettings
 from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.surprisal import SurprisalSettings
@@ -32,15 +40,21 @@ def parameters_of(command: str) -> set[str]:
     return {str(each.name) for each in parameters if each.expose_value}
 
 
-def names_used_by(function: Any) -> Iterator[str]:
-    """Yield the values that the function of a command uses.
+def arguments_of(function: Any) -> set[str]:
+    """Return the names of the arguments of a function, without its `values`."""
+    return {
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    }
 
-    These are its arguments, the fields of the settings that it fills from `values`, and
-    the names in `values["layers"]` and the like.
+
+def names_in_values(function: Any) -> Iterator[str]:
+    """Yield the names that the function of a command looks up in its `values`.
+
+    These are the fields of the settings that it fills, and the names in
+    `values["layers"]` and the like.
     """
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            yield name
     names_in_module = vars(sys.modules[function.__module__])
     for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
@@ -56,21 +70,31 @@ def names_used_by(function: Any) -> Iterator[str]:
 def test_a_command_uses_each_of_its_parameters(command: str) -> None:
     callback = find_command(command).callback
     assert callback is not None
-    used = set(names_used_by(inspect.unwrap(callback)))
+    function = inspect.unwrap(callback)
+    arguments = arguments_of(function)
+    in_values = set(names_in_values(function))
     # --json of commands that print rows is another spelling of a format.
-    assert parameters_of(command) - {"as_json"} <= used
+    assert parameters_of(command) - {"as_json"} <= arguments | in_values
+    # An argument is not in `values`, so settings would keep their default.
+    assert not arguments & in_values
 
 
 @pytest.mark.parametrize(
     "settings",
     [
+        AveragingSettings,
+        ChangeSettings,
         ModelSettings,
+        NeighbourSettings,
         OutputSettings,
+        PlotSettings,
+        PredictionSettings,
         ResourceSettings,
         RunSettings,
         SelectionSettings,
         StartSettings,
         SurprisalSettings,
+        TargetSettings,
         TextSettings,
         TrainingSettings,
         TrainingTextSettings,

@@ -283,7 +283,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: sample_sentences(m.model, "a", max_words=-1),
         ValueError,
-        "max_words -1: expected 0 or more",
+        "max_words: expected 0 or more, found -1",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], prompt_name="query"),

@@ -23,9 +23,17 @@ from elmo_cli.errors.messages import (
     option_of,
     spelled_as_options,
 )
+from elmo_cli.options.analysis import (
+    AveragingSettings,
+    ChangeSettings,
+    NeighbourSettings,
+    PlotSettings,
+    TargetSettings,
+)
 from elmo_cli.options.fields import info_of, option_fields
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OutputSettings
+from elmo_cli.options.prediction import PredictionSettings
 from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.surprisal import SurprisalSettings
@@ -33,11 +41,17 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.training.training_settings import TrainingSettings
 
 OPTIONS: tuple[Any, ...] = (
+    AveragingSettings,
+    ChangeSettings,
     ModelSettings,
+    NeighbourSettings,
     OutputSettings,
+    PlotSettings,
+    PredictionSettings,
     ResourceSettings,
     SelectionSettings,
     SurprisalSettings,
+    TargetSettings,
     TextSettings,
     TrainingSettings,
 )
@@ -140,6 +154,12 @@ def test_no_message_for_a_command_names_an_option_as_an_argument() -> None:
             "batch_size: expected 1 or more, found 0",
             "--batch-size: expected 1 or more, found 0",
             id="number",
+        ),
+        pytest.param(
+            lambda: check_at_least("n_samples", -1, 0),
+            "n_samples: expected 0 or more, found -1",
+            "--sample: expected 0 or more, found -1",
+            id="other name",
         ),
         pytest.param(
             lambda: SelectionSettings(mix=(math.nan,)),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.text import InputFormatName, TextSettings
 from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from tests.support.commands import TINY, elmo
@@ -90,7 +90,7 @@ def test_tables_without_their_suffix_are_no_text(content: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
-def test_the_format_that_the_error_names_reads_the_table(kind: str) -> None:
+def test_the_format_that_the_error_names_reads_the_table(kind: InputFormatName) -> None:
     assert f"--input-format {kind}" in refusal(TABLES[kind])
     Path("a.txt").write_text(TABLES[kind])
     text = open_input("a.txt", TextSettings(input_format=kind))

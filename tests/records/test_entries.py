@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.text import InputFormatName, TextSettings
 from elmo_cli.records.ids import IdRules
 from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
@@ -22,10 +22,10 @@ from tests.support.table_files import write_table
 from tests.support.transcripts import Example, each_example
 
 
-def read(name: str, text: str) -> list[Record]:
+def read(name: InputFormatName, text: str) -> list[Record]:
     """Return the records of a text in a format."""
     opened = open_input(io.StringIO(text), TextSettings(input_format=name), WHITESPACE)
-    with open_records(opened, id_rules=IdRules(name_datasets=True)) as (
+    with open_records(opened, id_rules=IdRules(ids_name_datasets=True)) as (
         records,
         *_,
     ):
@@ -115,7 +115,7 @@ def test_an_error_has_this_text(
 
 def test_a_very_long_entry_is_shortened_in_its_error() -> None:
     n_bytes = "has 65,532 bytes, and a name has at most 65,531"
-    for name, text, message in (
+    cases: list[tuple[InputFormatName, str, str]] = [
         ("jsonl", "[" * 100_000, f"expected a JSON object, found {'[' * 60}"),
         (
             "fasta",
@@ -123,7 +123,8 @@ def test_a_very_long_entry_is_shortened_in_its_error() -> None:
             f"the id {'é' * 60!r} {n_bytes}. Use layout='packed', Parquet or JSON "
             "lines.",
         ),
-    ):
+    ]
+    for name, text, message in cases:
         with pytest.raises(InputError) as caught:
             read(name, text)
         assert str(caught.value) == f"the input, line 1: {message}"
@@ -156,7 +157,7 @@ def test_an_id_of_1_begins_a_sentence_of_conllu(
     [("fasta", ">p1\rMKV{}>p2\rAAA{}"), ("conllu", "1\tMKV\r\r1\tAAA{}")],
 )
 def test_cr_ends_the_lines_of_fasta_and_conllu(
-    name: str, text: str, end: str, tmp_path: Path
+    name: InputFormatName, text: str, end: str, tmp_path: Path
 ) -> None:
     path = tmp_path / f"a.{name}"
     path.write_text(text.format(end, end), newline="")

@@ -121,8 +121,7 @@ def test_a_word_per_row_has_the_context_of_its_text(
         bits = 0.0
         for _ in range(int(row["tokens"])):
             bits += float(next(by_token)["surprisal"])
-        # Each number has four decimals, and a word has at most three tokens.
-        assert_allclose(float(row["surprisal"]), bits, atol=2e-4)
+        assert_allclose(float(row["surprisal"]), bits, atol=1e-5)
     assert next(by_token, None) is None
 
 
@@ -547,7 +546,7 @@ def test_units_in_python_are_the_rows_of_the_command(
         assert row[by] == unit.text
         assert row["known"] == str(int(unit.known))
         bits = [float(row[column]) for column in columns]
-        assert bits == pytest.approx(list(unit.surprisals), abs=5.1e-5)
+        assert bits == pytest.approx(list(unit.surprisals), abs=1e-6)
 
 
 # CoNLL-U, JSON lines and FASTA

@@ -13,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
+from elmo_cli.options.text import (
+    DEFAULT_TEXT_SETTINGS,
+    InputFormatName,
+    Quotes,
+    TextSettings,
+)
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.ids import IdRules
 from elmo_cli.records.open_input import open_input
@@ -28,10 +33,10 @@ def read(
     path: str | Path,
     settings: TextSettings = DEFAULT_TEXT_SETTINGS,
     *,
-    name_datasets: bool = True,
+    ids_name_datasets: bool = True,
 ) -> list[Record]:
     """Read the records of a table."""
-    rules = IdRules(name_datasets=name_datasets)
+    rules = IdRules(ids_name_datasets=ids_name_datasets)
     with open_records(open_input(path, settings), id_rules=rules) as (records, *_):
         return list(records)
 
@@ -139,12 +144,12 @@ READINGS: dict[str, Reading] = {
     ("name", "what"),
     [(name, what) for what, reading in READINGS.items() for name in reading.formats],
 )
-def test_every_format_of_tables_is_read(name: str, what: str) -> None:
+def test_every_format_of_tables_is_read(name: InputFormatName, what: str) -> None:
     reading = READINGS[what]
     table = write_table(f"a.{name}", reading.rows)
-    quotes = "csv" if name == "tsv" else None  # A cell has a line end.
+    quotes: Quotes | None = "csv" if name == "tsv" else None  # A cell has a line end.
     settings = replace(reading.settings, quotes=quotes)
-    records = read(table, settings, name_datasets=False)
+    records = read(table, settings, ids_name_datasets=False)
     for record, (key, text, columns) in zip(records, reading.expected, strict=True):
         if name not in VALUES:
             columns = {
@@ -186,7 +191,7 @@ def test_texts_are_read_back_as_written(texts: list[str], name: str, end: str) -
         }
         writer = csv.writer(written, lineterminator=end, **form)
         writer.writerows([["text", "n"], *([text, "1"] for text in texts)])
-    quotes = "csv" if name == "tsv" else None
+    quotes: Quotes | None = "csv" if name == "tsv" else None
     records = read_text(written.getvalue(), f"items.{name}", quotes=quotes)
     assert [record.text for record in records] == texts
 
@@ -216,7 +221,7 @@ def test_the_header_shows_the_delimiter(header: str, name: str) -> None:
     assert record.id == "1"
     assert record.text == "The dog, barked; a|b."
     opened = open_input(f"a.{name}", TextSettings(**columns))
-    with open_records(opened, id_rules=IdRules(finds_integers=True)) as (records, *_):
+    with open_records(opened, id_rules=IdRules(find_integers=True)) as (records, *_):
         assert [(each.id_value, each.id) for each in records] == [(1, "1")]
 
 
@@ -297,7 +302,7 @@ def test_ids_of_64_bits_are_integers(ids: str, values: list[int | str]) -> None:
     Path("a.csv").write_text(
         "id,text\n" + "".join(f"{each},a\n" for each in ids.split())
     )
-    with open_records(open_input("a.csv"), id_rules=IdRules(finds_integers=True)) as (
+    with open_records(open_input("a.csv"), id_rules=IdRules(find_integers=True)) as (
         records,
         *_,
     ):
@@ -336,7 +341,7 @@ def test_rows_in_error_may_be_skipped() -> None:
 
 
 @pytest.mark.parametrize("name", ["csv", "json"])
-def test_an_open_file_and_bytes_are_read(name: str) -> None:
+def test_an_open_file_and_bytes_are_read(name: InputFormatName) -> None:
     path = Path(f"a.{name}")
     write_table(path, [{"text": "a\rb\nc", "id": "1"}])
     counts: list[int] = []

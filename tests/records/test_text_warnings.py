@@ -11,7 +11,7 @@ import pytest
 
 from elmo_cli.errors.messages import spelled_as_options
 from elmo_cli.model.token_limit import TokenLimit
-from elmo_cli.options.text import TextSettings
+from elmo_cli.options.text import InputFormatName, TextSettings
 from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.warnings.expected import UNKNOWN, Expected
@@ -28,7 +28,7 @@ class Text:
     """Content of a file, and how it is read."""
 
     content: str
-    input_format: str = "text"
+    input_format: InputFormatName = "text"
     expected: Expected = UNKNOWN
     tokenizer: Tokenizer | None = None
 

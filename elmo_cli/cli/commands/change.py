@@ -1,23 +1,18 @@
 """`elmo change`."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
-from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.row_printer import print_rows
+from elmo_cli.cli.shared_options import field_option
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.analysis import (
-    CORRECTIONS,
-    MATCHES,
-    MEASURES,
-    Correction,
-    Match,
-    Measure,
-)
+from elmo_cli.options.analysis import ChangeSettings, TargetSettings
+from elmo_cli.options.fields import settings_from
 
 if TYPE_CHECKING:
     from elmo_cli.analysis.change import Change
@@ -29,57 +24,31 @@ _LEVEL = 0.05
 @command()
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
-@shared_options.choice(
-    "--measure",
-    MEASURES,
-    default="apd",
-    help=(
-        "Measure of change: apd (mean cosine distance of all pairs), prt (inverse "
-        "cosine of the means) or jsd (Jensen-Shannon divergence over clusters)."
-    ),
-)
-@shared_options.count(
-    "--permutations",
-    help="Add p, from N random divisions of the occurrences. [default: none]",
-)
-@shared_options.choice(
-    "--correction",
-    CORRECTIONS,
-    requires=["--permutations"],
-    help=(
-        "Adjust p for the number of words: bh (false discovery rate) or bonferroni. "
-        "[default: none]"
-    ),
-)
-@shared_options.words_option(" [default: the target words of OLD and NEW]")
+@field_option(ChangeSettings, "measure")
+@field_option(ChangeSettings, "permutations", default=None, type=WholeNumber(1))
+@field_option(ChangeSettings, "correction", requires=["--permutations"])
+@shared_options.words_option(default_text="the target words of OLD and NEW")
 @shared_options.input_format_option(requires=["--words"])
 @shared_options.text_column_option(
     help="Column with the words.", default_text="word", requires=["--words"]
 )
-@shared_options.choice(
-    "--match",
-    MATCHES,
-    help="Only accept files written with this --match. [default: any]",
-)
-@shared_options.ignore_case_option(requires=["--words"])
+@field_option(ChangeSettings, "match")
+@field_option(TargetSettings, "ignore_case", requires=["--words"])
 @shared_options.mean_layers_option()
 @shared_options.figure_options("the changes")
 @shared_options.row_options()
 def change(
     old: str,
     new: str,
-    measure: Measure,
-    permutations: int | None,
-    correction: Correction | None,
     words: str | None,
     input_format: str | None,
     text_column: str | None,
-    match: Match | None,
     ignore_case: bool,
     layers: str | None,
     plot: str | None,
     overwrite: bool,
     row_format: str | None,
+    **values: Any,
 ) -> None:
     """Measure how much words changed from OLD to NEW, the most changed word first.
 
@@ -103,6 +72,7 @@ def change(
     from elmo_cli.analysis.occurrence_matrices import read_occurrences
     from elmo_cli.analysis.targets import read_targets
 
+    settings = settings_from(ChangeSettings, values)
     if plot is not None:
         from elmo_cli.analysis.drawing import check_figure
 
@@ -116,7 +86,7 @@ def change(
             new,
             targets,
             layers,
-            match=match,
+            match=settings.match,
             ignore_case=ignore_case,
             on_progress=bar.update,
         )
@@ -124,22 +94,22 @@ def change(
         changes = measure_change(
             old_occurrences,
             new_occurrences,
-            measure,
-            permutations=permutations or 0,
-            correction=correction,
+            settings.measure,
+            permutations=settings.permutations,
+            correction=settings.correction,
             on_progress=bar.update,
         )
-    _print(changes, measure, row_format)
+    _print(changes, settings.measure, row_format)
     if old == new:
         stderr.say("Warning: OLD and NEW are the same file.")
-    if correction is not None and permutations is not None:
-        _check_permutations(changes, permutations)
+    if settings.correction is not None:
+        _check_permutations(changes, settings.permutations)
     if plot is not None:
         from elmo_cli.analysis.change_picture import plot_changes
 
-        n_drawn = plot_changes(changes, plot, measure, overwrite=overwrite)
+        n_drawn = plot_changes(changes, plot, settings.measure, overwrite=overwrite)
         advice = ""
-        if permutations is None:
+        if settings.permutations == 0:
             advice = ". Add --permutations 1000 to see how much changes by chance"
         stderr.say(f"Wrote {plot}: {counted(n_drawn, 'word')}{advice}")
 

@@ -17,7 +17,8 @@ from elmo_cli.options.output import DTYPES
 @shared_options.choice(
     "--dtype",
     DTYPES,
-    help="Data type of the values. [default: float16 if all of INPUT is, else float32]",
+    help="Data type of the values.",
+    default_text="float16 if all of INPUT is, else float32",
 )
 @shared_options.overwrite_option()
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:

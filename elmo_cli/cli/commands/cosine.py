@@ -61,10 +61,8 @@ if TYPE_CHECKING:
 @shared_options.cell_options(requires=["--pairs"], hidden=True)
 @shared_options.tokenizer_options()
 @shared_options.mean_layers_option(
-    help=(
-        "Layers to average before comparing, such as 2 or 1,2. "
-        "[default: each layer, and the mean of all]"
-    ),
+    help="Layers to average before comparing, such as 2 or 1,2.",
+    default_text="each layer, and the mean of all",
 )
 @shared_options.row_options("plain text, or tsv with --pairs")
 @shared_options.model_options()

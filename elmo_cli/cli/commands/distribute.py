@@ -15,6 +15,7 @@ from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.output import Dtype
 from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import DISTRIBUTED_FORMATS, TextSettings
@@ -96,10 +97,8 @@ _WITHOUT_RAY = [("--engine", "none")]
         "--part-size",
         type=POSITIVE,
         metavar="MB",
-        help=(
-            "Approximate size of a part before compression. [default: 1000 MB or a "
-            "million tokens, whichever is smaller]"
-        ),
+        help="Approximate size of a part before compression.",
+        default_text="1000 MB or a million tokens, whichever is smaller",
     ),
 )
 @option_group(
@@ -113,7 +112,7 @@ def distribute(
     engine: str,
     status: bool,
     as_json: bool,
-    dtype: str,
+    dtype: Dtype,
     part_size: float | None,
     **values: Any,
 ) -> None:

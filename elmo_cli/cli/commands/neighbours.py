@@ -10,10 +10,12 @@ import click
 from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.option_conditions import options_on_command_line
-from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.queries import query_settings, read_query_table
 from elmo_cli.cli.row_printer import print_rows
+from elmo_cli.cli.shared_options import field_option
 from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.options.analysis import NeighbourSettings
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
@@ -36,12 +38,8 @@ if TYPE_CHECKING:
     nargs=-1,
     required=True,
 )
-@shared_options.count("--top", default=10, help="Number of neighbours to print.")
-@shared_options.flag(
-    "--other-words",
-    excludes=["--sentence"],
-    help="Exclude occurrences of WORD itself.",
-)
+@field_option(NeighbourSettings, "top", type=WholeNumber(1))
+@field_option(NeighbourSettings, "other_words", excludes=["--sentence"])
 @shared_options.count(
     "--occurrence",
     excludes=["--sentence"],
@@ -69,8 +67,6 @@ if TYPE_CHECKING:
 @option_group("Speed", shared_options.device_option())
 def neighbours(
     arguments: tuple[str, ...],
-    top: int,
-    other_words: bool,
     occurrence: int | None,
     sentence: str | None,
     queries: str | None,
@@ -133,9 +129,8 @@ def neighbours(
             files,
             chunks,
             _load_embedder(files, model),
-            top=top,
+            settings=settings_from(NeighbourSettings, values),
             layers=layers,
-            other_words=other_words,
         )
         if queries is not None or row_format is not None:
             _print_table(results, row_format, pooled=pooled)
@@ -197,9 +192,8 @@ def _search(
     chunks: "Iterable[list[Occurrence]]",
     embedder: "ElmoEmbedder",
     *,
-    top: int,
+    settings: NeighbourSettings,
     layers: str | None,
-    other_words: bool,
 ) -> "Iterator[list[Neighbour]]":
     """Yield the neighbours of each query, and print the mean cosine once."""
     from elmo_cli.analysis.word_neighbours import find_word_neighbours
@@ -209,7 +203,12 @@ def _search(
         with progress_bar.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
             found = find_word_neighbours(
-                embedder, files, queries, top, layers=layers, other_words=other_words
+                embedder,
+                files,
+                queries,
+                settings.top,
+                layers=layers,
+                other_words=settings.other_words,
             )
         if not has_printed and found.mean_cosine is not None:
             pair = "sentences" if "pooling" in files.attributes else "tokens"

@@ -11,10 +11,10 @@ from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.loading import load_model, open_text, resolve
 from elmo_cli.cli.parameter_types import PATH
-from elmo_cli.cli.shared_options import choice
+from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.analysis import MATCHES
+from elmo_cli.options.analysis import TargetSettings
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OCCURRENCE_FORMATS, OutputSettings
@@ -28,13 +28,8 @@ from elmo_cli.options.text import TextSettings
 @option_group(
     "Input",
     shared_options.words_option(required=True),
-    choice(
-        "--match",
-        MATCHES,
-        default="form",
-        help="Find word forms, or lemmas in CoNLL-U.",
-    ),
-    shared_options.ignore_case_option(),
+    field_option(TargetSettings, "match"),
+    field_option(TargetSettings, "ignore_case"),
     shared_options.input_options(),
 )
 @shared_options.model_options()
@@ -48,8 +43,6 @@ def occurrences(
     text: str,
     output_file: str,
     words: str,
-    match: str,
-    ignore_case: bool,
     **values: Any,
 ) -> None:
     """Write the vectors of target words in INPUT, one sentence per line, to OUTPUT.
@@ -79,6 +72,7 @@ def occurrences(
 
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
+    target_settings = settings_from(TargetSettings, values)
     selection = settings_from(SelectionSettings, values)
     if selection.mix is None and values["layers"] is None:
         selection = replace(selection, layers=DEFAULT_LAYERS)
@@ -91,7 +85,7 @@ def occurrences(
         selection,
         settings_from(OutputSettings, values),
         state=model_settings.state,
-        match=match,
+        match=target_settings.match,
     )
     opened.source.check()  # Loading the model can take a while.
     engine = load_model(model, check_layers=selection.for_model, writes_file=True)
@@ -105,8 +99,8 @@ def occurrences(
             targets,
             on_progress=partial(progress_bar.show_summary, bar),
             should_stop=should_stop,
-            match=match,
-            ignore_case=ignore_case,
+            match=target_settings.match,
+            ignore_case=target_settings.ignore_case,
         )
     _say_counts(counts)
     if not summary.was_complete:  # embed_file logs it.

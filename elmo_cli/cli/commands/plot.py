@@ -1,12 +1,16 @@
 """`elmo plot`."""
 
+from typing import Any
+
 import click
 
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
-from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.parameter_types import PATH, WholeNumber
+from elmo_cli.cli.shared_options import field_option
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.analysis import PROJECTIONS, Projection
+from elmo_cli.options.analysis import PlotSettings
+from elmo_cli.options.fields import settings_from
 
 
 @command()
@@ -17,22 +21,15 @@ from elmo_cli.options.analysis import PROJECTIONS, Projection
     nargs=-1,
     required=True,
 )
-@shared_options.choice(
-    "--method", PROJECTIONS, default="pca", help="Projection to two dimensions."
-)
-@shared_options.count(
-    "--clusters",
-    least=2,
-    help="Find N clusters by k-means and colour them. [default: one colour per FILE]",
-)
+@field_option(PlotSettings, "method")
+@field_option(PlotSettings, "clusters", type=WholeNumber(2))
 @shared_options.mean_layers_option()
 @shared_options.overwrite_option()
 def plot(
     arguments: tuple[str, ...],
-    method: Projection,
-    clusters: int | None,
     layers: str | None,
     overwrite: bool,
+    **values: Any,
 ) -> None:
     """Draw the occurrences of WORD in FILE as points.
 
@@ -55,6 +52,7 @@ def plot(
             "give WORD FILE... OUTPUT, as in `elmo plot bank old.hdf5 bank.svg`"
         )
     word, *files, output = arguments
+    settings = settings_from(PlotSettings, values)
 
     with progress_bar.progress_bar(" records", leave=False) as bar:
         bar.set_description_str("loading")  # Importing matplotlib takes seconds.
@@ -72,8 +70,8 @@ def plot(
                 opened,
                 word,
                 output,
-                method=method,
-                clusters=clusters,
+                method=settings.method,
+                clusters=settings.clusters,
                 layers=layers,
                 overwrite=overwrite,
                 on_step=bar.set_description_str,

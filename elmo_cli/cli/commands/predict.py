@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from types import MappingProxyType
@@ -15,12 +15,14 @@ import click
 from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.option_conditions import options_on_command_line
-from elmo_cli.cli.parameter_types import POSITIVE
+from elmo_cli.cli.parameter_types import POSITIVE, WholeNumber
 from elmo_cli.cli.queries import in_chunks
 from elmo_cli.cli.row_printer import print_rows
+from elmo_cli.cli.shared_options import field_option
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.fields import settings_from
-from elmo_cli.options.model import ModelSettings, ReadingDirection
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.prediction import PredictionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.ids import IdRules
 from elmo_cli.records.input_format import TextInput
@@ -53,24 +55,6 @@ _READING = (
 """Options that have no effect on a text that is an argument."""
 
 
-@dataclass(frozen=True)
-class _PredictSettings:
-    top: int = 10
-    backward: bool = False
-    with_unknown: bool = False
-    each: bool = False
-    n_samples: int | None = None
-    temperature: float = 1
-    max_words: int = 50
-    seed: int = 0
-    row_format: str | None = None
-
-    @property
-    def direction(self) -> ReadingDirection:
-        """Direction of the predictions."""
-        return "backward" if self.backward else "forward"
-
-
 @command()
 @click.argument("text", required=False)
 @shared_options.path_option(
@@ -80,39 +64,16 @@ class _PredictSettings:
         "input."
     ),
 )
-@shared_options.count(
-    "--top", default=10, excludes=["--sample"], help="Number of words to print."
+@field_option(PredictionSettings, "top", type=WholeNumber(1), excludes=["--sample"])
+@field_option(PredictionSettings, "backward")
+@field_option(PredictionSettings, "with_unknown", excludes=["--sample", "--each"])
+@field_option(PredictionSettings, "each", excludes=["--backward", "--sample"])
+@field_option(PredictionSettings, "n_samples", type=WholeNumber(1))
+@field_option(PredictionSettings, "temperature", type=POSITIVE, requires=["--sample"])
+@field_option(
+    PredictionSettings, "max_words", type=WholeNumber(1), requires=["--sample"]
 )
-@shared_options.flag("--backward", help="Predict the words before TEXT.")
-@shared_options.flag(
-    "--with-unknown",
-    excludes=["--sample", "--each"],
-    help="Also show <UNK>, which stands for all words outside the vocabulary.",
-)
-@shared_options.flag(
-    "--each",
-    excludes=["--backward", "--sample"],
-    help="Predict substitutes for each token of TEXT.",
-)
-@shared_options.count(
-    "--sample", "n_samples", help="Sample N random continuations of TEXT."
-)
-@shared_options.command_option(
-    "--temperature T",
-    type=POSITIVE,
-    default=1,
-    requires=["--sample"],
-    help="Temperature; below 1, probable words become even more probable.",
-)
-@shared_options.count(
-    "--max-words",
-    default=50,
-    requires=["--sample"],
-    help="Maximum number of words to add.",
-)
-@shared_options.count(
-    "--seed", least=0, default=0, requires=["--sample"], help="Seed of --sample."
-)
+@field_option(PredictionSettings, "seed", type=WholeNumber(0), requires=["--sample"])
 @option_group(
     "Output",
     shared_options.row_options("plain text, or tsv for many texts"),
@@ -123,6 +84,7 @@ class _PredictSettings:
 def predict(
     text: str | None,
     file: str | None,
+    row_format: str | None,
     **values: Any,
 ) -> None:
     """Predict the words that follow TEXT, or that fill the gap ___ in it.
@@ -143,7 +105,7 @@ def predict(
     the rank of the word, the word and its probability. --each adds the position of the
     token, from 0, the token, and whether it is in the vocabulary.
     """
-    choices = settings_from(_PredictSettings, values)
+    settings = settings_from(PredictionSettings, values)
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     path = _find_texts(text, file)
@@ -157,16 +119,16 @@ def predict(
         opened = loading.open_text(
             source, text_settings, resolved, lines_are_texts=True
         )
-        if opened.splits_records and not choices.each:
+        if opened.splits_records and not settings.each:
             raise click.UsageError("--split-sentences of a table requires --each")
         text_settings.check_whole_records()
     model = loading.load_language_model(resolved)
     if isinstance(opened, Tokenizer):
-        texts = _typed_text(text or "", opened, each=choices.each)
-        _print_answers(texts, model, choices)
+        texts = _typed_text(text or "", opened, each=settings.each)
+        _print_answers(texts, model, settings, row_format)
     else:
-        with _open_texts(opened, each=choices.each) as texts:
-            _print_answers(texts, model, choices)
+        with _open_texts(opened, each=settings.each) as texts:
+            _print_answers(texts, model, settings, row_format)
 
 
 def _find_texts(text: str | None, file: str | None) -> str | None:
@@ -219,7 +181,7 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
         text_input = replace(
             text_input, tokenizer=replace(text_input.tokenizer, tokenize=tokenize)
         )
-    with open_records(text_input, id_rules=IdRules(numbers_repeated=True)) as read:
+    with open_records(text_input, id_rules=IdRules(number_if_repeated=True)) as read:
         yield _Texts(
             columns=name_columns(read, is_split=text_input.splits_lines),
             chunks=in_chunks(
@@ -245,7 +207,7 @@ def _checked(record: Record, *, each: bool) -> Record:
 
 
 def _make_find(
-    model: "LanguageModel", choices: _PredictSettings
+    model: "LanguageModel", settings: PredictionSettings
 ) -> "tuple[Find, Sequence[str]]":
     """Return the function that finds the answers, and the names of their columns."""
     from elmo_cli.language_model.candidates import PREDICTION_COLUMNS
@@ -261,34 +223,34 @@ def _make_find(
     )
 
     def sample(texts: "Iterator[Sentence]") -> "Iterator[Samples]":
-        assert choices.n_samples is not None
+        assert settings.n_samples is not None
         for text in texts:
             samples = sample_sentences(
                 model,
                 text,
-                choices.n_samples,
-                direction=choices.direction,
-                temperature=choices.temperature,
-                seed=choices.seed,
-                max_words=choices.max_words,
+                settings.n_samples,
+                direction=settings.direction,
+                temperature=settings.temperature,
+                seed=settings.seed,
+                max_words=settings.max_words,
             )
             yield Samples(text, samples)
 
     def substitute(texts: "Iterator[Sentence]") -> "Iterator[Substitutes]":
-        return iter_substitutes(model, texts, choices.top)
+        return iter_substitutes(model, texts, settings.top)
 
     def predict(texts: "Iterator[Sentence]") -> "list[Prediction]":
         return predict_words(
             model,
             list(texts),
-            choices.top,
-            direction=choices.direction,
-            with_unknown=choices.with_unknown,
+            settings.top,
+            direction=settings.direction,
+            with_unknown=settings.with_unknown,
         )
 
-    if choices.n_samples is not None:
+    if settings.n_samples is not None:
         return sample, SAMPLE_COLUMNS
-    if choices.each:
+    if settings.each:
         return substitute, SUBSTITUTE_COLUMNS
     return predict, PREDICTION_COLUMNS
 
@@ -319,16 +281,17 @@ def _join_answers(answers: "list[Answer]") -> "Answer":
 
 
 def _print_answers(
-    texts: _Texts, model: "LanguageModel", choices: _PredictSettings
+    texts: _Texts,
+    model: "LanguageModel",
+    settings: PredictionSettings,
+    row_format: str | None,
 ) -> None:
     from elmo_cli.language_model.next_words import Prediction
 
-    find, columns = _make_find(model, choices)
-    is_table = texts.are_from_file and choices.n_samples is None
-    as_rows = choices.row_format is not None or is_table
-    printer = print_rows(
-        choices.row_format, [*texts.columns, *columns], texts.kept_columns
-    )
+    find, columns = _make_find(model, settings)
+    is_table = texts.are_from_file and settings.n_samples is None
+    as_rows = row_format is not None or is_table
+    printer = print_rows(row_format, [*texts.columns, *columns], texts.kept_columns)
     shares_unknown = []
     with printer if as_rows else nullcontext() as rows:
         for scored in _find_answers(texts, find):
@@ -340,7 +303,7 @@ def _print_answers(
                     click.echo(line)
             if isinstance(answer, Prediction) and answer.place != "gap":
                 shares_unknown.append(answer.unknown)
-    if shares_unknown and not choices.with_unknown:
+    if shares_unknown and not settings.with_unknown:
         share = f"{sum(shares_unknown) / len(shares_unknown):.1%}"
         if len(shares_unknown) > 1:
             share = f"On average, {share}"

@@ -1,5 +1,6 @@
 """`elmo word-vectors`."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,13 @@ import click
 from elmo_cli.callbacks import ignore
 from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.parameter_types import PATH, WholeNumber
+from elmo_cli.cli.shared_options import field_option
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.analysis import DEFAULT_MIN_COUNT
+from elmo_cli.options.analysis import AveragingSettings
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.selection import SelectionSettings
+from elmo_cli.options.selection import SelectionSettings, layers_text
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
@@ -41,16 +43,11 @@ from elmo_cli.text.sources import Source
         ),
     ),
     shared_options.mean_layers_option(metavar="all|top|N,...", requires=["--corpus"]),
-    shared_options.count(
-        "--min-count",
-        default=DEFAULT_MIN_COUNT,
-        requires=["--corpus"],
-        help="Skip words that occur fewer than N times.",
+    field_option(
+        AveragingSettings, "min_count", type=WholeNumber(1), requires=["--corpus"]
     ),
-    shared_options.count(
-        "--at-most",
-        requires=["--corpus"],
-        help="Average only the first N occurrences of a word. [default: all]",
+    field_option(
+        AveragingSettings, "at_most", type=WholeNumber(1), requires=["--corpus"]
     ),
 )
 @shared_options.text_options(requires=["--corpus"])
@@ -64,9 +61,6 @@ def word_vectors(
     softmax: bool,
     overwrite: bool,
     corpus: str | None,
-    layers: str | None,
-    min_count: int,
-    at_most: int | None,
     **values: Any,
 ) -> None:
     """Write a vector for each word in VOCABULARY (one per line) to OUTPUT.
@@ -122,15 +116,15 @@ def word_vectors(
         source = Source(corpus)
         source.check()
         text_settings = settings_from(TextSettings, values)
+        averaging = settings_from(AveragingSettings, values)
         resolved = loading.resolve(model_settings)
         text_input = loading.open_text(source, text_settings, resolved)
 
-        from elmo_cli.analysis.average_vectors import (
-            AveragingSettings,
-            write_average_vectors,
-        )
+        from elmo_cli.analysis.average_vectors import write_average_vectors
 
-        check_layers = ignore if layers is None else SelectionSettings(layers).for_model
+        check_layers: Callable[[int], object] = ignore
+        if averaging.layers is not None:
+            check_layers = SelectionSettings(layers_text(averaging.layers)).for_model
         embedder = loading.load_embedder(
             resolved, check_layers=check_layers, writes_file=True
         )
@@ -140,7 +134,7 @@ def word_vectors(
                 text_input,
                 output,
                 words_file,
-                averaging=AveragingSettings(layers, min_count, at_most),
+                averaging=averaging,
                 overwrite=overwrite,
                 on_progress=bar.update,
             )

@@ -1,4 +1,4 @@
-"""Options of a text: the keywords of functions, and the names of formats."""
+"""Options: the keywords of functions and their defaults, and the names of formats."""
 
 import inspect
 import re
@@ -8,12 +8,39 @@ from typing import Any, get_args
 
 import pytest
 
-from elmo_cli import ElmoEmbedder, EmbedBatch, InputError, TextSettings
+from elmo_cli import (
+    ElmoEmbedder,
+    EmbedBatch,
+    InputError,
+    TextSettings,
+    find_substitutes,
+    iter_surprisal,
+    measure_change,
+    measure_surprisal,
+    plot_changes,
+    plot_occurrences,
+    predict_words,
+    read_occurrences,
+    sample_sentences,
+    write_occurrences,
+    write_word_vectors,
+)
+from elmo_cli.analysis.word_neighbours import find_word_neighbours
+from elmo_cli.language_model.surprisal_table import SurprisalTable
+from elmo_cli.options.analysis import (
+    AveragingSettings,
+    ChangeSettings,
+    NeighbourSettings,
+    PlotSettings,
+    TargetSettings,
+)
 from elmo_cli.options.fields import option_fields
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.output import OUTPUT_FORMATS, FileFormat, OutputSettings
-from elmo_cli.options.output_format import format_of_suffix
+from elmo_cli.options.output import OUTPUT_FORMATS, OutputSettings
+from elmo_cli.options.output_format import FileFormat, format_of_suffix
+from elmo_cli.options.prediction import PredictionSettings
 from elmo_cli.options.selection import SelectionSettings
+from elmo_cli.options.surprisal import SurprisalSettings
 from elmo_cli.options.text import (
     DISTRIBUTED_FORMATS,
     INPUT_FORMATS,
@@ -88,9 +115,9 @@ def test_columns_are_a_name_or_a_list() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"shard": "3/2"}, "shard '3/2': expected I/N"),
+        ({"shard": "3/2"}, "shard: expected I/N"),
         ({"language": 3}, "language: expected a code such as 'fr', found 3"),
-        ({"quotes": "cvs"}, "quotes 'cvs': expected csv or none"),
+        ({"quotes": "cvs"}, "quotes: expected csv or none, found 'cvs'"),
     ],
 )
 def test_a_wrong_value_is_an_error_at_once(
@@ -112,3 +139,35 @@ def test_a_suffix_names_each_format_of_outputs(name: str) -> None:
     found = format_of_suffix(f"out.{name}")
     assert found is not None
     assert found.name == name
+
+
+ANALYSES = [
+    pytest.param(measure_surprisal, SurprisalSettings, {"by": "token"}, id="surprisal"),
+    pytest.param(iter_surprisal, SurprisalSettings, {"by": "token"}, id="stream"),
+    pytest.param(SurprisalTable, SurprisalSettings, {}, id="table of surprisals"),
+    pytest.param(predict_words, PredictionSettings, {}, id="prediction"),
+    pytest.param(find_substitutes, PredictionSettings, {}, id="substitutes"),
+    pytest.param(sample_sentences, PredictionSettings, {"n_samples": 1}, id="samples"),
+    pytest.param(measure_change, ChangeSettings, {}, id="change"),
+    pytest.param(plot_changes, ChangeSettings, {}, id="picture of changes"),
+    pytest.param(read_occurrences, ChangeSettings, {}, id="files of change"),
+    pytest.param(plot_occurrences, PlotSettings, {}, id="picture of occurrences"),
+    pytest.param(find_word_neighbours, NeighbourSettings, {}, id="neighbours of words"),
+    pytest.param(write_occurrences, TargetSettings, {}, id="occurrences"),
+    pytest.param(write_word_vectors, AveragingSettings, {}, id="word vectors"),
+]
+"""Functions, the options of their command, and defaults that differ on purpose.
+
+Without options, `elmo surprisal` chooses the unit by the input, and `elmo predict`
+draws no samples.
+"""
+
+
+@pytest.mark.parametrize(("function", "options", "others"), ANALYSES)
+def test_analyses_have_the_defaults_of_their_command(
+    function: Callable[..., Any], options: Any, others: dict[str, Any]
+) -> None:
+    keywords = keywords_of(function, options)
+    defaults = defaults_of(options)
+    assert keywords
+    assert keywords == {name: defaults[name] for name in keywords} | others

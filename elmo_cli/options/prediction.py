@@ -1,0 +1,33 @@
+"""Options of predictions: how many words, of which kind, and random samples."""
+
+from dataclasses import dataclass
+
+from elmo_cli.options.fields import option
+from elmo_cli.options.model import ReadingDirection
+
+
+@dataclass(frozen=True)
+class PredictionSettings:
+    """Settings of predictions: words after a text, before it, or in its gaps."""
+
+    top: int = option(10, "Number of words to print.", value="N")
+    backward: bool = option(False, "Predict the words before TEXT.")
+    with_unknown: bool = option(
+        False, "Also show <UNK>, which stands for all words outside the vocabulary."
+    )
+    each: bool = option(False, "Predict substitutes for each token of TEXT.")
+    n_samples: int | None = option(
+        None, "Sample N random continuations of TEXT.", value="N", name="--sample"
+    )
+    temperature: float = option(
+        1,
+        "Temperature; below 1, probable words become even more probable.",
+        value="T",
+    )
+    max_words: int = option(50, "Maximum number of words to add.", value="N")
+    seed: int = option(0, "Seed of {--sample}.", value="N")
+
+    @property
+    def direction(self) -> ReadingDirection:
+        """Direction of the predictions."""
+        return "backward" if self.backward else "forward"
