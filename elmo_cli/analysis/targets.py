@@ -10,6 +10,7 @@ from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, shown
+from elmo_cli.files.file_types import conversion
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.formats import find_format
@@ -94,6 +95,15 @@ def _targets_of_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
     with source:
         lines, _ = source.lines()
         for line in lines:
+            if "\t" in line.text:
+                command = conversion(
+                    "cut -f 1", source.name, mark=".words", suffix=".txt"
+                )
+                raise InputError(
+                    f"{source.name}, line {line.number}: {line.text[:60]!r} has a tab. "
+                    "Write one word per line, or lemma,form,form. If column 1 has the "
+                    f"words, use {command}."
+                )
             # The target word of the line "," is a comma.
             forms = [line.text]
             if line.text != ",":

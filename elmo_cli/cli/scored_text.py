@@ -92,7 +92,7 @@ def score_options(
         batch_size = shared_options.batch_size_option(
             requires=[("--state", "carry")], hidden=True
         )
-        speed = option_group("Speed", shared_options.batch_tokens_option, batch_size)
+        speed = option_group("Speed", shared_options.batch_tokens_option(), batch_size)
         model = shared_options.language_model_options(shows_softmax=shows_softmax)
         text = shared_options.text_options(shows_cells=shows_cells)
         return text(model(speed(function)))

@@ -1,8 +1,8 @@
 """Options that several commands share.
 
-Most of them are made from the fields of `elmo_cli.options`, which have their help,
-choices and default. `settings_from(TextSettings, values)` puts their values together
-again.
+Each is a function that returns a decorator: `@shared_options.speed_options()`. Most are
+made from the fields of `elmo_cli.options`, which have their help, choices and default.
+`settings_from(TextSettings, values)` puts their values together again.
 """
 
 from collections.abc import Sequence
@@ -110,9 +110,9 @@ device_option = partial(
     aliases=("--cuda", "--cuda-device"),
     shell_complete=complete_values("auto", "cpu", "cuda", "mps"),
 )
-precision_option = field_option(ModelSettings, "precision")
-batch_tokens_option = field_option(
-    ModelSettings, "batch_tokens", type=WholeNumber(1), metavar="N"
+precision_option = partial(field_option, ModelSettings, "precision")
+batch_tokens_option = partial(
+    field_option, ModelSettings, "batch_tokens", type=WholeNumber(1), metavar="N"
 )
 batch_size_option = partial(
     count,
@@ -121,7 +121,11 @@ batch_size_option = partial(
     help="Sentences per batch with --state carry.",
 )
 softmax_option = partial(field_option, ModelSettings, "softmax_file", type=PATH)
-speed_options = option_group("Speed", device_option(), precision_option)
+
+
+def speed_options() -> Decorator:
+    """Add --device and --precision."""
+    return option_group("Speed", device_option(), precision_option())
 
 
 def _model_option() -> Decorator:
@@ -170,7 +174,7 @@ def language_model_options(*, shows_softmax: bool = False) -> Decorator:
 
     def add(function: Any) -> Any:
         softmax = option_group("Model", softmax_option(hidden=not shows_softmax))
-        return model_options()(softmax(speed_options(function)))
+        return model_options()(softmax(speed_options()(function)))
 
     return add
 
@@ -186,7 +190,8 @@ def text_column_option(**arguments: Any) -> Decorator:
     return option_group("Text", text_column)
 
 
-keep_columns_option = field_option(
+keep_columns_option = partial(
+    field_option,
     TextSettings,
     "keep_columns",
     type=names_with_commas,
@@ -281,7 +286,7 @@ mean_layers_option = partial(
     help="Layers to average, such as 2 or 1,2.",
     default_text="all but layer 0, which only reflects spelling",
 )
-dtype_option = field_option(OutputSettings, "dtype")
+dtype_option = partial(field_option, OutputSettings, "dtype")
 
 
 def layers_option(default: str) -> Decorator:
@@ -309,9 +314,11 @@ def mix_options() -> Decorator:
     )
 
 
-selection_options = option_group(
-    "Output", layers_option("all"), field_option(SelectionSettings, "pooling")
-)
+def selection_options() -> Decorator:
+    """Add --layers and --pooling."""
+    return option_group(
+        "Output", layers_option("all"), field_option(SelectionSettings, "pooling")
+    )
 
 
 # Output
@@ -346,9 +353,9 @@ def output_options(formats: Sequence[str], *others: Decorator) -> Decorator:
             OutputSettings, "file_format", names=("-f",), type=FormatChoice(formats)
         ),
         field_option(OutputSettings, "overwrite"),
-        dtype_option,
+        dtype_option(),
         *others,
-        keep_columns_option,
+        keep_columns_option(),
         field_option(OutputSettings, "layout"),
         field_option(OutputSettings, "compression"),
         field_option(SelectionSettings, "normalize"),

@@ -21,10 +21,18 @@ logger = logging.getLogger(__name__)
 
 
 def download_model(model: PublishedModel, *, with_softmax: bool = False) -> ModelFiles:
-    """Return the files of a published model, after downloading missing ones."""
+    """Return the files of a published model, after downloading missing ones.
+
+    Raise a `ModelError` if they are missing, and the model has no URLs.
+    """
     folder = published_folder(model)
     if model.name != BUNDLED:
         try_mirror(model, with_softmax=with_softmax)
+    if model.page is not None and n_bytes_downloaded(model) is None:
+        raise ModelError(
+            f"{model.name}: cannot be downloaded by elmo-cli. Get its files from "
+            f"{model.page}, and run `elmo download {model.name} --from FOLDER`."
+        )
     if with_softmax:
         _check_has_softmax(model, folder)
     if model.name != BUNDLED:

@@ -38,6 +38,8 @@ class PublishedModel:
     """SHA-256 of the HDF5 file of weights, if it is known."""
     files: Sequence[str] = ("options.json", "weights.hdf5")
     """Names of the files in a mirror, the weights last."""
+    page: str | None = None
+    """Page that has the files of a model without URLs, which users import."""
     urls: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """URLs of the files, by their roles as in `FILE_NAMES`, in the order in which they
     are tried. `archive` is a zip file with the options and the weights, which is tried

@@ -357,7 +357,7 @@ def test_change_requires_the_match_of_both_files() -> None:
     with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match form, or "):
         read_occurrences("a.hdf5", "form.hdf5", match="form")
     with pytest.raises(
-        ElmoError, match=r"^match: expected form or lemma, found 'lemmas'$"
+        ElmoError, match=r"^match: expected form or lemma, found 'lemmas'"
     ):
         write_targets("t.conllu", "u.hdf5", match="lemmas")
 

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 )
 @shared_options.row_options("plain text, or tsv with --pairs")
 @shared_options.model_options()
-@shared_options.speed_options
+@shared_options.speed_options()
 def cosine(
     arguments: tuple[str, ...],
     word2: str | None,

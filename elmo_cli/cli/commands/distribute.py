@@ -80,7 +80,7 @@ _WITHOUT_RAY = [("--engine", "none")]
     shared_options.text_column_option(),
     shared_options.splitting_options(),
     shared_options.id_column_option(aliases=("--key-column",)),
-    shared_options.keep_columns_option,
+    shared_options.keep_columns_option(),
     field_option(
         TextSettings,
         "skip_errors",
@@ -88,10 +88,10 @@ _WITHOUT_RAY = [("--engine", "none")]
     ),
 )
 @shared_options.model_options()
-@shared_options.selection_options
+@shared_options.selection_options()
 @option_group(
     "Output",
-    shared_options.dtype_option,
+    shared_options.dtype_option(),
     shared_options.mix_options(),
     command_option(
         "--part-size",
@@ -104,8 +104,8 @@ _WITHOUT_RAY = [("--engine", "none")]
 @option_group(
     "Speed",
     shared_options.device_option(requires=_WITHOUT_RAY),
-    shared_options.precision_option,
-    shared_options.batch_tokens_option,
+    shared_options.precision_option(),
+    shared_options.batch_tokens_option(),
 )
 def distribute(
     arguments: tuple[str, ...],

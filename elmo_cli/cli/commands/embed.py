@@ -59,9 +59,11 @@ def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
 @click.argument("output_file", metavar="OUTPUT", type=PATH)
 @shared_options.input_options(shows_cells=True)
 @shared_options.model_options(shows_files=True)
-@shared_options.selection_options
+@shared_options.selection_options()
 @shared_options.output_options(OUTPUT_FORMATS, field_option(OutputSettings, "rows"))
-@option_group("Speed", shared_options.speed_options, shared_options.batch_tokens_option)
+@option_group(
+    "Speed", shared_options.speed_options(), shared_options.batch_tokens_option()
+)
 @option_group(
     "AllenNLP's old flags",
     _old_flag("--all", "all_layers", "all"),

@@ -38,7 +38,9 @@ from elmo_cli.options.text import TextSettings
     shared_options.layers_option("top"),
     shared_options.output_options(OCCURRENCE_FORMATS),
 )
-@option_group("Speed", shared_options.speed_options, shared_options.batch_tokens_option)
+@option_group(
+    "Speed", shared_options.speed_options(), shared_options.batch_tokens_option()
+)
 def occurrences(
     text: str,
     output_file: str,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "Output",
     flag("--per-sentence", help="Print a table with one row per sentence."),
     shared_options.row_options(requires=["--per-sentence", ("--format", "jsonl")]),
-    shared_options.keep_columns_option,
+    shared_options.keep_columns_option(),
 )
 @score_options()
 def perplexity(

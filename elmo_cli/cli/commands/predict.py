@@ -77,7 +77,7 @@ _READING = (
 @option_group(
     "Output",
     shared_options.row_options("plain text, or tsv for many texts"),
-    shared_options.keep_columns_option,
+    shared_options.keep_columns_option(),
 )
 @shared_options.text_options()
 @shared_options.language_model_options()

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 @option_group(
     "Output",
     shared_options.row_options(),
-    shared_options.keep_columns_option,
+    shared_options.keep_columns_option(),
     shared_options.figure_options(
         "the first 50 sentences as bars", excludes=["--pair-columns"]
     ),
