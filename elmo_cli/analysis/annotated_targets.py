@@ -37,22 +37,32 @@ def align_place(place: AnnotatedPlace, tokens: Sentence) -> AlignedTokens:
     return aligned
 
 
+def must_have_place(record: Record) -> bool:
+    """Return whether a record is certainly a use of its annotated word alone."""
+    return any(place.is_certain for place in record.places)
+
+
 class PlaceFinder:
     """Finder of the target words at annotated places, with what went wrong."""
 
-    def __init__(self, words: Mapping[str, str]) -> None:
-        """Find target words by their forms, in any case."""
+    def __init__(self, words: Mapping[str, str], unit: str) -> None:
+        """Find target words by their forms, in any case.
+
+        `unit` is what the number of a record counts, for warnings, such as `line`.
+        """
+        self._unit = unit
         self._words = words
         self._folded = {form.casefold(): word for form, word in words.items()}
+        self._left_out: list[str] = []
         self._unfound: list[str] = []
         self._uneven: list[str] = []
 
     def find(self, record: Record) -> list[FoundPlace]:
         """Return the target words at the places of a record, by their positions.
 
-        A word that has its place in `indexes_target_token` is the target word, in
-        whatever form, if there is only one target word. Nothing is returned if there is
-        no target word at any place.
+        A word that has its place in `indexes_target_token` is the target word that is
+        its `lemma`, in whatever form, or the only target word. Nothing is returned if
+        there is no target word at any place.
         """
         if not record.tokens:
             return []
@@ -64,7 +74,7 @@ class PlaceFinder:
             forms = [place.text[place.start : place.end], *tokens]
             word = None
             if tokens:
-                word = self._word_of(forms, is_certain=place.is_certain)
+                word = self._word_of(forms, place)
             if word is None:
                 others.append(" ".join(tokens) or f"{place.start}:{place.end}")
                 continue
@@ -73,27 +83,42 @@ class PlaceFinder:
             start = aligned.tokens.start
             found.setdefault(start, FoundPlace(place, aligned.tokens, word))
         if others and not found:
-            self._unfound.append(f"{record.start}: {others[0]!r}")
+            rows = self._left_out if must_have_place(record) else self._unfound
+            rows.append(f"{record.start}: {others[0]!r}")
         return [found[start] for start in sorted(found)]
 
-    def _word_of(self, forms: list[str], *, is_certain: bool) -> str | None:
+    def _word_of(self, forms: list[str], place: AnnotatedPlace) -> str | None:
+        names = set(self._words.values())
+        if place.is_certain and place.lemma in names:
+            return place.lemma
         for form in forms:
             word = self._words.get(form) or self._folded.get(form.casefold())
             if word is not None:
                 return word
-        names = set(self._words.values())
-        return names.pop() if is_certain and len(names) == 1 else None
+        return names.pop() if place.is_certain and len(names) == 1 else None
 
     def warnings(self) -> list[Message]:
         """Return warnings about places without a target word or of other tokens."""
         warnings = []
+        if self._left_out:
+            warnings.append(
+                Message(
+                    "{places} without a target word, so these rows were left out. The "
+                    "first is {unit} {first}",
+                    remedy="Add the form to {--words}, or check the characters.",
+                    places=counted(len(self._left_out), "annotated place"),
+                    unit=self._unit,
+                    first=self._left_out[0],
+                )
+            )
         if self._unfound:
             warnings.append(
                 Message(
                     "{places} without a target word, so the words of these rows were "
-                    "searched for. The first is row {first}",
+                    "searched for. The first is {unit} {first}",
                     remedy="Add the form to {--words}, or check the characters.",
                     places=counted(len(self._unfound), "annotated place"),
+                    unit=self._unit,
                     first=self._unfound[0],
                 )
             )
@@ -102,9 +127,10 @@ class PlaceFinder:
             warnings.append(
                 Message(
                     "{words} {are} not one whole token. The vector is the mean of all "
-                    "tokens that the characters overlap. The first is row {first}",
+                    "tokens that the characters overlap. The first is {unit} {first}",
                     words=counted(len(self._uneven), "annotated word"),
                     are=are,
+                    unit=self._unit,
                     first=self._uneven[0],
                 )
             )

@@ -16,7 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis import targets
-from elmo_cli.analysis.annotated_targets import PlaceFinder, align_place
+from elmo_cli.analysis.annotated_targets import (
+    PlaceFinder,
+    align_place,
+    must_have_place,
+)
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_choice
@@ -128,7 +132,12 @@ def embed_occurrences(
         attributes["match"] = f"{match}, ignore case"
     elif match == "lemma":
         attributes["match"] = match
-    search = _Search(words, match=match, ignore_case=ignore_case)
+    search = _Search(
+        words,
+        match=match,
+        ignore_case=ignore_case,
+        unit=plan.text_input.format.number_unit,
+    )
     with open_run(
         engine,
         plan,
@@ -141,19 +150,22 @@ def embed_occurrences(
             keep=search.keep_targets, select=select_targets, on_restart=search.restart
         )
         if not sink.summary.was_complete:
-            warning = search.finder.warning()
+            warnings = [search.finder.warning(), *search.places.warnings()]
+            messages = [warning for warning in warnings if warning is not None]
             if not search.counts.total():
                 file_run.writer.clear()
+                advice: object = "Check the words and the tokenizer."
+                if messages:
+                    advice = messages[0]
                 raise InputError(
                     Message(
                         "{name}: no target word occurs. {advice}",
                         name=plan.text_input.source.name,
-                        advice=warning or "Check the words and the tokenizer.",
+                        advice=advice,
                     )
                 )
-            for each in (warning, *search.places.warnings()):
-                if each:
-                    logger.warning("%s", each)
+            for message in messages:
+                logger.warning("%s", message)
             sink.finish(progress)
         return WrittenOccurrences(dict(search.counts), sink.summary_so_far())
 
@@ -162,9 +174,10 @@ class _Search:
     """Search for target words in all records of an input, with their counts."""
 
     def __init__(
-        self, words: Mapping[str, str], *, match: str, ignore_case: bool
+        self, words: Mapping[str, str], *, match: str, ignore_case: bool, unit: str
     ) -> None:
         self._words = words
+        self._unit = unit
         self._ignore_case = ignore_case
         self._by_lemma = match == "lemma"
         # Otherwise the form of a token tells its target word.
@@ -174,7 +187,7 @@ class _Search:
     def restart(self) -> None:
         """Forget the records so far, because they are read again."""
         self.finder = targets.TargetFinder(self._words, ignore_case=self._ignore_case)
-        self.places = PlaceFinder(self._words)
+        self.places = PlaceFinder(self._words, self._unit)
         self.counts = Counter(dict.fromkeys(self._words.values(), 0))
 
     def keep_targets(self, record: Record) -> Record:
@@ -183,12 +196,11 @@ class _Search:
         Without any, it is blank, so that it is not computed.
         """
         found_places = self.places.find(record)
-        record = record._replace(places=[found.place for found in found_places])
         stores_words = self._stores_words or bool(found_places)
-        if found_places:
-            found = {place.tokens.start: place.word for place in found_places}
-        else:
+        found = {place.tokens.start: place.word for place in found_places}
+        if not found and not must_have_place(record):
             found = self.finder.find(record.lemmas if self._by_lemma else record.tokens)
+        record = record._replace(places=[each.place for each in found_places])
         if not found:
             return record._replace(text="", tokens=[])
         self.counts.update(found.values())

@@ -3,7 +3,7 @@
 A row has them in one of these columns, as characters of its text, from 0:
 
 - `indexes_target_token`, as in DWUG: `14:18`. Its tokenized texts have the position of
-  the token in `indexes_target_token_tokenized` instead
+  the token in `indexes_target_token_tokenized` instead, and `lemma` names the word
 - `start` and `end`
 - `spans`, as in Prodigy, or `ents`, as in spaCy: a list of objects with `start` and
   `end`
@@ -22,9 +22,11 @@ from elmo_cli.records.record import AnnotatedPlace
 
 _INDEXES_COLUMN: Final = "indexes_target_token"
 _POSITION_COLUMN: Final = "indexes_target_token_tokenized"
+_LEMMA_COLUMN: Final = "lemma"
 PLACE_COLUMNS: Final = (
     _INDEXES_COLUMN,
     _POSITION_COLUMN,
+    _LEMMA_COLUMN,
     "start",
     "end",
     "spans",
@@ -48,12 +50,14 @@ def find_places(
     whole_text = fields.get(TEXT_COLUMN)
     if isinstance(fields.get(text_column), list) and isinstance(whole_text, str):
         text = whole_text
+    lemma = fields.get(_LEMMA_COLUMN)
     if text_column.endswith(_TOKENIZED):
         position = _integer(fields.get(_POSITION_COLUMN))
         if position is not None:
-            return [_place_of_token(text, position)]
+            return [_place_of_token(text, position)._replace(lemma=lemma)]
     elif fields.get(_INDEXES_COLUMN):
-        return [_place_of_indexes(text, str(fields[_INDEXES_COLUMN]))]
+        place = _place_of_indexes(text, str(fields[_INDEXES_COLUMN]))
+        return [place._replace(lemma=lemma)]
     spans = fields.get("spans") or fields.get("ents")
     places = []
     for span in [fields, *(spans if isinstance(spans, list) else [])]:

@@ -50,6 +50,8 @@ class AnnotatedPlace(NamedTuple):
     end: int
     is_certain: bool
     """True if its column can only have the place of an annotated word."""
+    lemma: str | None = None
+    """Lemma of the word, if the row tells it."""
 
 
 class Record(NamedTuple):

@@ -588,8 +588,7 @@ def test_the_annotated_words_of_a_table_are_its_occurrences(
         ({"start": "0", "end": "3"}, True),
         ({"start": "1.25", "end": "2.5"}, False),
         ({"start": "", "end": ""}, False),
-        ({"indexes_target_token": "90:95"}, True),
-        ({"indexes_target_token": "bank"}, True),
+        ({"indexes_target_token": ""}, False),
     ],
 )
 def test_a_place_without_a_target_word_is_searched_for_words(
@@ -600,8 +599,25 @@ def test_a_place_without_a_target_word_is_searched_for_words(
     counts, _ = write_occurrences(embedder, "u.csv", "u.hdf5", {"bank": "bank"})
     is_used = place.get("start", "").startswith("14")
     assert counts == {"bank": 1 if is_used else 2}
-    shown = "1 annotated place without a target word"
+    shown = "1 annotated place without a target word, so the words of these rows were s"
     assert (shown in caplog.text) == warns
+
+
+@pytest.mark.parametrize("indexes", ["90:95", "bank", "5:3", "3:4"])
+def test_a_use_without_its_word_is_left_out(
+    indexes: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "The bank is a bank ."
+    use = {"text": text, "indexes_target_token": indexes}
+    write_table("u.csv", [use])
+    embedder = ElmoEmbedder(model=TINY)
+    shown = "1 annotated place without a target word, so these rows were left out"
+    with pytest.raises(InputError, match=f"no target word occurs. {shown}"):
+        write_occurrences(embedder, "u.csv", "u.hdf5", {"bank": "bank"})
+    write_table("u.csv", [use, {**use, "indexes_target_token": "4:8"}])
+    counts, _ = write_occurrences(embedder, "u.csv", "u.hdf5", {"bank": "bank"})
+    assert counts == {"bank": 1}
+    assert shown in caplog.text
 
 
 PRODIGY: dict[str, Any] = {
@@ -671,11 +687,12 @@ def test_the_spans_of_prodigy_and_spacy_are_occurrences(
     vectors = embedder.embed_sentence(tokens)[-1]
     assert_allclose(rows[0]["vector"], vectors[1], atol=1e-6)
     assert_allclose(rows[1]["vector"], vectors[9], atol=1e-6)
-    warnings = [each for each in caplog.messages if "annotated" in each]
-    assert warnings == [
+    [warning] = [each for each in caplog.messages if "annotated" in each]
+    unit = {"jsonl": "line", "json": "record", "parquet": "row"}[name.split(".")[1]]
+    assert warning == (
         "1 annotated word is not one whole token. The vector is the mean of all tokens "
-        "that the characters overlap. The first is row 1: 'right-wing'"
-    ]
+        f"that the characters overlap. The first is {unit} 1: 'right-wing'"
+    )
 
 
 def test_tokens_of_another_text_are_an_error_with_the_line() -> None:
@@ -725,8 +742,8 @@ def test_the_position_of_dwug_chooses_a_token_of_its_tokenized_text() -> None:
     embedder = ElmoEmbedder(model=TINY)
     for column, n_searched in (
         ("context", 1),
-        ("context_tokenized", 2),
-        ("context_lemmatized", 2),
+        ("context_tokenized", 0),
+        ("context_lemmatized", 0),
     ):
         settings = TextSettings(text_column=column)
         counts, _ = write_occurrences(
@@ -737,9 +754,43 @@ def test_the_position_of_dwug_chooses_a_token_of_its_tokenized_text() -> None:
             text=settings,
             overwrite=True,
         )
-        # The second use has no place there, so it is searched for the word.
+        # The second use has no characters, and its position is outside the text.
         assert counts == {"plane": 1 + n_searched}
         assert read_rows("u.parquet")[0]["position"] == 6
+
+
+@pytest.mark.parametrize("name", ["uses.tsv", "uses.jsonl", "uses.parquet"])
+def test_the_lemma_of_dwug_chooses_among_target_words(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "A plane lands , he planes it ."
+    place = {"text": text, "indexes_target_token": "19:25"}
+    write_table(
+        name,
+        [
+            {**place, "lemma": "plane_vb"},
+            {**place, "lemma": "plane_nn"},
+            {**place, "lemma": "other"},
+            {"text": text, "indexes_target_token": "8:13", "lemma": "plane_nn"},
+            {"text": text, "indexes_target_token": "8:13", "lemma": "other"},
+        ],
+    )
+    words = {"plane": "plane_nn", "planes": "plane_nn", "planed": "plane_vb"}
+    words |= {"plane_nn": "plane_nn", "plane_vb": "plane_vb"}
+    write_occurrences(ElmoEmbedder(model=TINY), name, "u.parquet", words)
+    rows = read_rows("u.parquet")
+    assert [(row["line"], row["word"], row["form"]) for row in rows] == [
+        (1, "plane_vb", "planes"),
+        (2, "plane_nn", "planes"),
+        (3, "plane_nn", "planes"),
+        (4, "plane_nn", "lands"),
+    ]
+    # The annotated word of the last use is none of the target words.
+    warning = (
+        "1 annotated place without a target word, so these rows were left out. The"
+    )
+    first = {"tsv": "line 6", "jsonl": "line 5", "parquet": "row 5"}[name.split(".")[1]]
+    assert f"{warning} first is {first}: 'lands'. Add the form to w" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["u.parquet", "u.hdf5"])
