@@ -169,7 +169,9 @@ def _check_occurrence_count(
     if n_occurrences >= minimum:
         return
     remedy = None
-    if method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]:
+    if clusters is not None and n_occurrences >= max(MIN_VECTORS[method], 2):
+        remedy = f"Use {{--clusters {n_occurrences}}} or less."
+    elif method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]:
         remedy = "{--method pca} needs 3."
     raise InputError(
         Message(

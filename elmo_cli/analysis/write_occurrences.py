@@ -80,7 +80,8 @@ def plan_occurrences(
         raise SettingsError(f"{problem}. Name a file with .parquet or .hdf5.")
     if written.file_format is None and not _may_have_occurrences(output):
         raise SettingsError(
-            f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)"
+            f"{output}: target words are written as Parquet or HDF5. Name a file with "
+            ".parquet or .hdf5."
         )
     if state == "carry":
         problem = (

@@ -7,6 +7,7 @@ from typing import Any
 import click
 from click.core import augment_usage_errors
 
+from elmo_cli.cli.loading import say_tokenizer
 from elmo_cli.cli.option_conditions import ARGUMENTS, Option, variable_of
 from elmo_cli.cli.stderr import (
     OFFERED,
@@ -15,7 +16,7 @@ from elmo_cli.cli.stderr import (
     verbosity_options,
 )
 from elmo_cli.cli.usage_errors import unexpected_error
-from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.exceptions import ElmoError, SettingsError
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.output import STANDARD_OUTPUT
 
@@ -77,6 +78,9 @@ class Command(click.Command):
             return super().invoke(ctx)
         except SettingsError as error:
             raise click.UsageError(shown_message(error), ctx) from None
+        except ElmoError:
+            say_tokenizer()  # It may explain the error.
+            raise
 
     def format_options(
         self, ctx: click.Context, formatter: click.HelpFormatter

@@ -13,8 +13,8 @@ COMMAND_GROUPS: Final = {
     "Analysis": {
         "cosine": "Compare the vectors of a word in two sentences.",
         "occurrences": "Write the vectors of target words in a text.",
-        "neighbours": "Search a corpus for similar uses of a word.",
-        "plot": "Draw the uses of a word as points.",
+        "neighbours": "Search a corpus for similar occurrences of a word.",
+        "plot": "Draw the occurrences of a word as points.",
         "word-vectors": "Write one vector per word.",
         "change": "Measure how much words changed between corpora.",
     },

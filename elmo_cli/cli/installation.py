@@ -4,6 +4,7 @@ import platform
 import re
 from pathlib import Path
 
+from elmo_cli.errors.wording import counted
 from elmo_cli.version import __version__
 
 
@@ -36,7 +37,7 @@ def describe_installation() -> dict[str, str]:
         "elmo-cli": f"{__version__}, in {Path(__file__).parents[1]}",
         "Python": f"{platform.python_version()}, on {platform.platform()}",
         "packages": ", ".join(packages),
-        "processor": f"{processor}, {torch.get_num_threads()} threads",
+        "processor": f"{processor}, {counted(torch.get_num_threads(), 'thread')}",
         "kernels": kernels if has_kernel("run") else "not compiled",
         "devices": ", ".join(["cpu", *devices]),
     }

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from elmo_cli.text.sources import Source
     from elmo_cli.text.tokenizers import Tokenizer
 
+_TOKENIZER = "elmo_cli.tokenizer"
+"""Key in `Context.meta` of the tokenizer that is still to be printed."""
+
 
 def resolve(settings: ModelSettings) -> "ResolvedModel":
     """Resolve the model that a user named. A command does it once."""
@@ -41,11 +44,12 @@ def load_model(
     """
     files = find_files(model)
     check_layers(files.architecture.n_layers)
-    say_model(files, model.settings, writes_file=writes_file)
 
     from elmo_cli.engine import load_engine
 
-    return load_engine(model.settings, files)
+    engine = load_engine(model.settings, files)
+    say_model(files, model.settings, writes_file=writes_file)
+    return engine
 
 
 def load_embedder(
@@ -65,12 +69,13 @@ def load_embedder(
 def load_language_model(model: "ResolvedModel") -> "LanguageModel":
     """Load a model with its softmax."""
     files = find_files(model, with_softmax=True)
-    say_model(files, model.settings, writes_file=False)
 
     from elmo_cli.engine import load_engine
     from elmo_cli.language_model.language_model import LanguageModel
 
-    return LanguageModel.from_engine(load_engine(model.settings, files))
+    language_model = LanguageModel.from_engine(load_engine(model.settings, files))
+    say_model(files, model.settings, writes_file=False)
+    return language_model
 
 
 def find_files(model: "ResolvedModel", *, with_softmax: bool = False) -> "ModelFiles":
@@ -84,7 +89,13 @@ def find_files(model: "ResolvedModel", *, with_softmax: bool = False) -> "ModelF
 def say_model(
     files: "ModelFiles", settings: ModelSettings, *, writes_file: bool
 ) -> None:
-    """Print the name of a model, with -v or if nobody named the model of a file."""
+    """Print the tokenizer, and the name of a model that nobody named for a file.
+
+    With -v, each model is named. All options have been checked before: wrong usage is
+    an error of one line.
+    """
+    say_tokenizer()
+
     from elmo_cli.pretrained.registry import BUNDLED, is_default_named
 
     is_named = (
@@ -141,7 +152,7 @@ def open_text(
         splits_words=splits_words,
         reads_places=reads_places,
     )
-    say_tokenizer(opened.tokenizer, text_settings)
+    keep_tokenizer(opened.tokenizer, text_settings)
     return opened
 
 
@@ -158,12 +169,12 @@ def load_tokenizer(
         trained=model.tokenizer,
         model_language=model.language,
     )
-    say_tokenizer(tokenizer, text_settings)
+    keep_tokenizer(tokenizer, text_settings)
     return tokenizer
 
 
-def say_tokenizer(tokenizer: "Tokenizer", text_settings: TextSettings) -> None:
-    """Print a tokenizer that the text or the model has chosen, and its warning.
+def keep_tokenizer(tokenizer: "Tokenizer", text_settings: TextSettings) -> None:
+    """Keep a tokenizer that was chosen for `say_tokenizer`.
 
     Raise a `UsageError` for a language that has no effect.
     """
@@ -176,6 +187,17 @@ def say_tokenizer(tokenizer: "Tokenizer", text_settings: TextSettings) -> None:
             text_settings.tokenizer if text_settings.names_tokenizer else tokenizer.name
         )
         raise click.UsageError(f"--language has no effect with --tokenizer {name}")
+    click.get_current_context().meta[_TOKENIZER] = tokenizer
+
+
+def say_tokenizer() -> None:
+    """Print the tokenizer that the text or the model has chosen, and its warning.
+
+    It is printed once: where the model is loaded, or before an error of the run.
+    """
+    tokenizer = click.get_current_context().meta.pop(_TOKENIZER, None)
+    if tokenizer is None:
+        return
     if tokenizer.choice:
         stderr.say(f"Tokenizer: {tokenizer.choice}")
     if tokenizer.warning is not None:

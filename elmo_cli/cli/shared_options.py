@@ -282,7 +282,7 @@ mean_layers_option = partial(
     "--layers N,...",
     "layers",
     aliases=("--layer", "--mean-layers"),
-    shell_complete=complete_values("all", "top", "0", "1", "2", "1,2"),
+    shell_complete=complete_values("average", "top", "0", "1", "2", "1,2"),
     help="Layers to average, such as 2 or 1,2.",
     default_text="all but layer 0, which only reflects spelling",
 )

@@ -6,6 +6,8 @@ itself raises for an option, an argument or a value get theirs here.
 
 import os
 import shlex
+import stat
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -50,8 +52,13 @@ def unexpected_error(
 
 def missing_error(name: str) -> click.UsageError:
     """Return the error for an argument of the running command that is missing."""
+    return misused_error(f"{name} is missing")
+
+
+def misused_error(message: str) -> click.UsageError:
+    """Return an error that ends with the first example of the running command."""
     ctx = click.get_current_context()
-    return click.UsageError(f"{name} is missing.{example_of(ctx.command)}", ctx)
+    return click.UsageError(f"{message}.{example_of(ctx.command)}", ctx)
 
 
 def _message(error: click.UsageError) -> str:
@@ -62,6 +69,8 @@ def _message(error: click.UsageError) -> str:
         return no_such_option(error.option_name, ctx.command)
     if isinstance(error, click.MissingParameter) and error.param is not None:
         first_name = _name_of(error.param, ctx).partition(" ")[0]  # of WORD FILE...
+        if first_name in ("INPUT", "TEXT") and _is_piped():
+            return f"{first_name} is missing. Type - to read standard input."
         return f"{first_name} is missing.{example_of(ctx.command)}"
     if isinstance(error, click.BadParameter) and error.param is not None:
         return f"{_name_of(error.param, ctx)}: {error.message}"
@@ -138,6 +147,13 @@ def _is_text_file(path: str) -> bool:
 
 def _has_option(command: click.Command, name: str) -> bool:
     return any(name in parameter.opts for parameter in command.params)
+
+
+def _is_piped() -> bool:
+    """Return whether another program writes to standard input."""
+    with suppress(AttributeError, OSError):  # It is closed, or in memory.
+        return stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode)
+    return False
 
 
 def _name_of(parameter: click.Parameter, ctx: click.Context) -> str:

@@ -13,7 +13,9 @@ from typing import Final, NamedTuple
 
 from elmo_cli.distributed.input_files import sha256_of
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.wording import SAYS_ITS_KIND, counted
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.missing_files import missing_file_error
+from elmo_cli.errors.wording import SAYS_ITS_KIND, counted, listed
 from elmo_cli.files.shared_folder import Folder, check_name_is_utf8
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.parts import OTHER_FOLDER
@@ -75,7 +77,9 @@ def _matching_files(pattern: str) -> list[str]:
     if "://" not in pattern:
         paths = [pattern]
         if not os.path.exists(pattern):
-            paths = sorted(glob.glob(pattern, recursive=True)) or [pattern]
+            paths = sorted(glob.glob(pattern, recursive=True))
+        if not paths:
+            raise missing_file_error(pattern, InputError)
         return [os.path.abspath(path) for path in paths]
     folder, _, name_pattern = pattern.rpartition("/")
     names: list[str] = []
@@ -92,8 +96,17 @@ def find_input_format(text_settings: TextSettings, path: str) -> InputFormat:
         check_is_text(source)
     if not input_format.has_parts:
         problem = f"{path}: {input_format.name} cannot be distributed"
-        others = ", ".join(
-            each.name for each in INPUT_FORMATS_BY_NAME.values() if each.has_parts
+        others = listed(
+            (each.name for each in INPUT_FORMATS_BY_NAME.values() if each.has_parts),
+            "or",
         )
-        raise InputError(f"{problem}. Convert it to {others}.")
+        raise InputError(
+            Message(
+                "{problem}",
+                remedy="Convert it to {others}.",
+                shell_remedy="Convert it to {others}, or use `elmo embed`.",
+                problem=problem,
+                others=others,
+            )
+        )
     return input_format

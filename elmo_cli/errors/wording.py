@@ -113,6 +113,13 @@ def counted(number: int, unit: str) -> str:
     return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
 
 
+def rate_text(n_tokens: int, seconds: float) -> str:
+    """Return the speed of a run after a comma, or "" for one of under a second."""
+    if n_tokens == 0 or seconds < 1:
+        return ""
+    return f", {n_tokens / seconds:,.0f} tokens/s"
+
+
 def size_text(n_bytes: float) -> str:
     """Format a number of bytes in powers of 1000: `1.5 GB`."""
     unit = "bytes"

@@ -49,7 +49,10 @@ def check_output(
     if os.path.exists(path):
         if not os.path.isfile(path):
             kind = "a directory" if os.path.isdir(path) else "a device or a pipe"
-            raise OutputError(f"{path}: expected an output file, found {kind}")
+            remedy = ""
+            if os.path.isdir(path):
+                remedy = f". Name a file in it, such as {Path(path) / 'vectors.hdf5'}."
+            raise OutputError(f"{path}: expected an output file, found {kind}{remedy}")
         if not may_exist:
             raise exists_error(path)
     if not path.parent.is_dir():

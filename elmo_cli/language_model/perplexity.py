@@ -125,7 +125,7 @@ def perplexity_of_scores(
         unknown_log_p_forward += float(score.forward[:-1][unknown].sum())
         unknown_log_p_backward += float(score.backward[1:][unknown].sum())
     if n_tokens == 0:
-        raise InputError(f"{name} has no tokens")
+        raise InputError(f"{name}: no tokens")
     n_predictions = n_tokens + n_sentences
     return Perplexity(
         sentences=n_sentences,

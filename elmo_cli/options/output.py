@@ -131,6 +131,7 @@ class OutputSettings:
                     raise SettingsError(
                         Message(
                             "{option} requires HDF5, found the output format {name}",
+                            remedy="Remove {option}, or write a .hdf5 file.",
                             option=option_of(option_name),
                             name=self.name,
                         )
@@ -164,6 +165,7 @@ class OutputSettings:
             raise SettingsError(
                 Message(
                     "{--rows tokens} requires Parquet or JSON lines, found {name}",
+                    remedy="Write a .parquet or .jsonl file.",
                     name=self.name,
                 )
             )

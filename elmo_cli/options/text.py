@@ -99,7 +99,8 @@ class TextSettings:
         False, "Split each text into sentences, processed one by one."
     )
     skip_errors: bool = option(
-        False, "Continue after an error, and leave that line empty."
+        False,
+        "Continue after an error, and write an empty record.",
     )
     shard: str | None = option(
         None,

@@ -59,6 +59,8 @@ def no_such_model_error(name: str | Path, start: str = "") -> MissingModelError:
         problem = f"{start}{text}: no such model folder or zip file"
         if HUB_NAME.match(text):
             problem += f". If it is in the hub, use hf:{text}."
+        else:
+            problem += ". `elmo models` lists the models that have a name."
         return MissingModelError(problem)
     return _no_such_name_error(
         text, start=start, or_a_path=", or give the path of a folder"

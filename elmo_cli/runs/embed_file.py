@@ -390,6 +390,8 @@ class FileRun:
             return ""
         point = self.writer.resume_point
         if point is None:
-            return ". The same command starts over."
+            n_tokens = checkpoint_tokens(self.embedder.engine.architecture)
+            first = f"before the first checkpoint, which is made at {n_tokens:,} tokens"
+            return f", {first}. The same command starts over."
         n_records = point.progress.n_records
         return f". The same command resumes after {self.plan.unit} {n_records:,}."

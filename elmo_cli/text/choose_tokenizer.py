@@ -178,8 +178,8 @@ def log_tokenizer_warning(tokenizer: Tokenizer) -> None:
 def raw_or_all(sentences: Sequence[str]) -> Sequence[str]:
     """Return the raw ones among typed sentences, or all if none is raw.
 
-    They decide how all are tokenized, because `bank` is found in `the bank .` by any
-    tokenizer, but not in `the bank.` between spaces.
+    They decide how all are tokenized, because "bank" is found in "the bank ." by any
+    tokenizer, but not in "the bank." between spaces.
     """
     raw = [text for text in sentences if find_evidence([text]) == "raw"]
     return raw or sentences

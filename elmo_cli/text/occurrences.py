@@ -146,7 +146,12 @@ def occurrence_of(
         raise InputError(f"{word!r} occurs {n_positions} times in {text}. {remedy}")
     if number is not None and not 1 <= number <= n_positions:
         times = "once" if n_positions == 1 else f"{n_positions} times"
-        raise SettingsError(f"{word!r} occurs {times} in {text}, not {number} times")
+        remedy = f"Remove {number_name}."
+        if n_positions > 1:
+            remedy = f"Choose one with {number_name}, 1 to {n_positions}."
+        raise SettingsError(
+            f"{word!r} occurs {times} in {text}, not {number} times. {remedy}"
+        )
     index = 0 if number is None else number - 1
     return Occurrence(sentence, positions[index])
 

@@ -174,7 +174,7 @@ def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> N
             f"{words}. Give the words as they are in the text, one per line."
         )
     share = n_known / len(tokens)
-    coverage = f"the vocabulary of {name} covers {100 * share:.1f} % of {part}"
+    coverage = f"{name}: the vocabulary covers {share:.1%} of {part}"
     if share >= _MIN_COVERAGE:
         logger.info("%s", coverage)
     else:

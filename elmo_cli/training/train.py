@@ -149,6 +149,8 @@ def _train_and_measure(
             perplexity = _evaluate(run, description, log)
             if not settings.keep_checkpoint:
                 remove_checkpoint(description.folder)
+            folder = description.folder
+            logger.info("Wrote the model to %s. See its card.md.", folder)
         processes.gather(None)  # Other processes wait here until the model is written.
         return perplexity
 

@@ -164,8 +164,8 @@ def test_model_and_size_are_said_with_v_and_the_outcome_always() -> None:
     assert re.search(
         r"\nOutput: about 5\.4 kB to be written, [\d.,]+ [kMGT]B free\n", verbose
     )
-    assert outcome.startswith("Wrote out.hdf5: 4 sentences, 10 tokens, ")
-    assert outcome.endswith(" tokens/s")
+    assert outcome.startswith("Wrote out.hdf5: 4 sentences, 10 tokens")
+    assert re.search(r" tokens(, [\d,]+ tokens/s)?$", outcome)
 
 
 def test_the_size_is_said_if_little_space_is_left() -> None:
@@ -306,7 +306,8 @@ def test_ctrl_c_says_what_the_same_command_does_next() -> None:
     assert process.returncode == 130
     assert errors.decode() == (
         "Stopping after the current batch. Press Ctrl-C again to stop immediately.\n"
-        "Stopped after line 0. The same command starts over.\n"
+        "Stopped after line 0, before the first checkpoint, which is made at 131,072 "
+        "tokens. The same command starts over.\n"
     )
     assert not [*Path().glob("out*")]
 
@@ -317,7 +318,7 @@ def test_ctrl_c_says_what_the_same_command_does_next() -> None:
 def embed_text(*options: str) -> tuple[list[Any], dict[str, str]]:
     """Return the datasets and attributes that `elmo embed` writes."""
     result = embed("text", "out.hdf5", "--overwrite", *options)
-    assert "Wrote out.hdf5: 4 sentences, 10 tokens, " in result.stderr, result.stderr
+    assert "Wrote out.hdf5: 4 sentences, 10 tokens" in result.stderr, result.stderr
     with h5py.File("out.hdf5") as file:
         values = [file[str(line)][()] for line in range(4)]
         return values, dict(file.attrs)

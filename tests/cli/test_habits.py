@@ -55,7 +55,7 @@ def completed(line: str, shell: str = "bash") -> list[str]:
         ("elmo completion ", ["bash", "zsh", "fish"]),
         ("elmo help em", ["embed"]),
         ("elmo help l", ["layers"]),
-        ("elmo plot a b c --layers ", ["all", "top", "1"]),
+        ("elmo plot a b c --layers ", ["average", "top", "1"]),
         *((f"elmo {command} --", ["--help"]) for command in COMMANDS),
     ],
 )

@@ -88,7 +88,10 @@ def test_an_equal_name_continues_a_finished_output_and_another_one_does_not() ->
     other = ["--tokenizer", "whitespace"]
     result = elmo("embed", "raw.txt", "out.hdf5", *other, "--model", str(TINY))
     assert result.exit_code == 1
-    assert "other options: --tokenizer (moses:en, not whitespace)" in result.stderr
+    assert (
+        "other options: --tokenizer (it has moses:en, you asked for whitespace)"
+        in result.stderr
+    )
 
 
 def test_all_parts_follow_the_head_of_the_first_file() -> None:

@@ -116,8 +116,8 @@ def test_coverage_of_a_vocabulary_is_logged(caplog: pytest.LogCaptureFixture) ->
         [entry] = [entry for entry in caplog.records if " covers " in entry.message]
         assert entry.levelname == level
         message = entry.message
-        assert message.startswith("the vocabulary of words.txt covers ")
-        assert message.endswith(" % of the first 420 tokens of text.txt")
+        assert message.startswith("words.txt: the vocabulary covers ")
+        assert message.endswith("% of the first 420 tokens of text.txt")
 
 
 RAW = 'Mr. a said, "b".\n'

@@ -1,5 +1,7 @@
 """`elmo cosine`."""
 
+import os
+import shlex
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ from elmo_cli.cli.queries import (
     read_queries,
 )
 from elmo_cli.cli.row_printer import RowPrinter, cell, print_rows
+from elmo_cli.cli.usage_errors import missing_error, misused_error
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from elmo_cli.similarity import Similarity
     from elmo_cli.text.occurrences import Occurrence
     from elmo_cli.text.tokenizers import Tokenizer
+
+_ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
 
 
 @command()
@@ -62,7 +67,7 @@ if TYPE_CHECKING:
 @shared_options.tokenizer_options()
 @shared_options.mean_layers_option(
     help="Layers to average before comparing, such as 2 or 1,2.",
-    default_text="each layer, and the mean of all",
+    default_text="all, which compares each layer and their average",
 )
 @shared_options.row_options("plain text, or tsv with --pairs")
 @shared_options.model_options()
@@ -93,16 +98,7 @@ def cosine(
     tabs.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
-    if pairs is not None:
-        n_expected = 0
-    elif reads_lines:
-        n_expected = 2
-    else:
-        n_expected = 3
-    if len(arguments) != n_expected:
-        raise click.UsageError(
-            'give WORD "SENTENCE1" "SENTENCE2", WORD - or --pairs TABLE'
-        )
+    _check_arguments(arguments, has_table=pairs is not None)
     from elmo_cli.text.choose_tokenizer import raw_or_all
 
     model_settings = settings_from(ModelSettings, values)
@@ -132,6 +128,8 @@ def cosine(
         tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
         # A wrong word is an error before the model is loaded.
         chunks = [[parse(arguments[1:])]]
+    if layers == "all":  # Each layer, as in the other commands.
+        layers = None
     embedder = loading.load_embedder(
         resolved, check_layers=partial(parse_mean_layers, layers or "all")
     )
@@ -145,6 +143,35 @@ def cosine(
         names = ["cosine"]
     with print_rows(row_format, ["line", *names]) as rows:
         _write_pairs(embedder, chunks, layers, rows)
+
+
+def _check_arguments(arguments: tuple[str, ...], *, has_table: bool) -> None:
+    """Raise a `UsageError` unless the arguments are a word and two sentences, or -."""
+    if has_table:
+        if arguments:
+            problem = "unexpected, because the table of --pairs has the sentences"
+            raise click.UsageError(f"{arguments[0]}: {problem}")
+        return
+    reads_lines = arguments[1:2] == (STANDARD_INPUT,)
+    n_expected = 2 if reads_lines else 3
+    if len(arguments) < n_expected:
+        raise missing_error(_ARGUMENTS[len(arguments)])
+    if len(arguments) > n_expected:
+        unexpected = arguments[n_expected]
+        if reads_lines:
+            problem = "unexpected, because - reads the sentences from standard input"
+            raise click.UsageError(f"{unexpected}: {problem}")
+        raise misused_error(f"{unexpected}: unexpected. Put each sentence in quotes")
+    word, *sentences = arguments
+    if " " in word and " " not in sentences[-1]:
+        raise click.UsageError(
+            f"{sentences[-1]}: WORD comes first. Use "
+            f"`elmo cosine {shlex.join([sentences[-1], word, *sentences[:-1]])}`."
+        )
+    for sentence in sentences:
+        if sentence != STANDARD_INPUT and os.path.isfile(sentence):
+            problem = "a file, but elmo cosine takes the sentence itself"
+            raise click.UsageError(f"{sentence}: {problem}. For a file, use --pairs.")
 
 
 def _find_pair(

@@ -1,5 +1,6 @@
 """`elmo distribute`: a corpus to a folder of Parquet parts, by many workers."""
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,9 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, NameChoice, Number, WholeNumber
 from elmo_cli.cli.shared_options import choice, command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
+from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import StoppedError
-from elmo_cli.errors.wording import counted
+from elmo_cli.errors.wording import counted, rate_text
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -84,7 +86,6 @@ _WITHOUT_RAY = [("--engine", "none")]
     field_option(
         TextSettings,
         "skip_errors",
-        help="Continue after an error, and leave that record empty.",
     ),
 )
 @shared_options.model_options()
@@ -128,8 +129,8 @@ def distribute(
     pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all
     inputs. FOLDER is a path that all workers can access, or a URI.
 
-    To resume after an interruption, repeat the command. Other options need another
-    FOLDER. When everything is done, FOLDER contains the file _SUCCESS, and
+    To resume after an interruption, repeat the command. To change an option, choose
+    another FOLDER. When everything is done, FOLDER contains the file _SUCCESS, and
     `open_activations` reads FOLDER as if it were one file. If parts are missing at the
     end, the exit status is 1. Without a terminal, progress is printed every 30 seconds.
     """
@@ -138,9 +139,7 @@ def distribute(
         _print_status(folder, as_json=as_json)
         return
     if not inputs:
-        raise click.UsageError(
-            "give INPUT... FOLDER, as in `elmo distribute corpus.txt vectors`"
-        )
+        raise missing_error("FOLDER")
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
 
@@ -170,7 +169,7 @@ def distribute(
         ),
         loading.resolve(model_settings),
         resources=resources,
-        on_tokenizer=partial(loading.say_tokenizer, text_settings=text_settings),
+        on_tokenizer=partial(loading.keep_tokenizer, text_settings=text_settings),
     )
     loading.collect_garbage()
     loading.say_model(prepared.files, model_settings, writes_file=True)
@@ -218,11 +217,12 @@ def _load_ray_workers(resources: ResourceSettings) -> "RunOnWorkers":
 def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
     n_parts = counted(counts.n_parts, "part")
     n_tokens = counted(counts.n_tokens, "token")
-    stderr.say(
-        f"Wrote {folder}: {counts.n_done:,} of {n_parts}, {n_tokens}, "
-        f"{counts.tokens_per_second:,.0f} tokens/s"
-    )
     n_missing = counts.n_parts - counts.n_done
+    if counts.n_new == n_missing == 0:
+        stderr.say(f"{folder} is complete already: {n_parts}")
+    else:
+        rate = rate_text(counts.n_tokens, time.monotonic() - counts.started)
+        stderr.say(f"Wrote {folder}: {counts.n_done:,} of {n_parts}, {n_tokens}{rate}")
     if counts.failed or (n_missing > 0 and not is_shard):
         raise click.ClickException(
             f"{folder}: {counted(n_missing, 'part')} missing. Give the same command to "

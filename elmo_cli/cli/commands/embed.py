@@ -13,7 +13,7 @@ from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
-from elmo_cli.errors.wording import counted
+from elmo_cli.errors.wording import counted, rate_text
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import (
@@ -114,8 +114,8 @@ def embed(
 
     By default, OUTPUT is HDF5 with one float32 array per line, shaped (layers, tokens,
     width) and named "0", "1", ... or by the ids in INPUT. Its suffix or --format
-    chooses another format. OUTPUT appears once it is complete. If a run to HDF5 is
-    interrupted, repeat the command to resume it.
+    chooses another format. OUTPUT appears once it is complete. If a run to HDF5
+    stops after 131,072 tokens, repeat the command to resume it.
     """
     model_settings = settings_from(ModelSettings, values)
     settings = _EmbedSettings(
@@ -217,18 +217,18 @@ def _warn_about_format(plan: FilePlan) -> None:
 
 def _warn_about_batch_size(engine: "Engine") -> None:
     if engine.state != "carry" and options_on_command_line("--batch-size"):
-        stderr.say("Warning: --batch-size requires --state carry. See --batch-tokens.")
+        stderr.say("Warning: --batch-size is ignored: it requires --state carry.")
 
 
 def _say_what_was_written(plan: FilePlan, summary: "Summary") -> None:
     unit = "sentence" if plan.text_input.format.is_plain else plan.unit
     n_sentences = counted(summary.n_records + summary.n_written_earlier, unit)
     n_tokens = counted(summary.n_tokens, "token")
-    speed = summary.n_tokens / max(summary.seconds, 1e-9)
+    rate = rate_text(summary.n_tokens, summary.seconds)
     if summary.n_written_earlier:
         n_sentences += f", {summary.n_written_earlier:,} of them in an earlier run"
         n_tokens += " in this run"
     stderr.say(
-        f"Wrote {stderr.shown_output(plan.output_path)}: {n_sentences}, {n_tokens}, "
-        f"{speed:,.0f} tokens/s"
+        f"Wrote {stderr.shown_output(plan.output_path)}: {n_sentences}, {n_tokens}"
+        f"{rate}"
     )

@@ -1,6 +1,7 @@
 """`elmo neighbours`."""
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.queries import query_settings, read_query_table
 from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.cli.shared_options import field_option
+from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.options.analysis import NeighbourSettings
 from elmo_cli.options.fields import settings_from
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     metavar="WORD SENTENCE FILE...",
     type=PATH,
     nargs=-1,
-    required=True,
 )
 @field_option(NeighbourSettings, "top", type=WholeNumber(1))
 @field_option(NeighbourSettings, "other_words", excludes=["--sentence"])
@@ -96,7 +97,7 @@ def neighbours(
     """
     has_query_option = sentence is not None or queries is not None
     query, paths = _split_arguments(arguments, are_files=has_query_option)
-    _check_paths(query, paths)
+    _check_paths(query, paths, has_query_option=has_query_option)
 
     from elmo_cli.analysis.vector_files import open_occurrences
 
@@ -148,20 +149,23 @@ def _split_arguments(
     """
     if are_files:
         return (), arguments
-    if arguments[0] == STANDARD_INPUT:
+    if arguments[:1] == (STANDARD_INPUT,):
         raise click.UsageError("to read queries from a pipe, use --queries -")
     return arguments[:2], arguments[2:]
 
 
-def _check_paths(query: tuple[str, ...], paths: tuple[str, ...]) -> None:
+def _check_paths(
+    query: tuple[str, ...], paths: tuple[str, ...], *, has_query_option: bool
+) -> None:
     """Raise a `UsageError` for missing files, and for a sentence without quotes."""
     if not paths:
-        raise click.UsageError(
-            "give WORD SENTENCE FILE..., --sentence TEXT FILE... or "
-            "--queries TABLE FILE..."
-        )
+        names = ("WORD", "SENTENCE", "FILE")
+        raise missing_error("FILE" if has_query_option else names[len(query)])
     has_sentence = len(query) == 2
     first = paths[0]
+    if has_sentence and " " in query[0] and " " not in query[1]:
+        swapped = shlex.join(["elmo", "neighbours", query[1], query[0], *paths])
+        raise click.UsageError(f"{query[1]}: WORD comes first. Use `{swapped}`.")
     if has_sentence and paths[1:] and first.isalpha() and not os.path.exists(first):
         raise click.UsageError(
             f"{first}: no such file. Put quotes around the sentence."

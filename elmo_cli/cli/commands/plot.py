@@ -1,5 +1,7 @@
 """`elmo plot`."""
 
+import os
+import shlex
 from typing import Any
 
 import click
@@ -8,6 +10,7 @@ from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
+from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import PlotSettings
 from elmo_cli.options.fields import settings_from
@@ -48,10 +51,11 @@ def plot(
     `pip install "elmo-cli[plot]"`.
     """
     if len(arguments) < 3:
-        raise click.UsageError(
-            "give WORD FILE... OUTPUT, as in `elmo plot bank old.hdf5 bank.svg`"
-        )
+        raise missing_error(("FILE", "OUTPUT")[len(arguments) - 1])
     word, *files, output = arguments
+    if os.path.exists(word) and not os.path.exists(files[0]):
+        swapped = shlex.join(["elmo", "plot", files[0], word, *files[1:], output])
+        raise click.UsageError(f"{files[0]}: WORD comes first. Use `{swapped}`.")
     settings = settings_from(PlotSettings, values)
 
     with progress_bar.progress_bar(" records", leave=False) as bar:

@@ -19,6 +19,7 @@ from elmo_cli.cli.parameter_types import POSITIVE, WholeNumber
 from elmo_cli.cli.queries import in_chunks
 from elmo_cli.cli.row_printer import print_rows
 from elmo_cli.cli.shared_options import field_option
+from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -133,8 +134,10 @@ def predict(
 
 def _find_texts(text: str | None, file: str | None) -> str | None:
     """Return the file of the texts, or None if the argument is the text."""
-    if (text is None) == (file is None):
-        raise click.UsageError("give TEXT or --file FILE")
+    if text is None and file is None:
+        raise missing_error("TEXT")
+    if text is not None and file is not None:
+        raise click.UsageError("choose one of TEXT and --file")
     if text is not None and os.path.isfile(text):
         problem = "TEXT is the text itself, but a file with this name exists"
         remedy = f"To read its texts, use `elmo predict --file {shlex.quote(text)}`."

@@ -107,8 +107,8 @@ def surprisal(
     id or line     id of the record, or its line number, from 1
     position       position of the token in its sentence, from 0
     token          the token
-    surprisal      in bits; unknown words get that of <UNK>, so exclude them
-    log_frequency  in bits; log_frequency_by_rank without --frequencies
+    surprisal      in bits. Exclude unknown words, which all get that of <UNK>
+    log_frequency  in bits. Without --frequencies, it is log_frequency_by_rank
     length         number of characters
     known          1 if the word is in the vocabulary, else 0
 

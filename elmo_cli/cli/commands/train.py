@@ -6,11 +6,12 @@ from typing import Any, Final
 
 import click
 
-from elmo_cli.cli import loading, shared_options, stderr
+from elmo_cli.cli import loading, shared_options
 from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
 from elmo_cli.cli.shared_options import command_option, field_option
 from elmo_cli.cli.stopping import stop_on_signal
+from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.cli.value_completion import complete_models
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import option_fields, settings_from
@@ -143,17 +144,17 @@ def train(
     default, raw text is recognized and tokenized (moses); tokenized text is split at
     spaces.
 
-    To use the model, give FOLDER to --model. It contains options.json, weights.hdf5,
-    vocab.txt, softmax.hdf5, and card.md, which describes the training. The validation
-    perplexity is printed as JSON. To resume after Ctrl-C or a crash, repeat the
-    command.
+    To use the model, type --model FOLDER, where FOLDER is that of --output. It contains
+    options.json, weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which describes
+    the training. With validation text, its perplexity is printed as JSON. To resume
+    after Ctrl-C or a crash, repeat the command.
     """
     text_settings = settings_from(TextSettings, values)
     start_settings = settings_from(StartSettings, values)
     init_from = start_settings.init_from
     options_file = start_settings.options_file
     if not (init_from or options_file or start_settings.preset):
-        raise click.UsageError("give --preset, --options-file or --init-from")
+        raise missing_error("--preset, --options-file or --init-from")
     if options_file is None:
         model_settings = ModelSettings(model=init_from)
     else:
@@ -164,12 +165,15 @@ def train(
         loading.resolve(model_settings),
         is_new=init_from is None,
     ).tokenizer
+    if folder.exists() and not folder.is_dir():
+        raise click.UsageError(f"{folder}: a file. Name a folder with --output.")
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
     from elmo_cli.training.train import train_model
 
     loading.collect_garbage()
+    loading.say_tokenizer()
     training_settings = {name: values[name] for name in option_fields(TrainingSettings)}
     with stop_on_signal() as should_stop:
         perplexity = train_model(
@@ -188,4 +192,3 @@ def train(
         )
     if perplexity is not None:
         click.echo(json_text(perplexity))
-    stderr.say(f"Wrote the model to {folder}. See its card.md.")

@@ -11,6 +11,7 @@ from elmo_cli.cli import loading, progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
+from elmo_cli.cli.usage_errors import missing_error, misused_error
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import AveragingSettings
 from elmo_cli.options.fields import settings_from
@@ -63,18 +64,19 @@ def word_vectors(
     corpus: str | None,
     **values: Any,
 ) -> None:
-    """Write a vector for each word in VOCABULARY (one per line) to OUTPUT.
+    """Write one vector per word to OUTPUT, from a corpus or from its spelling.
 
     \b
     $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
-    $ elmo word-vectors vocab.txt words.bin --corpus text.txt --layers 2 --model small
+    $ elmo word-vectors vocab.txt words.bin --corpus text.txt --layers 2
     $ elmo word-vectors vocab.txt spelling.hdf5
-    $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax --model my-model
+    $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax
 
-    With --corpus, the vector of a word is the mean over its occurrences in a text, so
-    it reflects what the word means there. Without VOCABULARY, OUTPUT has all words that
-    occur often enough, the most frequent first. Without --corpus, the vectors come from
-    the token encoder (layer 0 of `elmo embed`) and reflect little more than spelling.
+    VOCABULARY has one word per line. With --corpus, the vector of a word is the mean
+    over its occurrences in a text, so it reflects what the word means there. Without
+    VOCABULARY, OUTPUT has all words that occur often enough, the most frequent first.
+    Without --corpus, the vectors come from the token encoder (layer 0 of `elmo embed`)
+    and reflect little more than spelling.
 
     The suffix of OUTPUT chooses its format. OUTPUT appears once it is complete.
 
@@ -88,8 +90,10 @@ def word_vectors(
     from elmo_cli.analysis.word_vector_files import check_vectors_file
 
     *words_files, output = arguments
-    if len(words_files) > 1 or (not words_files and corpus is None):
-        raise click.UsageError("give VOCABULARY and OUTPUT, or --corpus and OUTPUT")
+    if not words_files and corpus is None:
+        raise missing_error("VOCABULARY, --corpus or OUTPUT")
+    if len(words_files) > 1:
+        raise misused_error(f"{words_files[1]}: unexpected. Give one VOCABULARY")
     words_file = words_files[0] if words_files else None
     if words_file is not None:
         Source(words_file, "Give the name of a file with one word per line.").check()
