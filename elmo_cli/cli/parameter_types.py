@@ -11,6 +11,7 @@ from elmo_cli.options.column_names import parse_column_names
 
 PATH: Final = click.Path(readable=False, allow_dash=True, path_type=str)
 """File, folder or `-`, completed by TAB. Its errors are reported where it is read."""
+_TOO_LARGE: Final = 2**63
 
 
 class WholeNumber(click.IntRange):
@@ -19,13 +20,17 @@ class WholeNumber(click.IntRange):
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the number; an error describes the range in words."""
         try:
-            return super().convert(value, param, ctx)
+            number = super().convert(value, param, ctx)
         except click.BadParameter:
             self.fail(
                 f"expected a whole number {_after_number(self)}, found {value!r}",
                 param,
                 ctx,
             )
+        # torch and NumPy count with 64 bits.
+        if number >= _TOO_LARGE:
+            self.fail(f"expected a number below 2^63, found {value!r}", param, ctx)
+        return number
 
     @property
     def bounds(self) -> str:

@@ -112,6 +112,7 @@ def assert_fails_everywhere(options: str, status: int, message: str) -> None:
         ("--format xlsx", "format: expected .*, found 'xlsx'"),
         ("--shard 0/3", "shard: expected .*, found '0/3'"),
         ("--batch-tokens 0", "expected a whole number of at least 1, found"),
+        (f"--batch-tokens {2**63}", "expected a number below 2\\^63, found"),
         (
             "--top 0",
             "expected a whole number|^Error: 0: unexpected|--top: takes no value",
