@@ -105,6 +105,7 @@ class Engine:
             self,
             architecture=bilm.architecture,
             encoder=encoder,
+            # Not `copied`, which the encoder has used up.
             changed=None if is_stored else bilm,
         )
 
