@@ -232,7 +232,6 @@ def test_how_texts_are_read_is_said_in_one_way() -> None:
     assert takes_texts >= {
         "ElmoEmbedder.encode",
         "predict_words",
-        "ElmoVectorizer.__init__",
     }
     assert reads_files >= {"write_occurrences", "write_word_vectors"}
     assert not takes_texts & reads_files
