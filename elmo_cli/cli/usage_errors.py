@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from elmo_cli.cli.option_conditions import ARGUMENTS, Option
+from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS, Option
 from elmo_cli.cli.wrong_names import (
     MEANT_DEVICES,
     arguments_of,
@@ -36,7 +36,7 @@ def usage_errors_in_one_line() -> Iterator[None]:
         raise click.UsageError(_message(error)) from None
 
 
-def unexpected_error(
+def extra_arguments_error(
     typed: Sequence[str], n_expected: int, takes: str | None = None
 ) -> click.UsageError:
     """Return the error for more arguments than the running command takes.
@@ -122,7 +122,7 @@ def _flag_before(value: str, ctx: click.Context) -> str | None:
     """Return the flag that was typed before a value such as True."""
     if value.lower() not in ("true", "false", "yes", "no", "1", "0"):
         return None
-    arguments: list[str] = ctx.meta[ARGUMENTS]
+    arguments: list[str] = ctx.meta[TYPED_ARGUMENTS]
     name = arguments[arguments.index(value) - 1]
     for option in ctx.command.params:
         if isinstance(option, click.Option) and option.is_flag and name in option.opts:

@@ -34,7 +34,7 @@ from elmo_cli.training.checkpoint import (
     TrainingCheckpoint,
     damage_error,
     load_checkpoint,
-    own_folder,
+    locked_training_folder,
     remove_checkpoint,
     save_checkpoint,
 )
@@ -114,7 +114,7 @@ def train_model(
         processes = stack.enter_context(join_processes(run_settings.device))
         _check_streams(settings, processes)
         if processes.is_first:
-            stack.enter_context(own_folder(folder))
+            stack.enter_context(locked_training_folder(folder))
         if not is_finished(description):
             return _train_and_measure(description, processes, run_settings, should_stop)
         logger.info("%s: training is finished already", folder)

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError, StoppedError
-from elmo_cli.training.checkpoint import own_folder
+from elmo_cli.training.checkpoint import locked_training_folder
 from elmo_cli.training.fingerprint import fingerprint
 from elmo_cli.training.optimizer import LearningRate
 from tests.support.commands import ROOT, elmo, run_python, start_elmo
@@ -176,7 +176,10 @@ def test_first_checkpoint_comes_before_all_other_files() -> None:
 
 def test_folder_is_locked_during_training() -> None:
     message = r"^model: another process is training there\. "
-    with own_folder(Path("model")), pytest.raises(OutputError, match=message):
+    with (
+        locked_training_folder(Path("model")),
+        pytest.raises(OutputError, match=message),
+    ):
         train("model")
     train("model", steps=1)
 

@@ -17,7 +17,7 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import POSITIVE, WholeNumber
 from elmo_cli.cli.queries import in_chunks
-from elmo_cli.cli.row_printer import print_rows
+from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import InputError
@@ -294,7 +294,9 @@ def _print_answers(
     find, columns = _make_find(model, settings)
     is_table = texts.are_from_file and settings.n_samples is None
     as_rows = row_format is not None or is_table
-    printer = print_rows(row_format, [*texts.columns, *columns], texts.kept_columns)
+    printer = open_row_printer(
+        row_format, [*texts.columns, *columns], texts.kept_columns
+    )
     shares_unknown = []
     with printer if as_rows else nullcontext() as rows:
         for scored in _find_answers(texts, find):
