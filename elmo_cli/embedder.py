@@ -53,7 +53,12 @@ from elmo_cli.options.output import (
     RowKind,
 )
 from elmo_cli.options.output_format import FileFormat
-from elmo_cli.options.selection import Layers, Pooling, parse_mean_layers
+from elmo_cli.options.selection import (
+    Layers,
+    Pooling,
+    SelectionSettings,
+    parse_mean_layers,
+)
 from elmo_cli.options.text import (
     DEFAULT_TEXT_SETTINGS,
     InputFormatName,
@@ -984,13 +989,11 @@ class ElmoEmbedder:
             layers = output_format
         elif output_format != "all":
             raise SettingsError("choose one of layers and output_format")
-        selection = self.engine.selection(
-            layers,
-            mix=mix,
-            gamma=gamma,
-            pooling=pooling,
-            normalize=normalize,
+        selection = SelectionSettings.from_arguments(
+            layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
         )
+        # A layer that the model lacks is an error before the output is looked at.
+        selection.for_model(self.architecture.n_layers)
         output_settings = OutputSettings(
             file_format=file_format,
             layout=layout,

@@ -11,8 +11,8 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -20,11 +20,12 @@ import torch
 from numpy.typing import NDArray
 
 from elmo_cli.callbacks import ignore, never
-from elmo_cli.errors.checks import check_at_least, check_batch
+from elmo_cli.errors.checks import check_at_least
 from elmo_cli.errors.exceptions import ComputationError
 from elmo_cli.errors.wording import SAYS_ITS_KIND, utf8_name
 from elmo_cli.inference.batching import (
     BATCH_TOKENS,
+    BatchLimit,
     compute_in_batches,
     split_by_size,
 )
@@ -35,12 +36,7 @@ from elmo_cli.inference.select_activations import choose_layers, selected_arrays
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
-from elmo_cli.options.selection import (
-    Layers,
-    Pooling,
-    SelectionSettings,
-    layers_text,
-)
+from elmo_cli.options.selection import Layers, Pooling, Selection, SelectionSettings
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
@@ -58,6 +54,8 @@ WINDOW_BATCHES: Final = 2
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+ComputeWindow = Callable[[list[Sentence]], Iterable[_Result]]
+"""Function from the sentences of a window to one result each."""
 RunBatch = Callable[[SentenceEncoder, list[Sentence], Sequence[int]], Sequence[_Result]]
 """Function of an encoder, the sentences of a batch (none empty), and their slots, which
 are the indices of the sentences in their window. It returns one result per sentence."""
@@ -65,7 +63,23 @@ are the indices of the sentences in their window. It returns one result per sent
 
 @dataclass(frozen=True)
 class Engine:
-    """A loaded model, ready to compute on one device in one precision."""
+    """A loaded model, ready to compute on one device in one precision.
+
+    This is the way from items, such as sentences of records, to their activations. Each
+    function calls the one below it. The arrows show what it is given and what it
+    returns:
+
+        run                        stream of items -> windows, each with its results
+          embed_window             sentences of a window -> one array each
+            compute_window         sentences -> distinct sentences -> one result each
+              compute_in_batches   lengths -> batches of indices -> results by index
+                embed_batch        encoder, sentences of a batch, slots -> arrays
+                  encoder.run      sentences of a batch -> layers, (L, N, W)
+                  selected_arrays  layers -> one array per sentence
+
+    `run` takes any `ComputeWindow` in place of `embed_window`, and `compute_window` any
+    `RunBatch` in place of `embed_batch`. `LanguageModel` passes its own.
+    """
 
     files: ModelFiles
     architecture: Architecture
@@ -78,6 +92,9 @@ class Engine:
     """Settings as they were given."""
     changed: BiLm | None = None
     """The biLM, if its weights differ from the files."""
+    batch_limit: BatchLimit = field(default_factory=BatchLimit, compare=False)
+    """Limit that falls when a batch does not fit into memory: unlike all else here, it
+    changes."""
 
     @cached_property
     def content_sha256(self) -> str:
@@ -106,6 +123,7 @@ class Engine:
             architecture=bilm.architecture,
             encoder=encoder,
             changed=None if is_stored else bilm,
+            batch_limit=BatchLimit(),
         )
 
     @cached_property
@@ -138,24 +156,20 @@ class Engine:
         gamma: float | None = None,
         pooling: Pooling | None = None,
         normalize: bool = False,
-    ) -> SelectionSettings:
-        """Return a selection of layers that is checked for the model.
+    ) -> Selection:
+        """Return a selection of layers that the model has.
 
         The arguments are those of `ElmoEmbedder.embed_sentences`.
         """
-        selection = SelectionSettings(
-            layers=layers_text(layers),
-            mix=None if mix is None else tuple(check_batch(mix, "mix")),
-            gamma=gamma,
-            pooling=pooling,
-            normalize=normalize,
+        settings = SelectionSettings.from_arguments(
+            layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
         )
-        return selection.for_model(self.architecture.n_layers)
+        return settings.for_model(self.architecture.n_layers)
 
     def run(
         self,
         items: Iterable[_Item],
-        results_of: Callable[[list[Sentence]], Iterable[_Result]],
+        compute_window: ComputeWindow[_Result],
         *,
         sentence_of: Callable[[_Item], Sentence],
         batch_size: int = DEFAULT_BATCH_SIZE,
@@ -165,8 +179,8 @@ class Engine:
 
         Args:
             items: Items, each with a sentence.
-            results_of: Function from the sentences of a window to one result each, such
-                as `embed_window`.
+            compute_window: Function from the sentences of a window to one result each,
+                such as `embed_window`.
             sentence_of: Function from an item to its sentence.
             batch_size: Number of sentences in a window with carried state.
             ends_window: Function that returns True for an item that ends its window
@@ -191,7 +205,7 @@ class Engine:
             ends_window=ends_window,
         )
         return (
-            (window, results_of([sentence_of(item) for item in window]))
+            (window, compute_window([sentence_of(item) for item in window]))
             for window in windows
         )
 
@@ -205,8 +219,11 @@ class Engine:
         unless all are empty.
         """
         if self.state == "carry":
-            results = self._compute_distinct(sentences, run_batch)
-            self._run_empty_sentences(sentences)
+            results = self._compute_in_batches(sentences, run_batch)
+            empty_slots = [slot for slot, tokens in enumerate(sentences) if not tokens]
+            if 0 < len(empty_slots) < len(sentences):
+                with torch.inference_mode():
+                    self.encoder.run([[]] * len(empty_slots), empty_slots)
             return [results.get(slot, empty) for slot in range(len(sentences))]
         number_of: dict[tuple[str, ...], int] = {}  # of each distinct sentence
         numbers = [
@@ -214,59 +231,65 @@ class Engine:
             for sentence in sentences
         ]
         distinct = [list(tokens) for tokens in number_of]
-        results = self._compute_distinct(distinct, run_batch)
+        results = self._compute_in_batches(distinct, run_batch)
         return [results.get(number, empty) for number in numbers]
 
-    def _compute_distinct(
+    def _compute_in_batches(
         self, sentences: list[Sentence], run_batch: RunBatch[_Result]
     ) -> dict[int, _Result | ComputationError]:
         """Compute one result per sentence with tokens, by its index, in batches."""
 
         @torch.inference_mode()
-        def compute_batch(
-            batch: Sequence[int], *, on_cpu: bool = False
+        def run_indices(
+            encoder: SentenceEncoder, indices: Sequence[int]
         ) -> Sequence[_Result]:
-            encoder = self._encoder_on_cpu if on_cpu else self.encoder
-            return run_batch(encoder, [sentences[index] for index in batch], batch)
+            return run_batch(encoder, [sentences[index] for index in indices], indices)
 
-        compute_on_cpu = None
-        if self.device.type != "cpu":
-            compute_on_cpu = partial(compute_batch, on_cpu=True)
-        batch_tokens = min(self.batch_tokens, self.encoder.fitting_tokens)
+        def compute_batch(indices: Sequence[int]) -> Sequence[_Result]:
+            return run_indices(self.encoder, indices)
+
+        def compute_on_cpu(indices: Sequence[int]) -> Sequence[_Result]:
+            return run_indices(self._encoder_on_cpu, indices)
+
+        batch_tokens = min(self.batch_tokens, self.batch_limit.n_tokens)
         results, fitting_tokens = compute_in_batches(
             compute_batch,
             lengths=[len(sentence) for sentence in sentences],
             batch_tokens=batch_tokens,
             device_type=self.device.type,
             carried=self.state == "carry",
-            compute_on_cpu=compute_on_cpu,
+            compute_on_cpu=None if self.device.type == "cpu" else compute_on_cpu,
         )
         if fitting_tokens < batch_tokens:
             # One very long sentence, or a short lack of memory, must not slow down the
             # whole run.
             least = self.batch_tokens // 16
-            self.encoder.fitting_tokens = max(fitting_tokens, least)
+            self.batch_limit.n_tokens = max(fitting_tokens, least)
         return results
 
-    def _run_empty_sentences(self, sentences: list[Sentence]) -> None:
-        """Run the boundaries of a window's empty sentences, unless all are empty."""
-        slots = [slot for slot, sentence in enumerate(sentences) if not sentence]
-        if 0 < len(slots) < len(sentences):
-            with torch.inference_mode():
-                self.encoder.run([[]] * len(slots), slots)
-
-    def embed_arrays(
+    def embed_window(
         self,
         sentences: list[Sentence],
-        selection: SelectionSettings,
+        selection: Selection,
+        *,
         dtype: str = "float32",
         on_batch: Callable[[bool], object] = ignore,
+        copies: bool = True,
     ) -> Iterator[NDArray[Any] | ComputationError]:
-        """Embed the sentences of a window, as arrays of `dtype`.
+        """Embed the sentences of a window.
 
-        An empty sentence gets float32. The arrays of a batch share memory, and the
-        iterator holds it until it ends. `on_batch` is called with whether all values of
-        a batch are finite.
+        The window is computed now, not when the first array is taken.
+
+        Args:
+            sentences: Sentences of the window.
+            selection: Layers, their mix and pooling.
+            dtype: Data type of the arrays. An empty sentence always gets float32.
+            on_batch: Called with whether all values of a batch are finite.
+            copies: Return a copy of each array. Otherwise the arrays of a batch share
+                memory, and the iterator holds it until it ends.
+
+        Returns:
+            An iterator over the activations of each sentence.
         """
 
         def embed_batch(
@@ -279,20 +302,15 @@ class Engine:
             return arrays
 
         empty = self.empty_activations(selection)
-        return iter(self.compute_window(sentences, embed_batch, empty))
-
-    def embed_window(
-        self, sentences: list[Sentence], selection: SelectionSettings
-    ) -> Iterator[Array | ComputationError]:
-        """Compute activations, float32. Each array is a copy."""
-        # Not `yield`: the window is computed now, not when the first activations are
-        # taken.
+        results = iter(self.compute_window(sentences, embed_batch, empty))
+        if not copies:
+            return results
         return (
             values if isinstance(values, ComputationError) else values.copy()
-            for values in self.embed_arrays(sentences, selection)
+            for values in results
         )
 
-    def empty_activations(self, selection: SelectionSettings) -> Array:
+    def empty_activations(self, selection: Selection) -> Array:
         """Return activations of a sentence without tokens: none, or zeros if pooled."""
         layers = torch.empty(
             self.architecture.n_layers, 0, self.architecture.width, device="cpu"
@@ -303,9 +321,7 @@ class Engine:
         array: Array = values.numpy()
         return array
 
-    def attributes(
-        self, selection: SelectionSettings, batch_size: int
-    ) -> dict[str, str]:
+    def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:
         """Return the attributes that record how an output file was made."""
         attributes = {
             "model": utf8_name(self.files.name),

@@ -22,7 +22,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
-from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
+from elmo_cli.options.selection import Layers, Selection, SelectionSettings, layers_text
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
@@ -208,7 +208,7 @@ def _count_occurrences(
 def _sum_vectors(
     embedder: ElmoEmbedder,
     sentences: Iterable[tuple[Sentence, list[int]]],
-    selection: SelectionSettings,
+    selection: Selection,
 ) -> dict[str, NDArray[np.float64]]:
     """Sum the vectors of each word, shape (W,), at some positions of sentences."""
     sums: dict[str, NDArray[np.float64]] = {}

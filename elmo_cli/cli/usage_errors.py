@@ -68,7 +68,7 @@ def _message(error: click.UsageError) -> str:
     if isinstance(error, click.NoSuchOption):
         return no_such_option(error.option_name, ctx.command)
     if isinstance(error, click.MissingParameter) and error.param is not None:
-        first_name = _name_of(error.param, ctx).partition(" ")[0]  # of WORD FILE...
+        first_name = _name_of(error.param, ctx).split(" ")[0].removesuffix("...")
         if first_name in ("INPUT", "TEXT") and _is_piped():
             return f"{first_name} is missing. Type - to read standard input."
         return f"{first_name} is missing.{example_of(ctx.command)}"

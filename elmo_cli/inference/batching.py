@@ -4,7 +4,9 @@ A window is the part of a stream that is in memory at one time. Its sentences ar
 grouped by length into batches of a limited number of tokens.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import torch
@@ -16,13 +18,22 @@ from elmo_cli.inference.memory import is_out_of_memory
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-_ComputeBatch = Callable[[Sequence[int]], Sequence[_Result]]
+ComputeBatch = Callable[[Sequence[int]], Sequence[_Result]]
+"""Function from the indices of sentences in their window to one result each."""
 
 BATCH_TOKENS: Final = {"cpu": 8192, "cuda": 32_768, "mps": 8192}
 """Tokens per batch, by device. Larger batches contain more repeated tokens, which are
 computed once, but need more memory."""
 BATCH_SENTENCES: Final = {"cpu": 256, "cuda": 32_768, "mps": 256}
 """Sentences per batch, by device: enough for matrix products at full speed."""
+
+
+@dataclass
+class BatchLimit:
+    """Limit of batches, which is lowered after one did not fit into memory."""
+
+    n_tokens: int = sys.maxsize
+    """Maximum number of tokens per batch."""
 
 
 def split_by_size(
@@ -54,26 +65,26 @@ def split_by_size(
 
 
 def compute_in_batches(
-    compute_batch: _ComputeBatch[_Result],
+    compute_batch: ComputeBatch[_Result],
     lengths: Sequence[int],
     batch_tokens: int,
     device_type: str,
     *,
     carried: bool,
-    compute_on_cpu: _ComputeBatch[_Result] | None = None,
+    compute_on_cpu: ComputeBatch[_Result] | None = None,
 ) -> tuple[dict[int, _Result | ComputationError], int]:
     """Compute the sentences of a window, in batches of similar lengths.
 
     After a batch that does not fit into memory, all have at most half of its tokens.
 
     Args:
-        compute_batch: Function from the indices of a batch's sentences to their
-            results.
+        compute_batch: Function that computes a batch, on the device of the model.
         lengths: Number of tokens of each sentence.
         batch_tokens: Maximum number of tokens per batch.
         device_type: `cpu`, `cuda` or `mps`.
         carried: True if `compute_batch` changes a state. Then lack of memory is raised.
-        compute_on_cpu: Function for a sentence that does not fit into memory alone.
+        compute_on_cpu: Function for a batch of one sentence that does not fit into
+            memory. None: there is no other device, and the sentence gets an error.
 
     Returns:
         The result or error of each sentence with tokens, by its index, and the number
@@ -104,7 +115,7 @@ def compute_in_batches(
 
 
 def _compute_or_catch(
-    compute_batch: _ComputeBatch[_Result], batch: Sequence[int]
+    compute_batch: ComputeBatch[_Result], batch: Sequence[int]
 ) -> Sequence[_Result] | ComputationError:
     """Compute a batch, or return the error if it does not fit into memory."""
     try:

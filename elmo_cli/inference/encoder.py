@@ -6,7 +6,6 @@ vectors of tokens in a `TokenCache`.
 """
 
 import base64
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
@@ -18,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.inference.exact_products import exact_products
-from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD, FastBiLm
+from elmo_cli.inference.fast_bilm import FastBiLm
 from elmo_cli.inference.fast_token_encoder import encode_tokens, prepare_token_encoder
 from elmo_cli.inference.one_thread import one_thread_at_a_time
 from elmo_cli.inference.precision import ComputeTypes
@@ -32,7 +31,11 @@ from elmo_cli.model.bilm import (
     state_from,
     state_tensors,
 )
-from elmo_cli.options.model import InitialState
+from elmo_cli.options.model import (
+    READING_DIRECTIONS,
+    InitialState,
+    ReadingDirection,
+)
 from elmo_cli.types import Sentence
 
 WARM_TEXT = """\
@@ -60,21 +63,19 @@ class SentenceEncoder(ABC):
         self._cache = TokenCache(encode, cached_tokens)
         self._bilm = FastBiLm(bilm, types)
         self._tf32 = types.tf32
-        # Maximum number of tokens per batch, after some did not fit into memory.
-        self.fitting_tokens = sys.maxsize
 
     def run_from(
         self,
         sentences: Sequence[Sentence],
         state: BiLmState,
-        directions: Sequence[int] = BOTH,
+        directions: Sequence[ReadingDirection] = READING_DIRECTIONS,
     ) -> tuple[Tensor, BiLmState]:
         """Run sentences, none empty, in K directions.
 
         Args:
             sentences: B sentences of N tokens, with any boundaries to run.
             state: State with a row per sentence, or one row for all.
-            directions: `FORWARD`, `BACKWARD` or `BOTH`.
+            directions: `forward`, `backward` or both, in this order.
 
         Returns:
             Layers, float, shape (L, N, K P), and the states at the ends, or at the
@@ -99,14 +100,14 @@ class SentenceEncoder(ABC):
         self,
         sentences: Sequence[Sentence],
         slots: Sequence[int],
-        directions: Sequence[int] = BOTH,
+        directions: Sequence[ReadingDirection] = READING_DIRECTIONS,
     ) -> Tensor:
         """Run B sentences of N tokens with their boundaries, in K directions.
 
         Args:
             sentences: Sentences, of which some may be empty.
             slots: Index of each sentence in its window.
-            directions: `FORWARD`, `BACKWARD` or `BOTH`.
+            directions: `forward`, `backward` or both, in this order.
 
         Returns:
             Layers, float, shape (L, N + 2 B, K P).
@@ -143,8 +144,8 @@ class FixedStateEncoder(SentenceEncoder):
         # Forward, every sentence begins with <S>, and backward with </S>. The state
         # after it is the same for all. The boundary at the end changes no token.
         start, end = self.boundaries
-        _, state = self.run_from([[start]], self.start_state, FORWARD)
-        _, self._inner_state = self.run_from([[end]], state, BACKWARD)
+        _, state = self.run_from([[start]], self.start_state, ["forward"])
+        _, self._inner_state = self.run_from([[end]], state, ["backward"])
 
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
         """Run sentences; see `SentenceEncoder.run`. The slots have no effect."""
@@ -155,7 +156,7 @@ class FixedStateEncoder(SentenceEncoder):
         self,
         sentences: Sequence[Sentence],
         slots: Sequence[int],
-        directions: Sequence[int] = BOTH,
+        directions: Sequence[ReadingDirection] = READING_DIRECTIONS,
     ) -> Tensor:
         """Run sentences; see `SentenceEncoder.run_bounded`.
 
@@ -192,7 +193,7 @@ class CarriedStateEncoder(SentenceEncoder):
         self,
         sentences: Sequence[Sentence],
         slots: Sequence[int],
-        directions: Sequence[int] = BOTH,
+        directions: Sequence[ReadingDirection] = READING_DIRECTIONS,
     ) -> Tensor:
         """Run sentences from the states of slots; see `SentenceEncoder.run_bounded`."""
         self._add_slots(1 + max(slots))

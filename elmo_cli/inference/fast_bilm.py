@@ -26,15 +26,11 @@ from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import Trie, build_trie
 from elmo_cli.model.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.model.lstm import Lstm, LstmState
+from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
 
 TABLE_BYTES = 1 << 26
 """Memory for the gates of distinct tokens: 64 KiB per token in the original model and
 float32. A larger table covers more steps, which repeat more of their tokens."""
-
-# Directions to run
-FORWARD = (0,)
-BACKWARD = (1,)
-BOTH = (0, 1)
 
 
 @cache
@@ -62,10 +58,11 @@ class FastBiLm:
         self._types = types
         token_bytes = 4 * bilm.architecture.lstm.dim * types.values.itemsize
         self._max_tokens = max(1, TABLE_BYTES // token_bytes)
-        self._stacks = (
-            _prepare_stack(bilm.forward_layers, types, keeps_lstms=keeps_bilm),
-            _prepare_stack(bilm.backward_layers, types, keeps_lstms=keeps_bilm),
-        )
+        prepare = partial(_prepare_stack, types=types, keeps_lstms=keeps_bilm)
+        self._stacks: dict[ReadingDirection, list[FastLstm]] = {
+            "forward": prepare(bilm.forward_layers),
+            "backward": prepare(bilm.backward_layers),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         _prepare_for_forks()
@@ -77,7 +74,7 @@ class FastBiLm:
         vectors: Tensor,
         tokens: NDArray[np.int64],
         state: BiLmState,
-        directions: Sequence[int] = BOTH,
+        directions: Sequence[ReadingDirection] = READING_DIRECTIONS,
     ) -> tuple[Tensor, BiLmState]:
         """Run the stacks over B sentences of N tokens, none empty, in K directions.
 
@@ -85,7 +82,7 @@ class FastBiLm:
             vectors: Vectors of distinct tokens, float, shape (U, P).
             tokens: Row of each token in `vectors`, shape (B, T), padded with -1.
             state: State in which each sentence starts, or one row for all.
-            directions: `FORWARD`, `BACKWARD` or `BOTH`.
+            directions: `forward`, `backward` or both, in this order.
 
         Returns:
             Layers, float, shape (L, N, K P), and the states at the ends, or at the
@@ -103,16 +100,16 @@ class FastBiLm:
         # A token has one vector for all directions.
         layers[0, :, 1:] = layers[0, :, :1]
         workspace = self._make_workspace(vectors)
-        # Per direction, the state of each layer
-        states = [
-            [layer.forward for layer in state],
-            [layer.backward for layer in state],
-        ]
+        # The state of each layer
+        states: dict[ReadingDirection, list[LstmState]] = {
+            "forward": [layer.forward for layer in state],
+            "backward": [layer.backward for layer in state],
+        }
         # The directions run one after the other on all cores, so that weights stay in
         # the caches.
         for index, direction in enumerate(directions):
             trie = build_trie(
-                tokens, roots, self._types.device, backward=direction == 1
+                tokens, roots, self._types.device, backward=direction == "backward"
             )
             states[direction] = self._run_stack(
                 self._stacks[direction],
@@ -124,7 +121,9 @@ class FastBiLm:
             )
         ended = [
             LayerState(forward=forward, backward=backward)
-            for forward, backward in zip(*states, strict=True)
+            for forward, backward in zip(
+                states["forward"], states["backward"], strict=True
+            )
         ]
         return layers.flatten(2), ended
 
@@ -136,7 +135,7 @@ class FastBiLm:
         n_tokens = min(self._max_tokens, max(MAX_ROWS, len(vectors)))
         n_gates = 0  # unused on a GPU
         if vectors.device.type == "cpu":
-            n_gates = self._stacks[0][0].input_gates.n_outputs
+            n_gates = self._stacks["forward"][0].input_gates.n_outputs
         return vectors.new_empty(n_tokens, n_gates)
 
     def _run_stack(

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.inference.batching import split_by_size
-from elmo_cli.options.selection import SelectionSettings
+from elmo_cli.options.selection import Selection
 
 _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
     "all": lambda layers: layers,
@@ -28,7 +28,7 @@ CHOSEN_TOKENS: Final = 512
 
 
 def selected_arrays(
-    selection: SelectionSettings, layers: Tensor, lengths: Sequence[int], dtype: str
+    selection: Selection, layers: Tensor, lengths: Sequence[int], dtype: str
 ) -> tuple[list[NDArray[Any]], bool]:
     """Compute the activations of a batch in a data type.
 
@@ -79,9 +79,7 @@ def _split_sentences(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
         yield values[..., index, :]
 
 
-def _select(
-    selection: SelectionSettings, layers: Tensor, lengths: Sequence[int]
-) -> Tensor:
+def _select(selection: Selection, layers: Tensor, lengths: Sequence[int]) -> Tensor:
     """Choose layers, pool tokens, and normalize vectors."""
     values = choose_layers(selection, layers)  # ([n,] N, W)
     if selection.pooling is not None:
@@ -94,7 +92,7 @@ def _select(
 
 
 def pool_record(
-    selection: SelectionSettings, values: NDArray[np.float32]
+    selection: Selection, values: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Pool the tokens of one record, float32, shape ([n,] T, W), to ([n,] W).
 
@@ -112,21 +110,19 @@ def pool_record(
     return array
 
 
-def choose_layers(selection: SelectionSettings, layers: Tensor) -> Tensor:
+def choose_layers(selection: Selection, layers: Tensor) -> Tensor:
     """Choose or mix layers, (L, N, W), to (n, N, W) for n layers, else (N, W).
 
-    For `word_emb`, W / 2 replaces W. The selection must have been checked for the
-    model.
+    For `word_emb`, W / 2 replaces W.
     """
     if selection.mix is not None:
-        gamma = 1.0 if selection.gamma is None else selection.gamma
         parameters = torch.tensor(selection.mix, device=layers.device)
-        weights = gamma * parameters.softmax(dim=0)  # (L,)
+        weights = selection.gamma * parameters.softmax(dim=0)  # (L,)
         return (weights[:, None, None] * layers).sum(dim=0)  # (N, W)
-    if selection.layers in _NAMED_LAYERS:
+    if selection.numbers is None:
         return _NAMED_LAYERS[selection.layers](layers)
-    numbers = [int(part.removeprefix("lstm")) for part in selection.layers.split(",")]
-    chosen = layers[torch.tensor(numbers, device=layers.device)]  # (n, N, W)
+    numbers = torch.tensor(selection.numbers, device=layers.device)
+    chosen = layers[numbers]  # (n, N, W)
     return chosen[0] if len(numbers) == 1 else chosen
 
 

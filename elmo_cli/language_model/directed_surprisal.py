@@ -7,27 +7,24 @@ unknown words.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.language_model.language_model import (
     LanguageModel,
     Predictions,
     check_language_model,
 )
-from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
+from elmo_cli.options.model import (
+    DEFAULT_BATCH_SIZE,
+    Direction,
+    ReadingDirection,
+    reading_directions,
+)
 from elmo_cli.types import Sentence, Text
-
-DIRECTION_NUMBERS: Final[dict[Direction, Sequence[int]]] = {
-    "forward": FORWARD,
-    "backward": BACKWARD,
-    "both": BOTH,
-}
-"""Numbers of the directions that `LanguageModel.predict_batch` takes."""
 
 
 class DirectedSurprisals(NamedTuple):
@@ -63,7 +60,7 @@ def measure_directions(
             of `<S>` before them.
     """
     check_language_model(model)
-    directions = DIRECTION_NUMBERS[direction]
+    directions = reading_directions(direction)
 
     def compute(batch: list[Sentence], top: Tensor) -> list[DirectedSurprisals]:
         predicted = model.predict_batch(
@@ -104,14 +101,14 @@ def measure_directions(
 
 
 def _of_tokens(
-    values: NDArray[np.float64], directions: Sequence[int]
+    values: NDArray[np.float64], directions: Sequence[ReadingDirection]
 ) -> NDArray[np.float64]:
     """Remove the boundary from values of predictions: (K, T + 1) becomes (K, T)."""
     rows = []
     for direction, row in zip(directions, values, strict=True):
         # The forward direction predicts the boundary last, the backward direction
         # first.
-        rows.append(row[:-1] if direction in FORWARD else row[1:])
+        rows.append(row[:-1] if direction == "forward" else row[1:])
     return np.stack(rows)
 
 

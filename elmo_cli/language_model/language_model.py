@@ -27,7 +27,6 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.errors.missing_attributes import missing_attribute_error
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
-from elmo_cli.inference.fast_bilm import BACKWARD, BOTH, FORWARD
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
@@ -35,6 +34,7 @@ from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
+    READING_DIRECTIONS,
     InitialState,
     ModelSettings,
     Precision,
@@ -337,7 +337,7 @@ class LanguageModel:
         compute: Callable[[list[Sentence], Tensor], Sequence[_Result]],
         empty: _Result,
         *,
-        directions: Sequence[int] = BOTH,
+        directions: Sequence[ReadingDirection] = READING_DIRECTIONS,
         batch_size: int = DEFAULT_BATCH_SIZE,
         tokenizer: str | None = AUTO,
         language: str | None = None,
@@ -348,10 +348,10 @@ class LanguageModel:
         Args:
             texts, batch_size, tokenizer, language, is_ready: As in `iter_scores`.
             compute: Function of the sentences of a batch, none empty, and their top
-                layer with boundaries, float, shape (N, K P). It returns one result per
-                sentence.
+                layer with boundaries in K directions, float, shape (N + 2 B, K P). It
+                returns one result per sentence.
             empty: Result of a sentence without tokens.
-            directions: The K directions to run: 0 is forward, 1 is backward.
+            directions: `forward`, `backward` or both, in this order.
         """
 
         def run_batch(
@@ -373,7 +373,7 @@ class LanguageModel:
         self,
         sentences: list[Sentence],
         top: Tensor,
-        directions: Sequence[int] = BOTH,
+        directions: Sequence[ReadingDirection] = READING_DIRECTIONS,
         *,
         with_entropy: bool = False,
     ) -> Iterator[Predictions]:
@@ -383,35 +383,41 @@ class LanguageModel:
             sentences, top, directions: As `compute_batches` has them.
             with_entropy: Compute the entropy of each prediction too.
         """
+        # Of two sentences, these are the rows of `words` and `top`:
+        #     words     <S> the cat </S> <S> it </S>
+        #     row        0   1   2   3    4   5   6
+        #     earlier    0   1   2        4   5
+        #     later          1   2   3        5   6
+        # Forward, an earlier word predicts the later one; backward, it is the reverse.
         bounded: Sentence = []
         for sentence in sentences:
             bounded += [START_TOKEN, *sentence, END_TOKEN]
-        words = self.vocabulary.indices(bounded)  # (N,)
+        words = self.vocabulary.indices(bounded)  # (N + 2 B,)
         is_known = words != self._unknown
-        ends = np.cumsum([len(sentence) + 2 for sentence in sentences])
-        all_but_last = np.delete(np.arange(len(words)), ends - 1)  # of each sentence
-        all_but_first = all_but_last + 1
+        row_ends = np.cumsum([len(sentence) + 2 for sentence in sentences])
+        earlier = np.delete(np.arange(len(words)), row_ends - 1)  # (N + B,)
+        later = earlier + 1
         contexts = []
         targets = []
         for direction, values in zip(
             directions, top.chunk(len(directions), dim=1), strict=True
         ):
-            if direction in FORWARD:
-                context_rows = all_but_last
-                target_rows = all_but_first
+            if direction == "forward":
+                context_rows = earlier
+                target_rows = later
             else:
-                context_rows = all_but_first
-                target_rows = all_but_last
+                context_rows = later
+                target_rows = earlier
             contexts.append(values[torch.from_numpy(context_rows).to(top.device)])
             targets.append(torch.from_numpy(words[target_rows]))
         scores = self.softmax.of_targets(
             torch.cat(contexts), torch.cat(targets), with_entropy=with_entropy
         )
-        # (1 or 2, K, number of predictions per direction)
+        # (1 or 2, K, N + B): log probabilities, perhaps entropies
         scores = scores.view(len(scores), len(directions), -1)
-        starts = np.cumsum([len(sentence) + 1 for sentence in sentences])[:-1]
-        scores_of = np.split(scores.numpy(), starts, axis=-1)
-        known_of = np.split(is_known, ends[:-1])
+        score_ends = np.cumsum([len(sentence) + 1 for sentence in sentences])
+        scores_of = np.split(scores.numpy(), score_ends[:-1], axis=-1)
+        known_of = np.split(is_known, row_ends[:-1])
         for known, own_scores in zip(known_of, scores_of, strict=True):
             entropy = own_scores[1] if with_entropy else None
             yield Predictions(known[1:-1], own_scores[0], entropy)
@@ -451,8 +457,7 @@ class LanguageModel:
                 texts = [[*text, last] for text in texts]
             else:
                 texts = [[first, *text] for text in texts]
-        directions = BACKWARD if is_backward else FORWARD
-        layers, ended = self.engine.encoder.run_from(texts, state, directions)
+        layers, ended = self.engine.encoder.run_from(texts, state, [direction])
         lengths = torch.tensor([len(text) for text in texts], device=layers.device)
         ends = lengths.cumsum(dim=0)
         # The backward direction comes to the first token of each text last.

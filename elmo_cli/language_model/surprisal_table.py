@@ -14,9 +14,7 @@ import numpy as np
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
-from elmo_cli.inference.fast_bilm import FORWARD
 from elmo_cli.language_model.directed_surprisal import (
-    DIRECTION_NUMBERS,
     DirectedSurprisals,
     directed,
     measure_directions,
@@ -29,7 +27,7 @@ from elmo_cli.language_model.units import (
     find_units,
     units_of,
 )
-from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction, reading_directions
 from elmo_cli.options.surprisal import UnitKind
 from elmo_cli.records.record import Record
 from elmo_cli.types import Sentence
@@ -191,7 +189,7 @@ class SurprisalTable:
         entropy: list[list[float]] = []
         if measured.entropy is not None:
             entropy = measured.entropy.tolist()
-        directions = DIRECTION_NUMBERS[self.direction]
+        directions = reading_directions(self.direction)
         result = []
         for unit in units:
             tokens = unit.tokens
@@ -203,7 +201,7 @@ class SurprisalTable:
             # `entropy` is empty unless it was requested.
             for direction, values in zip(directions, entropy, strict=False):
                 # The backward direction meets the last token of the unit first.
-                first = tokens.start if direction in FORWARD else tokens.stop - 1
+                first = tokens.start if direction == "forward" else tokens.stop - 1
                 entropies.append(values[first])
             result.append(
                 UnitSurprisal(
@@ -223,7 +221,7 @@ class SurprisalTable:
         return result
 
     def _of_empty_word(self, unit: Unit) -> UnitSurprisal:
-        nothing: list[None] = [None for _ in DIRECTION_NUMBERS[self.direction]]
+        nothing: list[None] = [None for _ in reading_directions(self.direction)]
         return UnitSurprisal(
             number=unit.number,
             text=unit.text,

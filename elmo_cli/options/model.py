@@ -19,10 +19,15 @@ Direction = Literal["forward", "backward", "both"]
 DIRECTIONS: Final = get_args(Direction)
 ReadingDirection = Literal["forward", "backward"]
 """Direction in which a text is read, to predict the word after it or before it."""
-READING_DIRECTIONS: Final = get_args(ReadingDirection)
+READING_DIRECTIONS: Final[tuple[ReadingDirection, ...]] = get_args(ReadingDirection)
 _DEVICE: Final = re.compile(r"auto|cpu|(mps|cuda)(:\d+)?|-?\d+")
 DEFAULT_BATCH_SIZE: Final = 64
 """Sentences per batch. It changes results of carried state only."""
+
+
+def reading_directions(direction: Direction) -> tuple[ReadingDirection, ...]:
+    """Return the directions in which a text is read: one of them, or each in turn."""
+    return READING_DIRECTIONS if direction == "both" else (direction,)
 
 
 def is_device(value: object) -> bool:

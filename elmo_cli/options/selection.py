@@ -1,12 +1,12 @@
-"""Options for which activations are written: layers, their mix, and pooling."""
+"""Which activations are written: layers, their mix, and pooling, as set and checked."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Final, Literal, get_args
 
-from elmo_cli.errors.checks import check_type
+from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message, option_of
 from elmo_cli.errors.wording import expected_one_of, shown
@@ -62,13 +62,38 @@ class SelectionSettings:
         if self.gamma is not None:
             _check_float32("gamma", self.gamma)
 
-    def for_model(self, n_layers: int) -> "SelectionSettings":
-        """Return the selection in its canonical form, checked for a model.
+    @classmethod
+    def from_arguments(
+        cls,
+        layers: Layers,
+        *,
+        mix: Sequence[float] | None = None,
+        gamma: float | None = None,
+        pooling: Pooling | None = None,
+        normalize: bool = False,
+    ) -> "SelectionSettings":
+        """Return the settings for the arguments of `ElmoEmbedder.embed_sentences`."""
+        return cls(
+            layers=layers_text(layers),
+            mix=None if mix is None else tuple(check_batch(mix, "mix")),
+            gamma=gamma,
+            pooling=pooling,
+            normalize=normalize,
+        )
+
+    def for_model(self, n_layers: int) -> "Selection":
+        """Return the selection for a model, or raise a `SettingsError`.
 
         `n_layers` is the number of layers of the model, the token layer included.
         """
         if self.mix is None:
-            return replace(self, layers=_check_layers(self.layers, n_layers))
+            layers, numbers = _check_layers(self.layers, n_layers)
+            return Selection(
+                layers=layers,
+                numbers=numbers,
+                pooling=self.pooling,
+                normalize=self.normalize,
+            )
         if len(self.mix) != n_layers:
             raise SettingsError(
                 Message(
@@ -78,23 +103,13 @@ class SelectionSettings:
                     n_numbers=len(self.mix),
                 )
             )
-        gamma = 1.0 if self.gamma is None else float(self.gamma)
-        return replace(self, mix=tuple(map(float, self.mix)), gamma=gamma)
-
-    def to_attributes(self) -> dict[str, str]:
-        """Return the attributes of an output file that name a checked selection."""
-        attributes = {}
-        if self.mix is None:
-            attributes["layers"] = self.layers
-        else:
-            attributes["layers"] = "mix"
-            attributes["mix"] = ",".join(map(str, self.mix))
-            attributes["gamma"] = str(self.gamma)
-        if self.pooling is not None:
-            attributes["pooling"] = self.pooling
-        if self.normalize:
-            attributes["normalize"] = "True"
-        return attributes
+        return Selection(
+            layers="mix",
+            mix=tuple(map(float, self.mix)),
+            gamma=1.0 if self.gamma is None else float(self.gamma),
+            pooling=self.pooling,
+            normalize=self.normalize,
+        )
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> "SelectionSettings":
@@ -113,6 +128,38 @@ class SelectionSettings:
             pooling=pooling,
             normalize=normalize,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Selection of layers that a model has, their mix, and their pooling over tokens.
+
+    `SelectionSettings.for_model` checks and creates it.
+    """
+
+    layers: str
+    """A name, numbers from 0 such as `0,2`, or `mix`: see `numbers` and `mix`."""
+    numbers: tuple[int, ...] | None = None
+    """Numbers of the layers; None for a mix and for a name in `NAMED_LAYERS`."""
+    mix: tuple[float, ...] | None = None
+    """One number s per layer: gamma * sum_k softmax(s)_k * layer_k."""
+    gamma: float = 1.0
+    """Scale of the mix."""
+    pooling: Pooling | None = None
+    normalize: bool = False
+    """Scale every vector to length 1. Zeros stay zeros."""
+
+    def to_attributes(self) -> dict[str, str]:
+        """Return the attributes of an output file that name the selection."""
+        attributes = {"layers": self.layers}
+        if self.mix is not None:
+            attributes["mix"] = ",".join(map(str, self.mix))
+            attributes["gamma"] = str(self.gamma)
+        if self.pooling is not None:
+            attributes["pooling"] = self.pooling
+        if self.normalize:
+            attributes["normalize"] = "True"
+        return attributes
 
 
 def _check_float32(name: str, value: float) -> None:
@@ -177,15 +224,22 @@ def layers_text(layers: Layers) -> str:
     return ",".join(str(layer).strip() for layer in layers)
 
 
-def _check_layers(name: str, n_layers: int) -> str:
-    """Return a choice of layers with numbers from 0, or raise a `SettingsError`."""
-    names = [*NAMED_LAYERS, *(f"lstm{number}" for number in range(1, n_layers))]
-    if name in names:
-        return name
+def _check_layers(name: str, n_layers: int) -> tuple[str, tuple[int, ...] | None]:
+    """Return a choice of layers with numbers from 0, and these numbers.
+
+    The numbers are None for a name in `NAMED_LAYERS`. Raise a `SettingsError` if the
+    model has no such layers.
+    """
+    if name in NAMED_LAYERS:
+        return name, None
+    lstm_layers = {f"lstm{number}": number for number in range(1, n_layers)}
+    if name in lstm_layers:
+        return name, (lstm_layers[name],)
     numbers = parse_layers(name, range(n_layers))
     if numbers is None:
+        names = [*NAMED_LAYERS, *lstm_layers]
         raise _no_such_layers_error(name, names=names, n_layers=n_layers)
-    return ",".join(map(str, numbers))
+    return ",".join(map(str, numbers)), tuple(numbers)
 
 
 def _no_such_layers_error(

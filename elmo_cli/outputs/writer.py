@@ -80,8 +80,9 @@ class ActivationsWriter:
         """Attributes of the file. A run resumes only if they are equal."""
         self._rows_type = rows_type
         self._shard = shard_of(attributes)
-        self._writer: FormatWriter | None = None
-        """Writer of the format, from the first record on."""
+        self._format_writer: FormatWriter | None = None
+        """Writer of the format, from the first record on. A checkpoint closes it until
+        the next record."""
         self._file: ResumableFile | None = None
         """File that is written. Standard output is no file, and a complete file is not
         written."""
@@ -106,12 +107,12 @@ class ActivationsWriter:
 
     def clear(self) -> None:
         """Drop what an unfinished run has written."""
-        if self._writer is not None:
-            self._writer.close()
+        if self._format_writer is not None:
+            self._format_writer.close()
         if self._file is not None:
             with self._as_output_errors():
                 self._file.start_over()
-        self._writer = None
+        self._format_writer = None
         self.n_records = 0
         self.resume_point = None
 
@@ -121,7 +122,7 @@ class ActivationsWriter:
             return
         index_in_input = self._shard.index_in_input(index)
         with self._as_output_errors():
-            self._format_writer().skip_written(index_in_input, record)
+            self._writer_for_next_record().skip_written(index_in_input, record)
 
     def write(self, record: Record, values: NDArray[Any]) -> None:
         """Add the activations of the next record: float, (L, T, W) or (T, W).
@@ -131,14 +132,14 @@ class ActivationsWriter:
         values = as_dtype(values, self.settings.dtype)
         index = self._shard.index_in_input(self.n_records)
         with self._as_output_errors():
-            self._format_writer().write(index, record, values)
+            self._writer_for_next_record().write(index, record, values)
         self.n_records += 1
 
     def describe(self, example: Record, values: NDArray[Any]) -> None:
         """Give an output without rows the columns and types of an example."""
         values = as_dtype(values, self.settings.dtype)
         with self._as_output_errors():
-            self._format_writer().describe(example, values)
+            self._writer_for_next_record().describe(example, values)
 
     def checkpoint(self, resume_point: ResumePoint) -> None:
         """Make a checkpoint, from which a run resumes, if the format can resume."""
@@ -150,17 +151,19 @@ class ActivationsWriter:
             resume_point=resume_point,
         )
         with self._as_output_errors():
-            self._format_writer().flush()
-            self._format_writer().close()  # The next record reopens it.
+            writer = self._writer_for_next_record()
+            writer.flush()
+            writer.close()  # The next record reopens it.
             self._file.commit(saved.to_json())
         self.resume_point = resume_point
 
     def finish(self, attributes: Attributes) -> None:
         """Complete the file with attributes that are known only now, and rename it."""
         with self._as_output_errors():
-            self._format_writer().finish(attributes)
+            writer = self._writer_for_next_record()
+            writer.finish(attributes)
             if self._file is not None:
-                self._format_writer().publish(self.path, self._file.finish)
+                writer.publish(self.path, self._file.finish)
 
     def __enter__(self) -> "ActivationsWriter":
         return self
@@ -168,9 +171,9 @@ class ActivationsWriter:
     def __exit__(self, *_: object) -> None:
         """Close the file, at its last checkpoint if it is not finished."""
         if self._file is not None and not self._file.file.closed:
-            if self._writer is not None:
+            if self._format_writer is not None:
                 with suppress(Exception):  # The first error is raised already.
-                    self._writer.close()
+                    self._format_writer.close()
             self._file.roll_back()
 
     def _begin_file(self, should_stop: Callable[[], bool]) -> ResumableFile | None:
@@ -182,7 +185,7 @@ class ActivationsWriter:
                 should_stop=should_stop,
             )
             if file is not None and file.state is not None:
-                self._continue_file(file, file.state)
+                self._resume_or_start_over(file, file.state)
         except BlockingIOError:
             message = f"{self.path}: another process is writing it. Wait, or stop it."
             raise OutputError(message) from None
@@ -190,12 +193,17 @@ class ActivationsWriter:
             raise output_error(self.path, error) from error
         return file
 
-    def _continue_file(self, file: ResumableFile, stored: Mapping[str, Any]) -> None:
-        """Continue an unfinished file, or start over if it has other attributes."""
+    def _resume_or_start_over(
+        self, file: ResumableFile, stored: Mapping[str, Any]
+    ) -> None:
+        """Resume an unfinished file, or start it over if it has other attributes.
+
+        Without `overwrite`, other attributes are an error.
+        """
         saved = saved_at_checkpoint(stored)
         differing = self._differences(saved)
         if not differing:
-            self._continue(saved)
+            self._take_progress_of(saved)
         elif self.settings.overwrite:
             file.start_over()
         else:
@@ -224,7 +232,7 @@ class ActivationsWriter:
                     differing=joined(differing),
                 )
             )
-        self._continue(saved)
+        self._take_progress_of(saved)
 
     def _differences(self, saved: SavedOutput) -> list[Message]:
         """Describe the attributes that differ in a saved output and in this one."""
@@ -233,17 +241,18 @@ class ActivationsWriter:
         here = {**self._attributes, "output format": self.settings.name}
         return differences(there, here)
 
-    def _continue(self, saved: SavedOutput) -> None:
+    def _take_progress_of(self, saved: SavedOutput) -> None:
         self.n_records = saved.n_records
         self.resume_point = saved.resume_point
 
-    def _format_writer(self) -> FormatWriter:
-        """Return the writer of the format, which is made for the first record."""
-        if self._writer is None:
-            self._writer = self._make_writer()
-        return self._writer
+    def _writer_for_next_record(self) -> FormatWriter:
+        """Return the writer of the format, made if this is the first record."""
+        if self._format_writer is None:
+            self._format_writer = self._make_format_writer()
+        return self._format_writer
 
-    def _make_writer(self) -> FormatWriter:
+    def _make_format_writer(self) -> FormatWriter:
+        """Make the writer of the format, which continues after `n_records`."""
         if self.is_complete:
             raise ValueError(f"{self.path} is complete: it takes no more records")
         settings = self.settings
@@ -253,7 +262,7 @@ class ActivationsWriter:
             return hdf5_type(file, settings, self._attributes, self.n_records)
         if settings.format is PARQUET:
             return ParquetWriter(file, settings, self._attributes, self._rows_type)
-        return _WRITERS[settings.name](file, settings, self._attributes)
+        return _SIMPLE_WRITERS[settings.name](file, settings, self._attributes)
 
     @contextmanager
     def _as_output_errors(self) -> Iterator[None]:
@@ -281,7 +290,7 @@ class ActivationsWriter:
             raise error
 
 
-_WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
+_SIMPLE_WRITERS: Final[Mapping[str, type[FormatWriter]]] = {
     "jsonl": JsonlWriter,
     "npz": NpzWriter,
     "npy": NpyWriter,

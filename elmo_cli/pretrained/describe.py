@@ -32,6 +32,10 @@ _NO_PARAGRAPH: Final = ("|", "- ", "* ", "---")
 """Beginnings of tables, lists and the metadata of the hub."""
 
 
+NOT_HERE: Final = ("available", "import")
+"""States of a model that is not on this disk. One to import cannot be downloaded."""
+
+
 def describe_models(
     language: str | None = None, *, downloaded: bool = False
 ) -> list[dict[str, Any]]:
@@ -46,7 +50,7 @@ def describe_models(
         models = [model for model in models if model.language_code == code]
     described = [_describe_published(model) for model in models]
     if downloaded:
-        described = [model for model in described if model["state"] != "available"]
+        described = [model for model in described if model["state"] not in NOT_HERE]
     return described
 
 
@@ -85,7 +89,7 @@ def describe_model(name: str | None = None) -> dict[str, Any]:
     if published is None:
         return {"name": shown_name, **_describe_files(find_model(name or None))}
     description = _describe_published(published)
-    if description["state"] == "available":
+    if description["state"] in NOT_HERE:
         return description
     return {**description, **_describe_files(find_model(name or None))}
 
@@ -95,6 +99,8 @@ def _describe_published(model: PublishedModel) -> dict[str, Any]:
     n_bytes = n_bytes_downloaded(model)
     if model.name == BUNDLED:
         state = "bundled"
+    elif n_bytes is None and not model.urls:
+        state = "import"
     elif n_bytes is None:
         state = "available"
     else:

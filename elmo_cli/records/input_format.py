@@ -2,7 +2,8 @@
 
 A new format is a class below `InputFormat` in a file of its own, and an entry in
 `formats.INPUT_FORMATS_BY_NAME`. Other modules ask a format for its properties, never
-for its name.
+for its name. Only a distributed run asks whether a format is `Parquet`, because it
+finds the parts of all others by their lines.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

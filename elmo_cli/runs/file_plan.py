@@ -24,7 +24,7 @@ class FilePlan:
     output_path: str | Path
     shard: Shard | None
     selection: SelectionSettings
-    """Selection that is not checked for a model yet."""
+    """Selection before the model is known: `for_model` checks it."""
     output_settings: OutputSettings
     """Settings with the name of a format."""
 

@@ -20,7 +20,7 @@ from elmo_cli.errors.exceptions import ComputationError, StoppedError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.select_activations import pool_record
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
-from elmo_cli.options.selection import SelectionSettings
+from elmo_cli.options.selection import Selection
 from elmo_cli.outputs.finite import FiniteCheck
 from elmo_cli.records.progress import Progress, ReadRecord
 from elmo_cli.records.record import Record
@@ -100,8 +100,7 @@ class RecordEmbedder:
     """Computation of records: by which model, and which activations."""
 
     engine: Engine
-    selection: SelectionSettings
-    """Selection that has been checked for the model."""
+    selection: Selection
     unit: str
     """Word for a record in messages."""
     batch_size: int = DEFAULT_BATCH_SIZE
@@ -165,10 +164,11 @@ class RecordEmbedder:
             dtype = finite.dtype
             on_batch = finite.add_batch
         embed_window = partial(
-            self.engine.embed_arrays,
+            self.engine.embed_window,
             selection=selection,
             dtype=dtype,
             on_batch=on_batch,
+            copies=False,
         )
         for window, results in self.engine.run(
             sentences,

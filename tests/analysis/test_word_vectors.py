@@ -24,7 +24,7 @@ from elmo_cli import (
     write_word_vectors,
 )
 from elmo_cli.engine import Engine
-from elmo_cli.options.selection import SelectionSettings
+from elmo_cli.options.selection import Selection
 from tests.support import reference
 from tests.support.commands import elmo
 from tests.support.strategies import (
@@ -274,9 +274,7 @@ def test_sentences_without_the_words_are_not_computed(
     embed = Engine.embed_window
     computed = list[list[str]]()
 
-    def noted(
-        engine: Engine, window: list[list[str]], selection: SelectionSettings
-    ) -> Any:
+    def noted(engine: Engine, window: list[list[str]], selection: Selection) -> Any:
         computed.extend(window)
         return embed(engine, window, selection)
 

@@ -214,14 +214,14 @@ def test_two_runs_write_the_same_bytes(name: str) -> None:
 def test_only_sentences_with_a_word_are_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    compute = Engine.embed_arrays
+    compute = Engine.embed_window
     computed = list[list[str]]()
 
     def noted(self: Engine, window: list[list[str]], *rest: Any, **options: Any) -> Any:
         computed.extend(sentence for sentence in window if sentence)
         return compute(self, window, *rest, **options)
 
-    monkeypatch.setattr(Engine, "embed_arrays", noted)
+    monkeypatch.setattr(Engine, "embed_window", noted)
     write_occurrences(ElmoEmbedder(model=TINY), "text.txt", "occurrences.hdf5", WORDS)
     expected = []
     for line, positions in zip(TEXT.splitlines(), POSITIONS, strict=True):

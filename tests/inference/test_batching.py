@@ -184,7 +184,7 @@ def test_later_windows_keep_a_batch_size_that_fits(
     assert embedder.batch_tokens == 64  # Windows, and so checkpoints, stay as they are.
     limit_memory(monkeypatch, 3)
     assert_close(list(embedder.embed_sentences(sentences)), expected)
-    assert embedder.engine.encoder.fitting_tokens == 64 // 16
+    assert embedder.engine.batch_limit.n_tokens == 64 // 16
 
 
 def test_a_full_gpu_computes_less_at_once(fake_cuda: FakeDevice) -> None:
@@ -193,7 +193,7 @@ def test_a_full_gpu_computes_less_at_once(fake_cuda: FakeDevice) -> None:
     embedder = ElmoEmbedder(model=TINY, state="warm", device="cuda")
     fake_cuda.max_bytes = 5_000
     assert_close(embedder.embed_batch(sentences), expected, 1e-5)
-    assert embedder.engine.encoder.fitting_tokens < embedder.batch_tokens
+    assert embedder.engine.batch_limit.n_tokens < embedder.batch_tokens
     fake_cuda.max_bytes = 100
     assert_close(embedder.embed_batch(sentences), expected, 1e-5)  # on the CPU
 

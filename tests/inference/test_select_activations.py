@@ -137,7 +137,17 @@ def test_a_selection_is_written_to_attributes_and_read(
 ) -> None:
     checked = selection.for_model(3)
     assert checked.to_attributes() == attributes
-    assert SelectionSettings.from_attributes(attributes) == checked
+    assert SelectionSettings.from_attributes(attributes).for_model(3) == checked
+
+
+@pytest.mark.parametrize(
+    ("layers", "numbers"),
+    [("0, 2", (0, 2)), ("-1", (2,)), ("lstm2", (2,)), ("2,0", (2, 0)), ("top", None)],
+)
+def test_a_selection_for_a_model_has_the_numbers_of_its_layers(
+    layers: str, numbers: tuple[int, ...] | None
+) -> None:
+    assert SelectionSettings(layers).for_model(3).numbers == numbers
 
 
 def test_an_invalid_selection_is_an_error_before_the_first_sentence(
@@ -154,7 +164,7 @@ def test_an_invalid_selection_is_an_error_before_the_first_sentence(
 def test_chunks_of_a_batch_have_the_values_of_the_whole(
     layers: str, pooling: Pooling | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    selection = SelectionSettings(layers, pooling=pooling, normalize=True)
+    selection = SelectionSettings(layers, pooling=pooling, normalize=True).for_model(3)
     lengths = [5, 1, 3, 3, 7]
     batch = torch.randn(3, sum(lengths), 16)
     whole, _ = selected_arrays(selection, batch, lengths, "float32")
@@ -169,7 +179,7 @@ def test_chunks_of_a_batch_have_the_values_of_the_whole(
 
 @pytest.mark.parametrize(("value", "dtype"), [(3e38, "float32"), (65_000.0, "float16")])
 def test_values_are_finite_even_if_their_sum_is_not(value: float, dtype: str) -> None:
-    selection = SelectionSettings("all")
+    selection = SelectionSettings("all").for_model(3)
     lengths = [400, 400]
     layers = torch.full((3, 800, 4), value)
     _, are_finite = selected_arrays(selection, layers, lengths, dtype)

@@ -69,7 +69,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 
 def put_results(models: list[Any], queue: Any) -> None:
-    layer = models[2].engine.encoder._bilm._stacks[0][0].hidden_gates
+    layer = models[2].engine.encoder._bilm._stacks["forward"][0].hidden_gates
     is_compiled = isinstance(layer, CompiledLinear)
     is_shared = not is_compiled or layer.weight.is_shared()
     queue.put((is_shared, [work(model) for model in models]))

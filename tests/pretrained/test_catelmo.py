@@ -69,7 +69,9 @@ def test_a_missing_catelmo_leads_to_its_page() -> None:
         "https://github.com/Lee-CBG/catELMo/tree/main/embedders, and run "
         "`elmo download catelmo --from FOLDER`.\n"
     )
-    assert "available" in elmo("info", "catelmo").stdout
+    described = elmo("info", "catelmo").stdout
+    assert "To import it, use `elmo download catelmo --from FOLDER`." in described
+    assert "catelmo" not in elmo("models", "--downloaded").stdout
 
 
 def test_the_calls_of_catelmo_and_tcrgen_run(model: Path) -> None:

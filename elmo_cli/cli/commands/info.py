@@ -65,6 +65,10 @@ def _lines(description: dict[str, Any]) -> list[str]:
             lines.append(f"  {name.replace('_', ' '):<21}  {value}")
     if description.get("state") == "available":
         lines.append(f"  To download it, use `elmo download {description['name']}`.")
+    elif description.get("state") == "import":
+        lines.append(
+            f"  To import it, use `elmo download {description['name']} --from FOLDER`."
+        )
     if description.get("card"):
         lines += ["", *description["card"]]
     return lines
