@@ -49,14 +49,16 @@ class Command(click.Command):
         if ctx.resilient_parsing:  # TAB completes an unfinished command.
             return rest
         if rest:
-            raise self._unexpected(ctx, rest)
+            raise self._extra_arguments_error(ctx, rest)
         for option in self.params:
             if isinstance(option, Option):
                 option.check(ctx)
         _check_output(ctx)
         return rest
 
-    def _unexpected(self, ctx: click.Context, rest: list[str]) -> click.UsageError:
+    def _extra_arguments_error(
+        self, ctx: click.Context, rest: list[str]
+    ) -> click.UsageError:
         """Return the error for the arguments that the command does not take."""
         taken = []
         for parameter in self.params:

@@ -39,7 +39,7 @@ from elmo_cli.training.checkpoint import (
     save_checkpoint,
 )
 from elmo_cli.training.description import Description
-from elmo_cli.training.evaluation import Figures, measure
+from elmo_cli.training.evaluation import Figures, measure_saved_model
 from elmo_cli.training.find_text_files import find_text_files
 from elmo_cli.training.processes import Processes, join_processes
 from elmo_cli.training.run_log import RunLog, load_summary_writer, open_log
@@ -118,7 +118,9 @@ def train_model(
         if not is_finished(description):
             return _train_and_measure(description, processes, run_settings, should_stop)
         logger.info("%s: training is finished already", folder)
-        return measure(description, processes.device) if processes.is_first else None
+        if not processes.is_first:
+            return None
+        return measure_saved_model(description, processes.device)
 
 
 def _train_and_measure(
@@ -267,7 +269,7 @@ def _evaluate(
 ) -> Figures | None:
     """Write the model with its report, and measure it on up to `max_tokens` tokens."""
     write_model(run, description)
-    figures = measure(description, run.processes.device, max_tokens)
+    figures = measure_saved_model(description, run.processes.device, max_tokens)
     if figures is not None:
         log.log_validation(figures)
     write_report(run, description, figures)

@@ -19,7 +19,7 @@ import torch
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError, StoppedError
 from elmo_cli.training.checkpoint import locked_training_folder
-from elmo_cli.training.fingerprint import fingerprint
+from elmo_cli.training.fingerprint import fingerprint_file
 from elmo_cli.training.optimizer import LearningRate
 from tests.support.commands import ROOT, elmo, run_python, start_elmo
 from tests.support.failing_disk import Disk, kills, restore, state_of
@@ -127,10 +127,10 @@ def test_fingerprint_samples_large_files(monkeypatch: pytest.MonkeyPatch) -> Non
         content = bytearray(99)
         content[position] = 1
         Path("large.bin").write_bytes(content)
-        return fingerprint(Path("large.bin"))["sha256"]
+        return fingerprint_file(Path("large.bin"))["sha256"]
 
     Path("large.bin").write_bytes(bytes(99))
-    of_zeros = fingerprint(Path("large.bin"))["sha256"]
+    of_zeros = fingerprint_file(Path("large.bin"))["sha256"]
     # Samples begin at 0, 44 and 89. Nothing else is read.
     assert sha256_with_one_at(40) == of_zeros
     in_samples = {sha256_with_one_at(position) for position in (0, 50, 98)}

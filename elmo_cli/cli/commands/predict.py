@@ -169,7 +169,7 @@ def _typed_text(text: str, tokenizer: Tokenizer, *, each: bool) -> _Texts:
     from elmo_cli.language_model.gaps import cut_around_gaps
 
     tokens = cut_around_gaps(text, tokenizer.tokenize)
-    record = _checked(Record(text, tokens), each=each)
+    record = _check_record(Record(text, tokens), each=each)
     return _Texts(columns=("line",), chunks=[[record]], are_from_file=False)
 
 
@@ -189,7 +189,7 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
             columns=name_columns(read, is_split=text_input.splits_lines),
             chunks=in_chunks(
                 read.records,
-                partial(_checked, each=each),
+                partial(_check_record, each=each),
                 read.is_ready,
                 f"{text_input.source.name}, {text_input.unit}",
             ),
@@ -198,7 +198,7 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
         )
 
 
-def _checked(record: Record, *, each: bool) -> Record:
+def _check_record(record: Record, *, each: bool) -> Record:
     """Return a record; raise an `InputError` if it has gaps that are not allowed."""
     from elmo_cli.language_model.gaps import GAP, check_gaps, mark_gaps
 
