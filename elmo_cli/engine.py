@@ -117,7 +117,7 @@ class Engine:
         types = compute_types(self.settings.precision, self.device)
         encoder = make_encoder(copied, types, self.state)
         if bilm.architecture == self.architecture:
-            encoder.restore(self.encoder.save())
+            encoder.restore(self.encoder.saved_state())
         return replace(
             self,
             architecture=bilm.architecture,

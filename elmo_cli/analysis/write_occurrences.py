@@ -66,7 +66,7 @@ def plan_occurrences(
     text_input: TextInput,
     output: str | Path,
     selection: SelectionSettings,
-    written: OutputSettings,
+    output_settings: OutputSettings,
     *,
     state: InitialState | None = None,
     match: str = "form",
@@ -78,7 +78,7 @@ def plan_occurrences(
     if str(output) == STANDARD_OUTPUT:
         problem = "target words cannot go to standard output"
         raise SettingsError(f"{problem}. Name a file with .parquet or .hdf5.")
-    if written.file_format is None and not _may_have_occurrences(output):
+    if output_settings.file_format is None and not _may_have_occurrences(output):
         raise SettingsError(
             f"{output}: target words are written as Parquet or HDF5. Name a file with "
             ".parquet or .hdf5."
@@ -90,7 +90,7 @@ def plan_occurrences(
         )
         remedy = "Choose {--state zero} or {--state warm}."
         raise SettingsError(Message(problem, remedy=remedy))
-    plan = plan_file(text_input, output, selection, written, state=state)
+    plan = plan_file(text_input, output, selection, output_settings, state=state)
     if text_input.format.has_sequences:
         raise SettingsError(
             f"{text_input.source.name}: FASTA has no words. Choose another input."
@@ -147,10 +147,11 @@ def embed_occurrences(
         on_progress=on_progress,
         should_stop=should_stop,
     ) as file_run:
-        sink, progress = file_run.embed_input(
+        embedded = file_run.embed_input(
             keep=search.keep_targets, select=select_targets, on_restart=search.restart
         )
-        if not sink.summary.was_complete:
+        sink = embedded.sink
+        if not embedded.was_complete:
             warnings = [search.finder.warning(), *search.places.warnings()]
             messages = [warning for warning in warnings if warning is not None]
             if not search.counts.total():
@@ -167,7 +168,7 @@ def embed_occurrences(
                 )
             for message in messages:
                 logger.warning("%s", message)
-            sink.finish(progress)
+            sink.finish(embedded.progress)
         return WrittenOccurrences(dict(search.counts), sink.summary_so_far())
 
 

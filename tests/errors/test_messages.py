@@ -16,7 +16,7 @@ from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.errors.checks import check_at_least, check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import (
-    ARGUMENTS,
+    ARGUMENT_OF_OPTION,
     Message,
     joined,
     option_named,
@@ -186,7 +186,7 @@ def test_messages_know_the_arguments_that_are_not_called_like_their_option() -> 
             option_name = info_of(options, field_name).name
             if option_name:
                 arguments[option_name] = field_name
-    assert arguments == ARGUMENTS
+    assert arguments == ARGUMENT_OF_OPTION
 
 
 def test_an_option_may_be_a_value() -> None:

@@ -173,7 +173,7 @@ def train(
 
     from elmo_cli.training.train import train_model
 
-    loading.collect_garbage()
+    loading.start_garbage_collector()
     loading.say_tokenizer()
     training_settings = {name: values[name] for name in option_fields(TrainingSettings)}
     with stop_on_signal() as should_stop:
