@@ -13,7 +13,7 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.language_model.directed_surprisal import (
     DirectedSurprisals,
-    directed,
+    directed_columns,
     measure_directions,
 )
 from elmo_cli.language_model.language_model import LanguageModel
@@ -74,9 +74,9 @@ def _share_correct(good: float, bad: float) -> float:
 def pair_columns(direction: Direction) -> list[str]:
     """Return the names of the columns of a pair, without those that name it."""
     names = [
-        *directed("surprisal_good", direction),
-        *directed("surprisal_bad", direction),
-        *directed("correct", direction),
+        *directed_columns("surprisal_good", direction),
+        *directed_columns("surprisal_bad", direction),
+        *directed_columns("correct", direction),
     ]
     if direction == "both":
         names.append("correct_both")

@@ -159,6 +159,7 @@ def train(
         model_settings = ModelSettings(model=init_from)
     else:
         model_settings = ModelSettings(options_file=options_file, weight_file=init_from)
+    # The first file decides the tokenizer of all.
     tokenizer = loading.open_text(
         Source(find_text_files(texts)[0]),
         text_settings,
@@ -172,7 +173,7 @@ def train(
 
     from elmo_cli.training.train import train_model
 
-    loading.collect_garbage()
+    loading.start_garbage_collector()
     loading.say_tokenizer()
     training_settings = {name: values[name] for name in option_fields(TrainingSettings)}
     with stop_on_signal() as should_stop:
