@@ -990,7 +990,9 @@ class ElmoEmbedder:
         if layers is None:
             layers = output_format
         elif output_format != "all":
-            raise SettingsError("choose one of layers and output_format")
+            raise SettingsError(
+                "layers: cannot be combined with output_format. Remove one of them."
+            )
         selection = SelectionSettings.from_arguments(
             layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
         )

@@ -118,7 +118,7 @@ def _read_matrices(
     if words is None and not all(source.has_targets for source in files.sources):
         raise SettingsError(
             Message(
-                "{path} contains the vectors of all tokens",
+                "{path}: contains the vectors of all tokens",
                 remedy="Name the words to compare with {--words}.",
                 path=files.paths[0],
             )

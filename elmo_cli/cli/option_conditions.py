@@ -45,12 +45,17 @@ class Option(click.Option):
         fulfilled = [each for each in self.requires if self._holds(each, ctx)]
         if self.requires and not fulfilled:
             required = " or ".join(map(_condition_text, self.requires))
-            raise click.UsageError(f"{self.shown(ctx)} requires {required}", ctx)
+            name = self.shown(ctx)
+            added = "it" if len(self.requires) == 1 else "one"
+            problem = f"{name}: requires {required}"
+            raise click.UsageError(f"{problem}. Add {added}, or remove {name}.", ctx)
         for condition in self.excludes:
             if self._holds(condition, ctx):
                 other = _shown_condition(condition, ctx)
                 raise click.UsageError(
-                    f"choose one of {self.shown(ctx)} and {other}", ctx
+                    f"{self.shown(ctx)}: cannot be combined with {other}. Remove one "
+                    "of them.",
+                    ctx,
                 )
 
     def is_on_command_line(self, ctx: click.Context) -> bool:

@@ -217,6 +217,7 @@ def _parsed_rows(
     from elmo_cli.records.warnings.expected import UNKNOWN
 
     if not text_input.format.has_columns:
+        text_input.source.check_exists()
         raise SettingsError(
             Message(
                 "{source}: expected a table, found {format}. Name its format with "

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -25,6 +26,9 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import listed
 from elmo_cli.options.analysis import FIGURE_SUFFIXES
 
+_SHOWN_AS_HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""Error of `elmo` alone, which shows the help; click 8.1 has none."""
+
 
 @contextmanager
 def usage_errors_in_one_line() -> Iterator[None]:
@@ -32,6 +36,8 @@ def usage_errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
+        if isinstance(error, _SHOWN_AS_HELP):
+            raise
         # click shows the usage of the context, which this error lacks.
         raise click.UsageError(_message(error)) from None
 

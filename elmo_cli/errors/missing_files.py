@@ -41,6 +41,15 @@ def unreadable_file_error(
     """
     if isinstance(error, FileNotFoundError):
         return missing_file_error(path, kind, remedy=remedy, shell_remedy=shell_remedy)
+    if isinstance(error, IsADirectoryError):
+        return kind(
+            Message(
+                "{path}: expected a file, found a folder",
+                remedy=remedy,
+                shell_remedy=shell_remedy,
+                path=path,
+            )
+        )
     return kind(
         Message(
             "{path}: cannot read the {content}: {reason}",

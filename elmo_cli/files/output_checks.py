@@ -48,7 +48,7 @@ def check_output(
     # The methods of Path raise an error for a name that is too long.
     if os.path.exists(path):
         if not os.path.isfile(path):
-            kind = "a directory" if os.path.isdir(path) else "a device or a pipe"
+            kind = "a folder" if os.path.isdir(path) else "a device or a pipe"
             remedy = ""
             if os.path.isdir(path):
                 remedy = f". Name a file in it, such as {Path(path) / 'vectors.hdf5'}."

@@ -59,7 +59,8 @@ class ScoredPair(NamedTuple):
         return [
             *self.good,
             *self.bad,
-            *self.correct,
+            # Without the point of a float, these are counts in every format.
+            *[int(value) if value.is_integer() else value for value in self.correct],
             self.n_unknown_good,
             self.n_unknown_bad,
         ]

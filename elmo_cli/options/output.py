@@ -100,12 +100,15 @@ class OutputSettings:
         """Return the settings with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in REFUSED_SUFFIXES:
+            suffixes = ".hdf5, .jsonl, .npz or .parquet"
+            if pooled:
+                suffixes = ".hdf5, .jsonl, .npy, .npz or .parquet"
             raise SettingsError(
                 Message(
                     "{path}: vectors are not written as {suffix}",
-                    remedy="Choose .hdf5, .jsonl, .npz or .parquet, or name a format "
-                    "with {--format}.",
+                    remedy="Choose {suffixes}, or name a format with {--format}.",
                     path=path,
+                    suffixes=suffixes,
                     suffix=suffix,
                 )
             )
@@ -113,7 +116,7 @@ class OutputSettings:
         if str(path) == STANDARD_OUTPUT and not OUTPUT_FORMATS_BY_NAME[name].can_stream:
             raise SettingsError(
                 Message(
-                    "format {name} cannot go to standard output",
+                    "-: {name} cannot be written to standard output",
                     remedy="Use {--format jsonl}.",
                     name=name,
                 )

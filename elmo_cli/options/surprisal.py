@@ -78,7 +78,10 @@ class SurprisalSettings:
             raise SettingsError(Message("{--by region} requires {--regions}"))
         if self.by == "sentence" and self.regions is not None:
             raise SettingsError(
-                Message("choose one of {--by sentence} and {--regions}")
+                Message(
+                    "{--by sentence}: cannot be combined with {--regions}. Remove one "
+                    "of them."
+                )
             )
         if self.by is not None:
             return self.by

@@ -171,7 +171,10 @@ class TextSettings:
             check_type("language", self.language, str, "a code such as 'fr'")
         if self.text_column is not None and self.word_column is not None:
             raise SettingsError(
-                Message("choose one of {--text-column} and {--word-column}")
+                Message(
+                    "{--text-column}: cannot be combined with {--word-column}. Remove "
+                    "one of them."
+                )
             )
 
     @property

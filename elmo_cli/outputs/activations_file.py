@@ -22,7 +22,10 @@ from elmo_cli.outputs.layout_file import LayoutFile
 from elmo_cli.outputs.parts_folder import PartsFolder, is_parts_folder
 from elmo_cli.records.record import Record
 
-_EXPECTED: Final = "expected HDF5 of `elmo embed` or a folder of `elmo distribute`"
+_EXPECTED: Final = (
+    "expected HDF5 of `elmo embed` or `elmo occurrences`, or a folder of "
+    "`elmo distribute`"
+)
 _UNKNOWN: Final = Record("", [])
 
 Array = NDArray[Any]
@@ -102,8 +105,11 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
         raise missing_file_error(path, InputError) from None
     except OSError as error:
         if "signature" in str(error):
+            problem = f"{path}: {_EXPECTED}"
+            if Path(path).suffix in (".hdf5", ".h5", ".parquet"):
+                raise InputError(f"{problem}, found another file") from error
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
-            raise InputError(f"{path}: {_EXPECTED}. {remedy}") from error
+            raise InputError(f"{problem}. {remedy}") from error
         raise InputError(f"{path}: cannot be read: {system_reason(error)}") from error
 
 

@@ -210,7 +210,7 @@ class ActivationsWriter:
             file.close()
             raise OutputError(
                 Message(
-                    "{path} is an unfinished run with other options: {differing}",
+                    "{path}: an unfinished run with other options: {differing}",
                     remedy="Use {--overwrite True} to start over.",
                     path=file.path,
                     differing=joined(differing),
@@ -225,8 +225,7 @@ class ActivationsWriter:
         if differing:
             raise OutputError(
                 Message(
-                    "{path} already exists, and was written with other options: "
-                    "{differing}",
+                    "{path}: already exists, with other options: {differing}",
                     remedy="Use {--overwrite True} to replace it.",
                     path=self.path,
                     differing=joined(differing),

@@ -50,6 +50,9 @@ def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
     The hub's own package has its own cache (HF_HOME), mirrors (HF_ENDPOINT) and
     HF_HUB_OFFLINE.
     """
+    if not HUB_NAME.match(name):
+        raise ModelError(f"{name}: expected {HUB_PREFIX}OWNER/NAME")
+
     from tqdm import tqdm
 
     class Bars(tqdm):  # type: ignore[misc]
@@ -72,6 +75,7 @@ def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
         raise ModelError(f"{name}: the model has no revision {revision}") from None
     except Exception as error:  # The errors of the network differ between versions.
         reason = failure_reason(error.__cause__ or error).removesuffix(".")
+        reason = re.sub(r"^\[Errno -?\d+\] ", "", reason)
         problem = f"{name}: cannot download from the hub: {reason}"
         raise ModelError(f"{problem}. If you have a copy, give its path.") from None
     return read_folder(Path(folder), name)

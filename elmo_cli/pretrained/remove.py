@@ -21,8 +21,8 @@ def remove_model(name: str) -> tuple[Path, int]:
         raise ModelError(f"{BUNDLED}: {problem}")
     folder = published_folder(model)
     if not folder.is_dir():
-        problem = f"the model is not downloaded: {folder} is missing"
-        raise ModelError(f"{model.name}: {problem}")
+        remedy = "`elmo models --downloaded` lists the models that you can remove."
+        raise ModelError(f"{model.name}: not downloaded. {remedy}")
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
     shutil.rmtree(folder)
     return folder, n_bytes

@@ -139,7 +139,10 @@ def occurrence_of(
     if not positions:
         problem = f"{word!r} is not a token of {text}"
         question = did_you_mean(word, reversed(sentence))
-        raise InputError(f"{problem}.{question}" if question else problem)
+        if question:
+            raise InputError(f"{problem}.{question}")
+        remedy = ". Choose one of its tokens." if sentence else ""
+        raise InputError(f"{problem}{remedy}")
     n_positions = len(positions)
     if number is None and n_positions > 1:
         remedy = f"Choose one with {number_name}, 1 to {n_positions}."

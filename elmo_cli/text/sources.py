@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Final
 
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.missing_files import unreadable_file_error
+from elmo_cli.errors.missing_files import missing_file_error, unreadable_file_error
 from elmo_cli.errors.wording import kind_of
 from elmo_cli.files.compression import decompressed
 from elmo_cli.text.line_reader import (
@@ -84,6 +84,13 @@ class Source:
         if self.path is None or self.path == STANDARD_INPUT:
             return False
         return os.path.isfile(self.path)
+
+    def check_exists(self) -> None:
+        """Raise an `InputError` if the path of a file leads nowhere."""
+        if self.path is None or self.path == STANDARD_INPUT:
+            return
+        if not os.path.exists(self.path):
+            raise missing_file_error(self.path, InputError)
 
     @property
     def size(self) -> int | None:

@@ -169,7 +169,10 @@ def test_an_error_names_the_variable_of_a_wrong_value(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ELMO_COSINE_WORD2", "b")
-    message = "choose one of --pairs and --word2 (ELMO_COSINE_WORD2)"
+    message = (
+        "--pairs: cannot be combined with --word2 (ELMO_COSINE_WORD2). Remove one of "
+        "them."
+    )
     assert_misused(elmo("cosine", "--pairs", "p.csv"), message)
     monkeypatch.setenv("ELMO_COSINE_PRECISION", "foo")
     option = "--precision (ELMO_COSINE_PRECISION)"
@@ -205,7 +208,10 @@ def test_an_error_names_the_variable_of_an_option_that_requires_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ELMO_EMBED_GAMMA", "2")
-    message = "--gamma (ELMO_EMBED_GAMMA) requires --mix"
+    message = (
+        "--gamma (ELMO_EMBED_GAMMA): requires --mix. Add it, or remove --gamma "
+        "(ELMO_EMBED_GAMMA)."
+    )
     assert_misused(embed_to_lines("--top"), message)
 
 

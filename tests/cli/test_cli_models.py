@@ -100,7 +100,10 @@ def test_a_downloaded_model_is_removed(cache: Path) -> None:
     assert result.stdout == ""
     assert result.stderr == f"Removed {folder}: {size_text(n_bytes)}\n"
     assert not folder.exists()
-    message = f"small: the model is not downloaded: {folder} is missing"
+    message = (
+        "small: not downloaded. `elmo models --downloaded` lists the models that you "
+    )
+    message += "can remove."
     assert_fails(elmo("models", "--remove", "small"), message)
 
 

@@ -562,6 +562,7 @@ def test_a_query_is_tokenized_as_its_corpus_was() -> None:
         """Return the tokens of a query, which the error for a missing word shows."""
         error = elmo("neighbours", "x", sentence, "moses.hdf5", *options).stderr
         _, _, shown = error.partition("'x' is not a token of ")
+        shown = shown.removesuffix(" Choose one of its tokens.\n")
         return shown.strip()[1:].rstrip("'\".")
 
     assert tokens_of("L'homme de la banque.") == "L' homme de la banque "

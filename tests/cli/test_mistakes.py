@@ -128,8 +128,8 @@ def test_wrong_value_has_status_2(options: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--gamma 2", "--gamma requires --mix"),
-        ("--mix 1,2,3 --layers all", "choose one of --mix and --layers"),
+        ("--gamma 2", "--gamma: requires --mix"),
+        ("--mix 1,2,3 --layers all", "--mix: cannot be combined with --layers"),
         ("--options-file o.json", "--options-file"),
         (
             "--input-format conllu --split-sentences",
@@ -137,7 +137,7 @@ def test_wrong_value_has_status_2(options: str, message: str) -> None:
         ),
         (
             "--input-format fasta --tokenizer moses",
-            "no effect|requires --(queries|pairs)|FASTA has",
+            "no effect|: requires --(queries|pairs)|FASTA has",
         ),
         (
             "--text-column context",
@@ -159,7 +159,10 @@ def test_wrong_value_has_status_2(options: str, message: str) -> None:
         ),
         ("--rows tokens", "--rows tokens requires Parquet or JSON lines"),
         ("--use-sentence-keys --layout packed", "--use-sentence-keys requires HDF5"),
-        ("--format csv --json", "choose one of --format|requires --p"),
+        (
+            "--format csv --json",
+            "--format: cannot be combined|: requires --p|--json: cannot be",
+        ),
         ("--plot out.gif", "unknown suffix '.gif'. Choose .svg"),
         ("--occurrence 3", "occurs once"),
     ],

@@ -201,7 +201,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: TextSettings(text_column="a", word_column="b"),
         ValueError,
-        "choose one of text_column and word_column",
+        "text_column: cannot be combined with word_column. Remove one of them.",
     ),
     error_of(
         lambda m: write_occurrences(m.embedder, m.text, "x.npy", {"cat": "cat"}),
@@ -425,7 +425,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.embed_file(StringIO("a"), "x", "top", layers=2),
         ValueError,
-        "choose one of layers and output_format",
+        "layers: cannot be combined with output_format. Remove one of them.",
     ),
     error_of(
         lambda m: m.embedder.similarity("cat", "A cat.", "A cat.", layers=9),
@@ -484,7 +484,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: write_occurrences(m.embedder, m.text, m.vectors, {"cat": "cat"}),
         OutputError,
-        "FOLDER/out.hdf5 already exists, and was written with other options: "
+        "FOLDER/out.hdf5: already exists, with other options: "
         "layers (it has all, you asked for top), words (it has none, you asked for "
         '{"cat": "cat"}). Use '
         "overwrite=True to replace it.",

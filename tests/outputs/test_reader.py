@@ -229,7 +229,10 @@ def test_files_of_two_runs_are_refused(layout: str, tmp_path: Path) -> None:
         open_activations(tmp_path / "gone-*", tmp_path / "none-*")
 
 
-EXPECTED = "expected HDF5 of `elmo embed` or a folder of `elmo distribute`"
+EXPECTED = (
+    "expected HDF5 of `elmo embed` or `elmo occurrences`, or a folder of "
+    "`elmo distribute`"
+)
 FOUND = "expected activations, as `elmo embed` writes them, found"
 
 
@@ -238,6 +241,7 @@ FOUND = "expected activations, as `elmo embed` writes them, found"
     [
         ("gone", "no such file"),
         ("text", f"{EXPECTED}. If it is a text: `elmo embed text NEW.hdf5`."),
+        ("text.hdf5", f"{EXPECTED}, found another file"),
         ("folder", f"{EXPECTED}, found another folder"),
         ("weights", f"{FOUND} CNN, CNN_high_0, CNN_high_1, CNN_proj, RNN_0"),
         ("empty", f"{FOUND} nothing"),
@@ -245,6 +249,7 @@ FOUND = "expected activations, as `elmo embed` writes them, found"
 )
 def test_other_files_are_refused(name: str, message: str, folder: Path) -> None:
     Path("text").write_text("a line\n")
+    Path("text.hdf5").write_text("a line\n")
     Path("folder").mkdir()
     Path("weights").symlink_to(GOLDEN / "relu" / "weights.hdf5")
     h5py.File("empty", "w").close()

@@ -114,7 +114,7 @@ def test_missing_models_of_the_hub_are_reported(
             ["hf:somebody/notes"],
             ".*: expected a model .*, found no options.json and no weights",
         ),
-        (["hf:a/b/c"], "hf:a/b/c: cannot download from the hub: Repo id .*$"),
+        (["hf:a/b/c"], "hf:a/b/c: expected hf:OWNER/NAME$"),
         (["mini", "main"], "mini: only models of the hub have revisions. Remove"),
         (["/gone"], "/gone: no such model folder or zip file$"),
         (["mni"], r"mni: no such model\. Did you mean 'mini'\?"),

@@ -150,7 +150,8 @@ def _check_arguments(arguments: tuple[str, ...], *, has_table: bool) -> None:
     if has_table:
         if arguments:
             problem = "unexpected, because the table of --pairs has the sentences"
-            raise click.UsageError(f"{arguments[0]}: {problem}")
+            remedy = f"Remove {shlex.join(arguments)}."
+            raise click.UsageError(f"{arguments[0]}: {problem}. {remedy}")
         return
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     n_expected = 2 if reads_lines else 3

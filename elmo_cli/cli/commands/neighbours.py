@@ -167,6 +167,9 @@ def _check_paths(
     if has_sentence and " " in query[0] and " " not in query[1]:
         swapped = shlex.join(["elmo", "neighbours", query[1], query[0], *paths])
         raise click.UsageError(f"{query[1]}: WORD comes first. Use `{swapped}`.")
+    if has_query_option and first.isalpha() and not os.path.exists(first):
+        remedy = "With --queries or --sentence, give only FILE."
+        raise click.UsageError(f"{first}: no such file. {remedy}")
     if has_sentence and paths[1:] and first.isalpha() and not os.path.exists(first):
         raise click.UsageError(
             f"{first}: no such file. Put quotes around the sentence."
@@ -216,7 +219,12 @@ def _search(
                 other_words=settings.other_words,
             )
         if not has_printed and found.mean_cosine is not None:
-            pair = "sentences" if "pooling" in files.attributes else "tokens"
+            if "pooling" in files.attributes:
+                pair = "sentences"
+            elif all(source.has_targets for source in files.sources):
+                pair = "occurrences"
+            else:
+                pair = "tokens"
             stderr.say(
                 f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average"
             )

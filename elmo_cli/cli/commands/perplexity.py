@@ -66,7 +66,9 @@ def perplexity(
     source = source_of(text)
     source.check()  # Loading the model can take a while.
     if text_settings.keep_columns and not per_sentence:
-        raise click.UsageError("--keep-columns requires --per-sentence")
+        raise click.UsageError(
+            "--keep-columns: requires --per-sentence. Add it, or remove --keep-columns."
+        )
     text_settings.check_whole_records()
     resolved = loading.resolve(model_settings)
     opened_text = loading.open_text(

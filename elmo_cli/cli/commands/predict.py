@@ -137,7 +137,9 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
     if text is None and file is None:
         raise missing_error("TEXT")
     if text is not None and file is not None:
-        raise click.UsageError("choose one of TEXT and --file")
+        raise click.UsageError(
+            "--file: cannot be combined with TEXT. Remove one of them."
+        )
     if text is not None and os.path.isfile(text):
         problem = "TEXT is the text itself, but a file with this name exists"
         remedy = f"To read its texts, use `elmo predict --file {shlex.quote(text)}`."
