@@ -93,6 +93,11 @@ def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
     """Return the queries, of which one needs no list."""
     if isinstance(queries, Occurrence) or _is_pair(queries):
         return [cast(Query, queries)]
+    if isinstance(queries, str):
+        raise InputError(
+            f"queries: expected (sentence, word), found the string {queries!r}. Give "
+            f"the word too: ({queries!r}, WORD)."
+        )
     return list(check_batch(cast(Sequence[Query], queries), "queries"))
 
 
