@@ -537,7 +537,7 @@ def test_both_directions_are_bars_next_to_each_other() -> None:
         ["c: 6.00 bits backward"],
     ]
     shown = texts("s.svg")
-    for text in (f"7: {'a' * 20} b", "aaaaaaaaaaa…", "forward", "backward"):
+    for text in (f"7: {'a' * 20} b", "aaaaaaaaaaaaaaa…", "forward", "backward"):
         assert text in shown
 
 
