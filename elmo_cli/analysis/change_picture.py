@@ -135,7 +135,7 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
         _add_p_values(axes, p_values, p_name)
         axes.legend(
             loc="lower left",
-            bbox_to_anchor=(0, 1),
+            bbox_to_anchor=(0, 1 + 1 / len(changes)),  # Above the name of the p.
             ncols=3,
             frameon=False,
             borderaxespad=0.2,

@@ -435,10 +435,10 @@ WRONG_OPTIONS = [
             m.text,
             "x.hdf5",
             {"cat": "cat"},
-            text="moses",  # type: ignore[arg-type]
+            text_settings="moses",  # type: ignore[arg-type]
         ),
         ValueError,
-        "text: expected TextSettings, found the string 'moses'",
+        "text_settings: expected TextSettings, found the string 'moses'",
     ),
     error_of(
         lambda m: write_word_vectors(m.embedder, m.text, "x.vec", min_count=100),
