@@ -831,7 +831,7 @@ class ElmoEmbedder:
     def open_text(
         self,
         source: IO[str] | str | Path,
-        text: TextSettings | None = None,
+        text_settings: TextSettings | None = None,
         *,
         reads_places: bool = False,
     ) -> TextInput:
@@ -839,18 +839,18 @@ class ElmoEmbedder:
 
         The arguments are those of `open_input`.
         """
-        if text is None:
-            text = DEFAULT_TEXT_SETTINGS
-        check_type("text", text, TextSettings, "TextSettings")
+        if text_settings is None:
+            text_settings = DEFAULT_TEXT_SETTINGS
+        check_type("text_settings", text_settings, TextSettings, "TextSettings")
         opened = open_input(
             source,
-            text,
+            text_settings,
             trained=self.files.tokenizer,
             language=self.files.language,
             reads_places=reads_places,
         )
         log_tokenizer_warning(opened.tokenizer)
-        if text.tokenizer is None:
+        if text_settings.tokenizer is None:
             _warn_of_raw_lines(opened)
         return opened
 
@@ -903,8 +903,10 @@ class ElmoEmbedder:
                 output.
             output_format: AllenNLP's name for `layers`.
             batch_size: Sentences per batch; only matters with carried state.
-            layers: The layers. They and the options up to `normalize` are those of
-                `embed_sentences`.
+            layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
+                "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2". None
+                means `output_format`.
+            mix, gamma, pooling, normalize: As in `embed_sentences`.
             overwrite: Replace an existing output, and an unfinished run that differs.
             on_progress: Called after each window with what has been done so far.
             should_stop: Called after each window. Return True to stop the run.

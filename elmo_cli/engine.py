@@ -122,6 +122,7 @@ class Engine:
             self,
             architecture=bilm.architecture,
             encoder=encoder,
+            # Not `copied`, which the encoder has used up.
             changed=None if is_stored else bilm,
             batch_limit=BatchLimit(),
         )

@@ -214,8 +214,8 @@ class TargetFinder:
                 raise InputError(
                     Message(
                         "{--ignore-case True}: {form} is a form of {word} and of "
-                        "{other}. "
-                        "Remove one of them.",
+                        "{other}",
+                        remedy="Remove one of them.",
                         form=repr(form),
                         word=repr(word),
                         other=repr(other),

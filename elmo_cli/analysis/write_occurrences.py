@@ -270,7 +270,7 @@ def write_occurrences(
     words: Mapping[str, str] | Sequence[str] | str | Path,
     *,
     layers: Layers = DEFAULT_LAYERS,
-    text: TextSettings | None = None,
+    text_settings: TextSettings | None = None,
     match: Match = "form",
     ignore_case: bool = False,
     overwrite: bool = False,
@@ -288,7 +288,7 @@ def write_occurrences(
             `read_targets` reads.
         layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
             "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
-        text: How the text is read. None means `TextSettings()`.
+        text_settings: How the text is read. None means `TextSettings()`.
         match: "form" compares the words with the tokens, and "lemma" with the lemmas of
             CoNLL-U.
         ignore_case: Ignore case when comparing them.
@@ -305,7 +305,7 @@ def write_occurrences(
     """
     check_embedder(embedder)
     words = targets.targets_of(words)
-    opened = embedder.open_text(corpus, text, reads_places=True)
+    opened = embedder.open_text(corpus, text_settings, reads_places=True)
     plan = plan_occurrences(
         opened,
         output,

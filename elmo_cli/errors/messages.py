@@ -143,6 +143,17 @@ def joined(parts: Iterable[object], separator: str = ", ") -> Message:
     return Message(template, remedy=None, shell_remedy=None, **values)
 
 
+def problem_of(error: Exception) -> object:
+    """Return the message of an error without its remedy, as a value of a message."""
+    message = error.args[0]
+    if isinstance(message, Message):
+        return Message(
+            message._problem, remedy=None, shell_remedy=None, **message._values
+        )
+    problem, _, _ = str(message).partition(". ")
+    return problem.removesuffix(".")
+
+
 def spelled_as_options(value: object, offered: Mapping[str, str] | None = None) -> str:
     """Return a message, an error or another value as the command line shows it."""
     if isinstance(value, BaseException) and len(value.args) == 1:

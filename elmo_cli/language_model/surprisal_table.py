@@ -2,7 +2,7 @@
 
 The surprisal of a unit is the sum over its tokens. Next to it stands what else predicts
 the reading time of a word: its length and its log frequency, from `frequencies`. Minus
-this is the surprisal of the word without a context.
+the log frequency is the surprisal of the word without a context.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

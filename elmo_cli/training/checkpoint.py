@@ -69,9 +69,9 @@ class TrainingCheckpoint(TypedDict):
 
 
 def load_checkpoint(description: Description) -> TrainingCheckpoint | None:
-    """Load the checkpoint of a run onto the CPU, which runs no code.
+    """Load the checkpoint of a run onto the CPU; None if there is none.
 
-    Return None if there is none.
+    No code in it is run.
     """
     folder = description.folder
     path = folder / CHECKPOINT_FILE

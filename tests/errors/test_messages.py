@@ -21,6 +21,7 @@ from elmo_cli.errors.messages import (
     joined,
     option_named,
     option_of,
+    problem_of,
     spelled_as_options,
 )
 from elmo_cli.options.analysis import (
@@ -230,6 +231,17 @@ def test_a_message_may_contain_another_message_or_error() -> None:
         assert str(outer) == f"3: {QUOTES}"
         assert outer.as_options() == f"3: {QUOTES.as_options()}"
         assert outer.as_options({"--a": "-a"}) == f"3: {QUOTES.as_options({})}"
+
+
+def test_a_problem_has_no_remedy_but_keeps_its_options() -> None:
+    message = Message("{--gamma}: not {value}", remedy="Omit {--gamma}.", value=0)
+    problem = Message("{problem}", problem=problem_of(InputError(message)))
+    assert str(problem) == "gamma: not 0"
+    assert problem.as_options() == "--gamma: not 0"
+    assert problem_of(InputError("a.b: no such file. Name a file.")) == (
+        "a.b: no such file"
+    )
+    assert problem_of(InputError("a: empty.")) == "a: empty"
 
 
 def test_joined_messages_keep_their_options() -> None:

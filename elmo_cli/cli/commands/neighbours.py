@@ -17,6 +17,7 @@ from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.errors.messages import Message, problem_of
 from elmo_cli.options.analysis import NeighbourSettings
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -284,8 +285,10 @@ def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedde
         if options_on_command_line("--model", "--options-file"):
             raise
         # --model is the only remedy.
-        message = stderr.shown_message(error)
-        reason = message.partition(". ")[0].removesuffix(".")
-        raise ModelError(
-            f"the model of {files.paths[0]}: {reason}. Give its new path with --model."
-        ) from None
+        message = Message(
+            "the model of {path}: {problem}",
+            remedy="Give its new path with {--model}.",
+            path=files.paths[0],
+            problem=problem_of(error),
+        )
+        raise ModelError(message) from None

@@ -159,6 +159,7 @@ def train(
         model_settings = ModelSettings(model=init_from)
     else:
         model_settings = ModelSettings(options_file=options_file, weight_file=init_from)
+    # The first file decides the tokenizer of all.
     tokenizer = loading.open_text(
         Source(find_text_files(texts)[0]),
         text_settings,
