@@ -73,8 +73,8 @@ MISSING_FILES = [
     error_of(
         lambda m: ElmoEmbedder(model="./missing"),
         FileNotFoundError,
-        "./missing: no such model folder or zip file. `elmo models` lists "
-        "the models that have a name.",
+        "./missing: no such model folder or zip file. "
+        "`elmo models` lists the models that have a name.",
     ),
     error_of(
         lambda m: ElmoEmbedder("orignal"),
@@ -103,8 +103,8 @@ MISSING_FILES = [
     error_of(
         lambda m: ElmoEmbedder.from_pretrained("missing.zip"),
         FileNotFoundError,
-        "missing.zip: no such model folder or zip file. `elmo models` lists "
-        "the models that have a name.",
+        "missing.zip: no such model folder or zip file. "
+        "`elmo models` lists the models that have a name.",
     ),
     error_of(
         lambda m: ElmoEmbedder(model="./empty"),
@@ -206,8 +206,8 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: write_occurrences(m.embedder, m.text, "x.npy", {"cat": "cat"}),
         ValueError,
-        "x.npy: target words are written as Parquet or HDF5. Name a file with .parquet "
-        "or .hdf5.",
+        "x.npy: target words are written as Parquet or HDF5. "
+        "Name a file with .parquet or .hdf5.",
     ),
     error_of(
         lambda m: ElmoEmbedder(model=TINY, state=""),  # type: ignore[call-overload]
@@ -486,7 +486,8 @@ WRONG_OPTIONS = [
         OutputError,
         "FOLDER/out.hdf5 already exists, and was written with other options: "
         "layers (it has all, you asked for top), words (it has none, you asked for "
-        '{"cat": "cat"}). Use overwrite=True to replace it.',
+        '{"cat": "cat"}). Use '
+        "overwrite=True to replace it.",
     ),
     error_of(
         lambda m: m.embedder.embed_file(m.text, "x.npy"),
