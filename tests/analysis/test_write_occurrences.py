@@ -267,7 +267,7 @@ def test_a_run_with_other_words_is_refused(layout: str) -> None:
     write_targets("text.txt", "u.hdf5", layout=layout)
     with pytest.raises(ElmoError, match=r"other options: words \("):
         write_targets("text.txt", "u.hdf5", {"bank": "bank"}, layout=layout)
-    problem = r"other options: match \(none, not form, ignore case\)"
+    problem = r"other options: match \(it has none, you asked for form, ignore case\)"
     with pytest.raises(ElmoError, match=problem):
         write_targets("text.txt", "u.hdf5", ignore_case=True, layout=layout)
 
@@ -469,7 +469,8 @@ def test_the_command_reads_standard_input() -> None:
 @pytest.mark.parametrize("output", ["u.npz", "u.npy", "u.jsonl", "u.csv"])
 def test_other_formats_are_refused(output: str) -> None:
     expected = (
-        f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)"
+        f"{output}: target words are written as Parquet or HDF5. "
+        "Name a file with .parquet or .hdf5."
     )
     with pytest.raises(SettingsError) as error:
         write_occurrences(ElmoEmbedder(model=TINY), "text.txt", output, WORDS)
