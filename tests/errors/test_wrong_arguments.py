@@ -228,7 +228,7 @@ def test_too_small_numbers_are_named(
 
 REMEDIES = [
     (
-        lambda m: find_word_neighbours(m.embedder, m.vectors, "a cat"),
+        lambda m: find_word_neighbours(m.embedder, m.vectors, "a cat"),  # type: ignore[arg-type]
         "queries: expected (sentence, word), found the string 'a cat'. Give the word "
         "too: ('a cat', WORD).",
     ),
