@@ -102,19 +102,13 @@ def _training(name: str, **arguments: Any) -> Decorator:
     _training("batch_tokens", excludes=[_WITH_CARRY]),
     _training("max_length", excludes=[_WITH_CARRY]),
     _training("batch_size", requires=[_WITH_CARRY]),
-    # The loss of Adagrad is multiplied by --unroll.
-    _training("unroll", requires=[_WITH_CARRY, _WITH_ADAGRAD]),
 )
 @option_group(
     "Optimization",
     _training("dropout", type=_BELOW_ONE),
-    _training("negative_samples", type=_FROM_ZERO),
     _training("optimizer"),
     _training("learning_rate", type=POSITIVE),
     _training("weight_decay", type=_SHARE, excludes=[_WITH_ADAGRAD]),
-    _training("warmup_steps", type=_FROM_ZERO),
-    _training("decay_share", type=_SHARE),
-    _training("max_grad_norm", type=POSITIVE),
     _training("precision"),
     _training("seed", type=_FROM_ZERO),
 )
@@ -123,6 +117,15 @@ def _training(name: str, **arguments: Any) -> Decorator:
     shared_options.device_option(),
     field_option(RunSettings, "checkpoint_seconds", type=Number(0)),
     field_option(RunSettings, "tensorboard"),
+)
+@option_group(
+    "Rarely needed",
+    _training("warmup_steps", type=_FROM_ZERO),
+    _training("decay_share", type=_SHARE),
+    _training("max_grad_norm", type=POSITIVE),
+    _training("negative_samples", type=_FROM_ZERO),
+    # The loss of Adagrad is multiplied by --unroll.
+    _training("unroll", requires=[_WITH_CARRY, _WITH_ADAGRAD]),
     field_option(RunSettings, "keep_checkpoint"),
 )
 def train(
