@@ -27,7 +27,7 @@ from elmo_cli.pretrained.load import load_bilm
 
 _Path: TypeAlias = str | Path | None
 
-_FIRST_WORD: Final = 1 << 40
+_WORD_ID_OFFSET: Final = 1 << 40
 """Added to rows of words without characters, which gives them ids of their own."""
 
 
@@ -211,7 +211,7 @@ class Elmo(nn.Module):
         """
         check_type("inputs", inputs, Tensor, "a tensor of ids, as batch_to_ids returns")
         if self.token_table is not None and word_inputs is not None:
-            inputs = _with_shape_of(word_inputs, inputs)
+            inputs = _reshaped_if_blank(word_inputs, inputs)
         self._check_shapes(inputs, word_inputs)
         ids, table_rows, lost = self._find_words(
             inputs.flatten(0, -3).long(), word_inputs
@@ -225,20 +225,23 @@ class Elmo(nn.Module):
                 "inputs: expected ids from batch_to_ids or bilm.sentence_ids, found "
                 f"{int(inputs.min())} to {int(inputs.max())}"
             ) from error
-        inner = mask if self.keep_sentence_boundaries else mask[:, 2:]
+        token_mask = mask
+        if not self.keep_sentence_boundaries:
+            # Two of its ones fewer: those of <S> and </S>.
+            token_mask = mask[:, 2:]
         batch_shape = inputs.shape[:-2]
-        n_tokens = inner.shape[1]
+        n_tokens = token_mask.shape[1]
         width = self.get_output_dim()
         representations = []
         for k in range(self.num_output_representations):
             mixed = self.get_submodule(f"scalar_mix_{k}")(layers.unbind(), mask)
             if not self.keep_sentence_boundaries:
-                mixed = mixed[:, 1:-1].masked_fill(~inner[..., None], 0.0)
+                mixed = mixed[:, 1:-1].masked_fill(~token_mask[..., None], 0.0)
             dropped = self.dropout(mixed)
             representations.append(dropped.reshape(*batch_shape, n_tokens, width))
         return {
             "elmo_representations": representations,
-            "mask": inner.long().reshape(*batch_shape, n_tokens),
+            "mask": token_mask.long().reshape(*batch_shape, n_tokens),
         }
 
     def _find_words(
@@ -252,7 +255,7 @@ class Elmo(nn.Module):
         rows = self.token_table.find_rows(words, has_ids)
         # The row of a word without characters distinguishes it from other words.
         only_words = ~has_ids & (rows >= 0)
-        ids = torch.where(only_words[..., None], _FIRST_WORD + rows[..., None], ids)
+        ids = torch.where(only_words[..., None], _WORD_ID_OFFSET + rows[..., None], ids)
         lost = (words > PADDING_INDEX) & ~has_ids & ~only_words
         return ids, rows, lost
 
@@ -291,8 +294,8 @@ class Elmo(nn.Module):
             )
 
 
-def _with_shape_of(word_inputs: Tensor, inputs: Tensor) -> Tensor:
-    """Return inputs without characters in the shape that word indices need."""
+def _reshaped_if_blank(word_inputs: Tensor, inputs: Tensor) -> Tensor:
+    """Return inputs, in the shape of `word_inputs` if they are all zero."""
     fits = word_inputs.shape == inputs.shape[:-1] and not inputs.is_floating_point()
     if fits or inputs.any():
         return inputs

@@ -122,8 +122,8 @@ class ElmoEmbedder:
     "carry".
     """
 
-    _copied = WeightsVersion()
-    """Version of `elmo_bilm` that the engine has."""
+    _engine_version = WeightsVersion()
+    """Version of the weights of `elmo_bilm` that the engine has."""
 
     @overload
     def __init__(
@@ -285,9 +285,9 @@ class ElmoEmbedder:
         bilm: BiLm | None = vars(self).get("elmo_bilm")  # None before its first use
         if bilm is not None:
             version = WeightsVersion(bilm.parameters())
-            if version.key != self._copied.key:
+            if version.key != self._engine_version.key:
                 self._engine = self._engine.with_weights(bilm)
-                self._copied = version
+                self._engine_version = version
         return self._engine
 
     @property
@@ -355,12 +355,12 @@ class ElmoEmbedder:
         # Tensors of inference mode have no counter of changes.
         with torch.inference_mode(False):
             bilm = load_bilm(self.files).to(self.device)
-        self._copied = WeightsVersion(bilm.parameters())
+        self._engine_version = WeightsVersion(bilm.parameters())
         return bilm
 
     def reload_weights(self) -> None:
         """Notice changes to weights that torch does not count; see `elmo_bilm`."""
-        self._copied = WeightsVersion()
+        self._engine_version = WeightsVersion()
 
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
         """Embed sentences into one padded tensor.
@@ -648,7 +648,8 @@ class ElmoEmbedder:
             vectors = [
                 torch.from_numpy(values).to(embedder.device) for values in vectors
             ]
-        if pooling is not None and returns_tensors == convert_to_tensor:
+        returns_list = pooling is None or (returns_tensors and not convert_to_tensor)
+        if not returns_list:
             vectors = torch.stack(vectors) if returns_tensors else np.stack(vectors)
         vectors = vectors[: len(sentences)]
         encoded: Array | Tensor | list[Array] | list[Tensor]
@@ -735,7 +736,9 @@ class ElmoEmbedder:
             SettingsError: The model lacks a layer, or the tokenizer is unknown.
         """
         pair = self._find_pair(
-            (word, sentence1, sentence2),
+            word=word,
+            sentence1=sentence1,
+            sentence2=sentence2,
             word2=word2,
             occurrence1=occurrence1,
             occurrence2=occurrence2,
@@ -746,8 +749,10 @@ class ElmoEmbedder:
 
     def _find_pair(
         self,
-        words: tuple[str, Text, Text],
         *,
+        word: str,
+        sentence1: Text,
+        sentence2: Text,
         word2: str | None = None,
         occurrence1: int | None = None,
         occurrence2: int | None = None,
@@ -755,7 +760,6 @@ class ElmoEmbedder:
         language: str | None = None,
     ) -> OccurrencePair:
         """Find a word in two sentences; the arguments are those of `similarity`."""
-        word, sentence1, sentence2 = words
         typed = raw_or_all(list(strings_in([sentence1, sentence2])))
         chosen = self.tokenizer_of(typed, tokenizer, language)
         other_word = word if word2 is None else word2
@@ -792,17 +796,21 @@ class ElmoEmbedder:
         found = []
         for index, pair in enumerate(check_batch(pairs, "pairs")):
             if isinstance(pair, tuple) and len(pair) == 3:
-                found.append(self._find_pair(pair))
+                word, sentence1, sentence2 = pair
+                found.append(
+                    self._find_pair(word=word, sentence1=sentence1, sentence2=sentence2)
+                )
             else:
                 check_pair(pair, f"pairs[{index}]")
                 found.append(pair)
         sentences = (occurrence.sentence for pair in found for occurrence in pair)
         embedded = list(self.embed_sentences(sentences))
         results = []
-        for number, occurrences in enumerate(found):
+        embedded_pairs = zip(embedded[::2], embedded[1::2], strict=True)
+        for occurrences, activations in zip(found, embedded_pairs, strict=True):
             first, second = occurrences
-            one = mean_of_tokens(embedded[2 * number], first)  # (L, W)
-            other = mean_of_tokens(embedded[2 * number + 1], second)
+            one = mean_of_tokens(activations[0], first)  # (L, W)
+            other = mean_of_tokens(activations[1], second)
             results.append(compare_vectors(occurrences, one, other, averaged))
         return results
 
@@ -823,7 +831,7 @@ class ElmoEmbedder:
     def open_text(
         self,
         source: IO[str] | str | Path,
-        text: TextSettings | None = None,
+        text_settings: TextSettings | None = None,
         *,
         reads_places: bool = False,
     ) -> TextInput:
@@ -831,18 +839,18 @@ class ElmoEmbedder:
 
         The arguments are those of `open_input`.
         """
-        if text is None:
-            text = DEFAULT_TEXT_SETTINGS
-        check_type("text", text, TextSettings, "TextSettings")
+        if text_settings is None:
+            text_settings = DEFAULT_TEXT_SETTINGS
+        check_type("text_settings", text_settings, TextSettings, "TextSettings")
         opened = open_input(
             source,
-            text,
+            text_settings,
             trained=self.files.tokenizer,
             language=self.files.language,
             reads_places=reads_places,
         )
         log_tokenizer_warning(opened.tokenizer)
-        if text.tokenizer is None:
+        if text_settings.tokenizer is None:
             _warn_of_raw_lines(opened)
         return opened
 
@@ -895,8 +903,10 @@ class ElmoEmbedder:
                 output.
             output_format: AllenNLP's name for `layers`.
             batch_size: Sentences per batch; only matters with carried state.
-            layers: The layers. They and the options up to `normalize` are those of
-                `embed_sentences`.
+            layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
+                "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2". None
+                means `output_format`.
+            mix, gamma, pooling, normalize: As in `embed_sentences`.
             overwrite: Replace an existing output, and an unfinished run that differs.
             on_progress: Called after each window with what has been done so far.
             should_stop: Called after each window. Return True to stop the run.

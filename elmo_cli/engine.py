@@ -117,11 +117,12 @@ class Engine:
         types = compute_types(self.settings.precision, self.device)
         encoder = make_encoder(copied, types, self.state)
         if bilm.architecture == self.architecture:
-            encoder.restore(self.encoder.save())
+            encoder.restore(self.encoder.saved_state())
         return replace(
             self,
             architecture=bilm.architecture,
             encoder=encoder,
+            # Not `copied`, which the encoder has used up.
             changed=None if is_stored else bilm,
             batch_limit=BatchLimit(),
         )

@@ -45,7 +45,7 @@ class _Series:
     values: Sequence[float]
     """Surprisals of the units, in bits."""
 
-    def part(self, start: int) -> "_Series":
+    def panel(self, start: int) -> "_Series":
         """Return the words of one panel."""
         stop = start + _MAX_WORDS
         return _Series(
@@ -168,7 +168,7 @@ def _panels(
     n_words = len(_drawn_units(group[0]))
     for all_series in together:
         for start in range(0, n_words, _MAX_WORDS):
-            parts = [series.part(start) for series in all_series]
+            parts = [series.panel(start) for series in all_series]
             yield _Panel(parts, are_sentences, is_first=start == 0)
 
 

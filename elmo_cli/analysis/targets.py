@@ -10,7 +10,7 @@ from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, shown
-from elmo_cli.files.file_types import conversion
+from elmo_cli.files.file_types import conversion_command
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.formats import find_format
@@ -96,7 +96,7 @@ def _targets_of_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
         lines, _ = source.lines()
         for line in lines:
             if "\t" in line.text:
-                command = conversion(
+                command = conversion_command(
                     "cut -f 1", source.name, mark=".words", suffix=".txt"
                 )
                 raise InputError(
@@ -214,8 +214,8 @@ class TargetFinder:
                 raise InputError(
                     Message(
                         "{--ignore-case True}: {form} is a form of {word} and of "
-                        "{other}. "
-                        "Remove one of them.",
+                        "{other}",
+                        remedy="Remove one of them.",
                         form=repr(form),
                         word=repr(word),
                         other=repr(other),

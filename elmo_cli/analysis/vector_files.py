@@ -55,8 +55,8 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
     def read(self, layers: Layers | None = None) -> Iterator[Vectors]:
         """Yield the records of all files that have tokens.
 
-        `layers` are numbers separated by commas, of which the mean is taken. None is
-        all layers but the token layer.
+        They hold the mean of `layers`, such as "1,2", 2 or [1, 2]. None means all
+        layers except the token layer.
         """
         for source in self.sources:
             for vectors in source.read(layers):

@@ -51,8 +51,8 @@ def find_word_neighbours(
             same sentence are left out. Any word of a sentence represents it where
             tokens are pooled.
         top: Maximum number of neighbours per query.
-        layers: Layers to average, such as "1,2", 2, -1 or
-            [0, 2]. None means all layers in the files except the token layer.
+        layers: Layers to average, such as "1,2", 2, -1 or [0, 2]. None means all layers
+            in the files except the token layer.
         other_words: Also exclude the word itself, in any case or form.
 
     Returns:

@@ -64,8 +64,8 @@ def words_for(output: Path, words: str | Path | Sequence[str]) -> list[str]:
     listed = check_sentence(words, "words", "a list of words or the path of a file")
     if not listed:
         raise InputError("words: expected a list of words, found an empty one")
-    index = _first_phrase(listed)
-    if index is not None and not _has_phrases(output):
+    index = _index_of_phrase(listed)
+    if index is not None and not _stores_phrases(output):
         raise InputError(
             f"words[{index}]: {listed[index][:60]!r} has white space, which "
             f"{output.suffix} cannot store. Choose HDF5 or npz."
@@ -77,14 +77,14 @@ def _read_words_for(output: Path, path: str | Path) -> list[str]:
     words = read_words(path)
     if words == [""]:
         raise InputError(f"{path}: no words. Write one word per line.")
-    index = _first_phrase(words)
+    index = _index_of_phrase(words)
     if index is None:
         return words
     line_number = index + 1
     shown_phrase = repr(words[index][:60])
     remedy = "If the file is a text, use {--corpus}={quoted}."
     shell_remedy = "If the file is a text, use {--corpus} {typed}."
-    if not _has_phrases(output):
+    if not _stores_phrases(output):
         raise InputError(
             Message(
                 "{path}, line {number}: {phrase} has white space, which {suffix} "
@@ -123,14 +123,14 @@ def _is_phrase(word: str) -> bool:
     return word.split() != [word]
 
 
-def _first_phrase(words: Sequence[str]) -> int | None:
+def _index_of_phrase(words: Sequence[str]) -> int | None:
     for index, word in enumerate(words):
         if _is_phrase(word):
             return index
     return None
 
 
-def _has_phrases(output: Path) -> bool:
+def _stores_phrases(output: Path) -> bool:
     """Return whether a format stores words with white space."""
     return _suffix(output) in (*HDF5_SUFFIXES, ".npz")
 

@@ -22,7 +22,7 @@ def write_word_vectors(
     layers: Layers | None = None,
     min_count: int = DEFAULT_MIN_COUNT,
     at_most: int | None = None,
-    text: TextSettings | None = None,
+    text_settings: TextSettings | None = None,
     overwrite: bool = False,
     on_progress: OnProgress | None = None,
 ) -> int:
@@ -47,8 +47,8 @@ def write_word_vectors(
             averaged. None means all layers except the token layer.
         min_count: Minimum number of occurrences of a word in the text.
         at_most: Average only the first `at_most` occurrences of a word. None means all.
-        text: How the text is read, without `shard` and `keep_columns`. None means
-            `TextSettings()`.
+        text_settings: How the text is read, without `shard` and `keep_columns`. None
+            means `TextSettings()`.
         overwrite: Replace an existing file.
         on_progress: Called with the number of tokens of each record that is read.
 
@@ -58,12 +58,12 @@ def write_word_vectors(
     Raises:
         InputError: The text or the words cannot be read, or no word is frequent enough.
         SettingsError: The model lacks a layer, `at_most` is below `min_count`, or an
-            option of `text` has no effect.
+            option of `text_settings` has no effect.
         OutputError: `output` has another suffix, already exists or cannot be written.
     """
     check_embedder(embedder)
     averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
-    opened = embedder.open_text(corpus, text)
+    opened = embedder.open_text(corpus, text_settings)
     for option in ("shard", "keep_columns"):
         if getattr(opened.settings, option):
             raise SettingsError(f"{option} has no effect on mean vectors of words")

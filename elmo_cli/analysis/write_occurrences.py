@@ -66,7 +66,7 @@ def plan_occurrences(
     text_input: TextInput,
     output: str | Path,
     selection: SelectionSettings,
-    written: OutputSettings,
+    output_settings: OutputSettings,
     *,
     state: InitialState | None = None,
     match: str = "form",
@@ -78,7 +78,7 @@ def plan_occurrences(
     if str(output) == STANDARD_OUTPUT:
         problem = "target words cannot go to standard output"
         raise SettingsError(f"{problem}. Name a file with .parquet or .hdf5.")
-    if written.file_format is None and not _may_have_occurrences(output):
+    if output_settings.file_format is None and not _may_have_occurrences(output):
         raise SettingsError(
             f"{output}: target words are written as Parquet or HDF5. Name a file with "
             ".parquet or .hdf5."
@@ -90,7 +90,7 @@ def plan_occurrences(
         )
         remedy = "Choose {--state zero} or {--state warm}."
         raise SettingsError(Message(problem, remedy=remedy))
-    plan = plan_file(text_input, output, selection, written, state=state)
+    plan = plan_file(text_input, output, selection, output_settings, state=state)
     if text_input.format.has_sequences:
         raise SettingsError(
             f"{text_input.source.name}: FASTA has no words. Choose another input."
@@ -147,10 +147,11 @@ def embed_occurrences(
         on_progress=on_progress,
         should_stop=should_stop,
     ) as file_run:
-        sink, progress = file_run.embed_input(
+        embedded = file_run.embed_input(
             keep=search.keep_targets, select=select_targets, on_restart=search.restart
         )
-        if not sink.summary.was_complete:
+        sink = embedded.sink
+        if not embedded.was_complete:
             warnings = [search.finder.warning(), *search.places.warnings()]
             messages = [warning for warning in warnings if warning is not None]
             if not search.counts.total():
@@ -167,7 +168,7 @@ def embed_occurrences(
                 )
             for message in messages:
                 logger.warning("%s", message)
-            sink.finish(progress)
+            sink.finish(embedded.progress)
         return WrittenOccurrences(dict(search.counts), sink.summary_so_far())
 
 
@@ -269,7 +270,7 @@ def write_occurrences(
     words: Mapping[str, str] | Sequence[str] | str | Path,
     *,
     layers: Layers = DEFAULT_LAYERS,
-    text: TextSettings | None = None,
+    text_settings: TextSettings | None = None,
     match: Match = "form",
     ignore_case: bool = False,
     overwrite: bool = False,
@@ -287,7 +288,7 @@ def write_occurrences(
             `read_targets` reads.
         layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
             "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
-        text: How the text is read. None means `TextSettings()`.
+        text_settings: How the text is read. None means `TextSettings()`.
         match: "form" compares the words with the tokens, and "lemma" with the lemmas of
             CoNLL-U.
         ignore_case: Ignore case when comparing them.
@@ -304,7 +305,7 @@ def write_occurrences(
     """
     check_embedder(embedder)
     words = targets.targets_of(words)
-    opened = embedder.open_text(corpus, text, reads_places=True)
+    opened = embedder.open_text(corpus, text_settings, reads_places=True)
     plan = plan_occurrences(
         opened,
         output,

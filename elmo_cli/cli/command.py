@@ -8,14 +8,14 @@ import click
 from click.core import augment_usage_errors
 
 from elmo_cli.cli.loading import say_tokenizer
-from elmo_cli.cli.option_conditions import ARGUMENTS, Option, variable_of
+from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS, Option, variable_of
 from elmo_cli.cli.stderr import (
     OFFERED,
     report_run,
     shown_message,
     verbosity_options,
 )
-from elmo_cli.cli.usage_errors import unexpected_error
+from elmo_cli.cli.usage_errors import extra_arguments_error
 from elmo_cli.errors.exceptions import ElmoError, SettingsError
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.output import STANDARD_OUTPUT
@@ -33,7 +33,7 @@ class Command(click.Command):
     `auto_envvar_prefix` would name it after the parameter: ELMO_EMBED_FILE_FORMAT.
     """
 
-    allow_extra_args = True  # `unexpected_error` explains them.
+    allow_extra_args = True  # `extra_arguments_error` explains them.
 
     def __init__(self, name: str | None, **arguments: Any) -> None:
         super().__init__(name, **arguments)
@@ -43,27 +43,29 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, and check them together."""
-        ctx.meta[ARGUMENTS] = list(args)  # The parser empties `args`.
+        ctx.meta[TYPED_ARGUMENTS] = list(args)  # The parser empties `args`.
         with augment_usage_errors(ctx):  # An option without its value lacks it.
             rest = super().parse_args(ctx, args)
         if ctx.resilient_parsing:  # TAB completes an unfinished command.
             return rest
         if rest:
-            raise self._unexpected(ctx, rest)
+            raise self._extra_arguments_error(ctx, rest)
         for option in self.params:
             if isinstance(option, Option):
                 option.check(ctx)
         _check_output(ctx)
         return rest
 
-    def _unexpected(self, ctx: click.Context, rest: list[str]) -> click.UsageError:
+    def _extra_arguments_error(
+        self, ctx: click.Context, rest: list[str]
+    ) -> click.UsageError:
         """Return the error for the arguments that the command does not take."""
         taken = []
         for parameter in self.params:
             if isinstance(parameter, click.Argument):
                 taken.append(str(ctx.params[str(parameter.name)]))
         with ctx:
-            return unexpected_error([*taken, *rest], n_expected=len(taken))
+            return extra_arguments_error([*taken, *rest], n_expected=len(taken))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. A wrong option ends it with status 2."""

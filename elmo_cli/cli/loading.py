@@ -82,7 +82,7 @@ def find_files(model: "ResolvedModel", *, with_softmax: bool = False) -> "ModelF
     """Find or download the files of a model."""
     from elmo_cli.pretrained.find import files_of_resolved
 
-    collect_garbage()
+    start_garbage_collector()
     return files_of_resolved(model, with_softmax=with_softmax)
 
 
@@ -110,8 +110,8 @@ def say_model(
         stderr.say(f"Model: {files.name}{note}")
 
 
-def collect_garbage() -> None:
-    """Start Python's collector, which `__main__` has stopped.
+def start_garbage_collector() -> None:
+    """Start Python's garbage collector, which `__main__` has stopped.
 
     It only looks at objects that are made from now on.
     """

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-ARGUMENTS = "elmo_cli.arguments"
+TYPED_ARGUMENTS = "elmo_cli.arguments"
 """Key in `Context.meta` of the arguments of a command, as they were typed."""
 Condition = str | tuple[str, str]
 """Option that is set, such as `--mix`, or that has a value: `("--state", "carry")`."""
@@ -80,7 +80,7 @@ class Option(click.Option):
         """
         if not self.is_on_command_line(ctx):
             return default
-        for argument in reversed(ctx.meta[ARGUMENTS]):
+        for argument in reversed(ctx.meta[TYPED_ARGUMENTS]):
             name = argument.partition("=")[0]
             if not argument.startswith("--"):
                 name = argument[:2]  # -mtiny

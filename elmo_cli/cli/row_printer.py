@@ -36,12 +36,12 @@ _NO_COLUMNS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 @contextmanager
-def print_rows(
+def open_row_printer(
     row_format: str | None,
     columns: Sequence[str],
     input_columns: Mapping[str, object] = _NO_COLUMNS,
 ) -> Iterator["RowPrinter"]:
-    """Open a printer of rows to standard output in a format; TSV by default.
+    """Open a printer of rows for standard output in a format; TSV by default.
 
     The header has `input_columns` if there are no rows. At the end, warn about texts
     that pandas or R would read as missing.
@@ -67,7 +67,7 @@ class RowPrinter:
     def __init__(
         self, write: Callable[[str], object], row_format: str, columns: Sequence[str]
     ) -> None:
-        """Make a writer that calls `write` with the lines of rows that are together."""
+        """Make a printer that calls `write` with the lines of some rows at a time."""
         self._write = write
         self._columns = columns
         self._delimiter = _DELIMITERS[row_format]

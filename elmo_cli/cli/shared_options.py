@@ -79,7 +79,8 @@ def field_option(
 ) -> Decorator:
     """Add the option of a field of a dataclass, such as `TextSettings`.
 
-    `help` and `default_text` replace those of the field. `names` are further names.
+    `help` and `default_text` replace those of the field. The help shows `names`, such
+    as `-m`, but not `aliases`, which are further names too.
     """
     info = info_of(kind, name)
     [field] = [each for each in fields(kind) if each.name == name]

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.option_conditions import ARGUMENTS
+from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS
 from elmo_cli.cli.streams import escaped
 from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.options.output import STANDARD_OUTPUT
@@ -68,7 +68,7 @@ def shown_message(message: object) -> str:
 
 def _command_with_pipe(message: str, ctx: click.Context) -> str:
     """Return the running command as typed, but with - for the input of a message."""
-    typed: list[str] = ctx.meta.get(ARGUMENTS, [])
+    typed: list[str] = ctx.meta.get(TYPED_ARGUMENTS, [])
     piped = ["-" if message.startswith(f"{each}: ") else each for each in typed]
     if piped == typed:
         return ANY_COMMAND

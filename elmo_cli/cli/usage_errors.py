@@ -14,12 +14,12 @@ from pathlib import Path
 
 import click
 
-from elmo_cli.cli.option_conditions import ARGUMENTS, Option
+from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS, Option
 from elmo_cli.cli.wrong_names import (
     MEANT_DEVICES,
     arguments_of,
     example_of,
-    no_such_option,
+    no_such_option_message,
 )
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import listed
@@ -36,7 +36,7 @@ def usage_errors_in_one_line() -> Iterator[None]:
         raise click.UsageError(_message(error)) from None
 
 
-def unexpected_error(
+def extra_arguments_error(
     typed: Sequence[str], n_expected: int, takes: str | None = None
 ) -> click.UsageError:
     """Return the error for more arguments than the running command takes.
@@ -47,7 +47,9 @@ def unexpected_error(
         takes: What it takes. By default, that is the names of its arguments.
     """
     ctx = click.get_current_context()
-    return click.UsageError(_unexpected(typed, n_expected, takes, ctx), ctx)
+    return click.UsageError(
+        _extra_arguments_message(typed, n_expected, takes, ctx), ctx
+    )
 
 
 def missing_error(name: str) -> click.UsageError:
@@ -66,7 +68,7 @@ def _message(error: click.UsageError) -> str:
     if ctx is None:
         return error.message
     if isinstance(error, click.NoSuchOption):
-        return no_such_option(error.option_name, ctx.command)
+        return no_such_option_message(error.option_name, ctx.command)
     if isinstance(error, click.MissingParameter) and error.param is not None:
         first_name = _name_of(error.param, ctx).split(" ")[0].removesuffix("...")
         if first_name in ("INPUT", "TEXT") and _is_piped():
@@ -75,11 +77,11 @@ def _message(error: click.UsageError) -> str:
     if isinstance(error, click.BadParameter) and error.param is not None:
         return f"{_name_of(error.param, ctx)}: {error.message}"
     if isinstance(error, click.BadOptionUsage):
-        return _wrong_value_count(error.option_name, ctx)
+        return _wrong_value_count_message(error.option_name, ctx)
     return error.message
 
 
-def _unexpected(
+def _extra_arguments_message(
     typed: Sequence[str], n_expected: int, takes: str | None, ctx: click.Context
 ) -> str:
     """Return the message for the arguments after those that the command takes."""
@@ -122,7 +124,7 @@ def _flag_before(value: str, ctx: click.Context) -> str | None:
     """Return the flag that was typed before a value such as True."""
     if value.lower() not in ("true", "false", "yes", "no", "1", "0"):
         return None
-    arguments: list[str] = ctx.meta[ARGUMENTS]
+    arguments: list[str] = ctx.meta[TYPED_ARGUMENTS]
     name = arguments[arguments.index(value) - 1]
     for option in ctx.command.params:
         if isinstance(option, click.Option) and option.is_flag and name in option.opts:
@@ -165,7 +167,7 @@ def _name_of(parameter: click.Parameter, ctx: click.Context) -> str:
     return parameter.metavar or str(parameter.name).upper()
 
 
-def _wrong_value_count(name: str, ctx: click.Context) -> str:
+def _wrong_value_count_message(name: str, ctx: click.Context) -> str:
     """Return the message for an option without its value, or for a flag with one."""
     [option] = [each for each in ctx.command.params if name in each.opts]
     if isinstance(option, click.Option) and (option.is_flag or option.count):

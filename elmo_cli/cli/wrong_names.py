@@ -80,7 +80,7 @@ def meant_command(name: str) -> str:
     return f" Use `{meant}`." if meant else ""
 
 
-def no_such_option(name: str, command: click.Command) -> str:
+def no_such_option_message(name: str, command: click.Command) -> str:
     """Return the message for an option that a command does not have."""
     shown: list[str] = []
     hidden: list[str] = []

@@ -66,6 +66,7 @@ def _load_function(name: str, processor: str) -> Callable[[Arguments], None] | N
     if library is None or not hasattr(library, name):
         return None
     work = ctypes.cast(getattr(library, name), ctypes.c_void_p)
+    # `run` in C calls `work` once in each thread.
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(("run", library))
     return lambda arguments: run(work, ctypes.byref(arguments))
 

@@ -142,7 +142,7 @@ def _run_parts(
             if deaths[part.number] < resources.attempts:
                 waiting.append(part)
             else:
-                yield _given_up(part, resources.attempts)
+                yield _abandoned_result(part, resources.attempts)
         for worker in free:
             if waiting:
                 part = waiting.pop()
@@ -175,7 +175,7 @@ def _take_result(ray: Any, call: Any) -> PartResult | None:
     return result
 
 
-def _given_up(part: Part, n_deaths: int) -> PartResult:
+def _abandoned_result(part: Part, n_deaths: int) -> PartResult:
     reason = f"{part}: crashed {counted(n_deaths, 'worker')}. It is abandoned."
     return PartResult(number=part.number, worker="none", error=reason)
 

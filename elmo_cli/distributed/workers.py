@@ -25,7 +25,7 @@ from elmo_cli.errors.wording import SAYS_ITS_KIND, counted
 from elmo_cli.files.shared_folder import WORK, Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.shard import WHOLE, Shard
-from elmo_cli.outputs.parts import SUCCESS, count_repeated, find_done
+from elmo_cli.outputs.parts import SUCCESS, count_repeated, find_done_parts
 from elmo_cli.records.ids import log_repeated
 from elmo_cli.runs.file_sink import log_empty
 
@@ -140,7 +140,7 @@ def run_parts(
         ElmoError: Something is wrong that would fail all parts. A part that fails by
             itself is in the counts.
     """
-    done = find_done(folder, plan.sha256)
+    done = find_done_parts(folder, plan.sha256)
     own = [part for part in plan.parts if shard.has(part.number)]
     parts = [part for part in own if part.number not in done]
     counts = RunCounts(n_parts=len(plan.parts), n_done=len(done), n_assigned=len(parts))
@@ -186,7 +186,7 @@ def run_parts(
 
 def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
     """Count the complete parts. After the last one, check the inputs and the ids."""
-    n_done = len(find_done(folder, plan.sha256))
+    n_done = len(find_done_parts(folder, plan.sha256))
     if n_done < counts.n_done:
         # This raises an error if the plan is missing, too.
         read_column_types(folder, plan.sha256)
@@ -230,7 +230,7 @@ def read_status(folder: Folder) -> tuple[dict[str, Any], list[str]]:
     plan = read_plan(folder)
     if plan is None:
         raise InputError(f"{folder.location}: not an `elmo distribute` folder")
-    done = find_done(folder, plan.sha256)
+    done = find_done_parts(folder, plan.sha256)
     n_parts = len(plan.parts)
     lines = [f"{len(done):,} of {counted(n_parts, 'part')}"]
     missing: list[dict[str, Any]] = []

@@ -3,6 +3,26 @@
 The message of each is one line that names the thing, the problem and the remedy. The
 command line prints it and exits with status 1, or 2 for a `SettingsError`. Python shows
 it with arguments in place of options: `overwrite=True` for `--overwrite`.
+
+    ElmoError
+      InputError, a ValueError
+        OtherInputError
+        SettingsError
+        MissingInputError
+      WeightsError, a ValueError
+        MissingWeightsError
+      ModelError, a ValueError
+        MissingModelError
+      OutputError, an OSError
+        OutputNameError
+        MissingFolderError
+      DeviceError, a RuntimeError
+      ComputationError, a RuntimeError
+      StoppedError
+
+The bases in Python are those that a caller may already catch. For the same reason each
+class `Missing...` is also a `MissingFileError`, and so a `FileNotFoundError`, and an
+`OutputNameError` is also a `SettingsError`.
 """
 
 from errno import ENOENT

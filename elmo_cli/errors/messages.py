@@ -10,7 +10,7 @@ _TRUE: Final = "True"
 """Value of a flag, which is not typed on the command line."""
 _EMPTY: Final = '""'
 """Empty value, as it is typed."""
-ARGUMENTS: Final = {
+ARGUMENT_OF_OPTION: Final = {
     "--entropy": "with_entropy",
     "--format": "file_format",
     "--sample": "n_samples",
@@ -130,7 +130,7 @@ def option_named(name: str) -> Message:
 
 def option_of(argument: str) -> Message:
     """Return the option of an argument of Python: `--batch-size` of `batch_size`."""
-    for option, name in ARGUMENTS.items():
+    for option, name in ARGUMENT_OF_OPTION.items():
         if name == argument:
             return option_named(option)
     return option_named("--" + argument.replace("_", "-"))
@@ -141,6 +141,17 @@ def joined(parts: Iterable[object], separator: str = ", ") -> Message:
     values = {f"part{index}": part for index, part in enumerate(parts)}
     template = separator.join(f"{{{name}}}" for name in values)
     return Message(template, remedy=None, shell_remedy=None, **values)
+
+
+def problem_of(error: Exception) -> object:
+    """Return the message of an error without its remedy, as a value of a message."""
+    message = error.args[0]
+    if isinstance(message, Message):
+        return Message(
+            message._problem, remedy=None, shell_remedy=None, **message._values
+        )
+    problem, _, _ = str(message).partition(". ")
+    return problem.removesuffix(".")
 
 
 def spelled_as_options(value: object, offered: Mapping[str, str] | None = None) -> str:
@@ -157,7 +168,7 @@ def _as_option(name: str, value: str) -> str:
 
 def _as_argument(name: str, value: str) -> str:
     """Return an option as an argument: `quotes='none'`, or `overwrite=True`."""
-    argument = ARGUMENTS.get(name, name[2:].replace("-", "_"))
+    argument = ARGUMENT_OF_OPTION.get(name, name[2:].replace("-", "_"))
     if not value:
         return argument
     if value == _TRUE:

@@ -112,7 +112,7 @@ def binary_error(
         command = ""
     else:
         remedy = "Convert it with {command}."
-        command = to_utf8(name, file_type.encoding)
+        command = utf8_command(name, file_type.encoding)
     return InputError(
         Message(
             "{name}: {type}, not UTF-8 text",
@@ -124,12 +124,12 @@ def binary_error(
     )
 
 
-def to_utf8(name: str, encoding: str) -> str:
+def utf8_command(name: str, encoding: str) -> str:
     """Return the command that converts a text to UTF-8, in backticks."""
-    return conversion(f"iconv -f {encoding} -t utf-8", name, mark=".utf8")
+    return conversion_command(f"iconv -f {encoding} -t utf-8", name, mark=".utf8")
 
 
-def conversion(
+def conversion_command(
     command: str, name: str, *, mark: str = "", suffix: str | None = None
 ) -> str:
     """Return the command that converts an input, in backticks.

@@ -6,7 +6,7 @@ from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.files.compression import decompressed, is_damage
-from elmo_cli.files.file_types import binary_error, to_utf8
+from elmo_cli.files.file_types import binary_error, utf8_command
 
 BYTE_ORDER_MARK: Final = "\ufeff"
 MAX_TEXT_BYTES: Final = 1 << 28
@@ -51,7 +51,7 @@ def not_utf8_error(name: str, error: UnicodeDecodeError, number: int = 1) -> Inp
     # Windows-1252 is Latin-1 with letters and quotes in place of control characters.
     advice = (
         "If it is Windows-1252 or Latin-1, convert it with "
-        f"{to_utf8(name, 'windows-1252')}."
+        f"{utf8_command(name, 'windows-1252')}."
     )
     if any(byte < 32 and byte not in _WHITE_SPACE + _ESCAPE for byte in content):
         advice = "It contains control characters, so it is probably not a text."

@@ -44,12 +44,12 @@ def choose_device(device: Device) -> torch.device:
         Message(
             "{--device} {name}: {reason}",
             name=repr(name),
-            reason=_explain_missing(chosen, n_gpus),
+            reason=_missing_gpu_reason(chosen, n_gpus),
         )
     )
 
 
-def _explain_missing(name: str, n_gpus: int) -> Message:
+def _missing_gpu_reason(name: str, n_gpus: int) -> Message:
     """Return why a GPU is missing, and what to do."""
     if name == "mps":
         return Message("torch finds no Apple GPU. Use {--device cpu}.")

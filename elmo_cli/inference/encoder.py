@@ -117,7 +117,7 @@ class SentenceEncoder(ABC):
         start, end = self.boundaries
         return [[start, *sentence, end] for sentence in sentences]
 
-    def save(self) -> dict[str, str]:
+    def saved_state(self) -> dict[str, str]:
         """Return the carried state for the checkpoint of a run, in a form for JSON.
 
         Without a carried state, return an empty dictionary.
@@ -125,7 +125,7 @@ class SentenceEncoder(ABC):
         return {}
 
     def restore(self, saved: dict[str, str]) -> None:  # noqa: B027
-        """Continue from the state that `save` returned, with an equal model."""
+        """Continue from the state that `saved_state` returned, with an equal model."""
 
 
 class FixedStateEncoder(SentenceEncoder):
@@ -214,7 +214,7 @@ class CarriedStateEncoder(SentenceEncoder):
             add_rows = partial(functional.pad, pad=(0, 0, 0, n_missing))
             self._state = map_state(self._state, add_rows)
 
-    def save(self) -> dict[str, str]:
+    def saved_state(self) -> dict[str, str]:
         """Return the states of all slots, as npz in base64."""
         arrays = [values.float().cpu().numpy() for values in state_tensors(self._state)]
         buffer = BytesIO()

@@ -48,6 +48,7 @@ class ElmoVectorizer(
         gamma: float | None = None,
         pooling: Pooling = "mean",
         tokenizer: str | None = "auto",
+        language: str | None = None,
         batch_tokens: int | None = None,
         device: str = "cpu",
     ) -> None:
@@ -68,6 +69,7 @@ class ElmoVectorizer(
                 first 200 texts of each call: tokenized ones are split at white space,
                 and others are tokenized like the model's training text, else by
                 "moses".
+            language: Code of the language of the texts. None means the model's.
             batch_tokens: Maximum number of tokens per batch.
             device: "cpu", "cuda", "cuda:N", "mps" or "auto".
         """
@@ -77,6 +79,7 @@ class ElmoVectorizer(
         self.gamma = gamma
         self.pooling = pooling
         self.tokenizer = tokenizer
+        self.language = language
         self.batch_tokens = batch_tokens
         self.device = device
 
@@ -127,6 +130,7 @@ class ElmoVectorizer(
             gamma=self.gamma,
             pooling=self.pooling,
             tokenizer=self.tokenizer,
+            language=self.language,
         )
         width = int(np.prod(vectors.shape[1:]))
         rows: NDArray[np.float32] = vectors.reshape(len(batch), width)

@@ -112,7 +112,7 @@ def _of_tokens(
     return np.stack(rows)
 
 
-def directed(name: str, direction: Direction) -> list[str]:
+def directed_columns(name: str, direction: Direction) -> list[str]:
     """Return the names of a column of each direction."""
     if direction == "both":
         return [f"{name}_forward", f"{name}_backward"]

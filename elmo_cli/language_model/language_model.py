@@ -205,12 +205,14 @@ class LanguageModel:
         return self.engine.state
 
     def tokenizer_of(
-        self, texts: Iterable[object], settings: TextSettings = DEFAULT_TEXT_SETTINGS
+        self,
+        texts: Iterable[object],
+        text_settings: TextSettings = DEFAULT_TEXT_SETTINGS,
     ) -> Tokenizer:
         """Return the tokenizer of the strings among texts."""
         return choose_tokenizer_of_strings(
             texts,
-            settings,
+            text_settings,
             trained=self.files.tokenizer,
             model_language=self.files.language,
         )

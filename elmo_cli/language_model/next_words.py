@@ -122,7 +122,7 @@ def predict_words(
     for batch in split_by_size(checked, BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):
         in_gaps = _in_gaps(model, [text for text in batch if GAP in text])
         others = [text for text in batch if GAP not in text]
-        beside = _beside(model, others, direction)
+        beside = _log_probabilities_beside(model, others, direction)
         for text in batch:
             if GAP in text:
                 place = "gap"
@@ -151,7 +151,7 @@ def _in_gaps(model: LanguageModel, texts: list[Sentence]) -> Iterator[Tensor]:
     yield from fill_gaps(model, left, right)
 
 
-def _beside(
+def _log_probabilities_beside(
     model: LanguageModel, texts: list[Sentence], direction: ReadingDirection
 ) -> Iterator[Tensor]:
     """Yield the log probabilities, shape (V,), of all words after or before a text."""

@@ -2,7 +2,7 @@
 
 The surprisal of a unit is the sum over its tokens. Next to it stands what else predicts
 the reading time of a word: its length and its log frequency, from `frequencies`. Minus
-this is the surprisal of the word without a context.
+the log frequency is the surprisal of the word without a context.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.language_model.directed_surprisal import (
     DirectedSurprisals,
-    directed,
+    directed_columns,
     measure_directions,
 )
 from elmo_cli.language_model.frequencies import estimate_frequencies, sum_frequencies
@@ -126,12 +126,12 @@ class SurprisalTable:
         if self.with_regions:
             columns.append(_Column("region_number", _region_number))
             columns.append(_Column("region", _region_text))
-        for index, name in enumerate(directed("surprisal", self.direction)):
+        for index, name in enumerate(directed_columns("surprisal", self.direction)):
             columns.append(_Column(name, partial(_surprisal_at, index)))
         if self.direction == "both":
             columns.append(_Column("surprisal_average", lambda unit: unit.surprisal))
         if self.with_entropy:
-            for index, name in enumerate(directed("entropy", self.direction)):
+            for index, name in enumerate(directed_columns("entropy", self.direction)):
                 columns.append(_Column(name, partial(_entropy_at, index)))
         frequency = "log_frequency"
         if self.log_frequencies is None:

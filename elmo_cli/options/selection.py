@@ -212,7 +212,7 @@ def parse_mean_layers(layers: Layers, n_layers: int) -> list[int]:
         return named[name]
     numbers = parse_layers(name, range(n_layers))
     if numbers is None:
-        raise _no_such_layers(name, names=list(named), n_layers=n_layers)
+        raise _no_such_layers_error(name, names=list(named), n_layers=n_layers)
     return numbers
 
 
@@ -238,11 +238,13 @@ def _check_layers(name: str, n_layers: int) -> tuple[str, tuple[int, ...] | None
     numbers = parse_layers(name, range(n_layers))
     if numbers is None:
         names = [*NAMED_LAYERS, *lstm_layers]
-        raise _no_such_layers(name, names=names, n_layers=n_layers)
+        raise _no_such_layers_error(name, names=names, n_layers=n_layers)
     return ",".join(map(str, numbers)), tuple(numbers)
 
 
-def _no_such_layers(name: str, *, names: Sequence[str], n_layers: int) -> SettingsError:
+def _no_such_layers_error(
+    name: str, *, names: Sequence[str], n_layers: int
+) -> SettingsError:
     numbers = f"numbers from 0 to {n_layers - 1} separated by commas"
     problem = expected_one_of([*names, numbers], shown(name))
     return SettingsError(Message("{--layers}: {problem}", problem=problem))

@@ -37,8 +37,8 @@ TEXT_COLUMNS: Final = (TOKENS_COLUMN, TEXT_COLUMN)
 class TextSettings:
     """Settings for how a file is read: its format, columns, tokenizer and shard.
 
-        corpus = TextSettings(text_column="review", tokenizer="moses")
-        write_word_vectors(embedder, "reviews.csv", "reviews.vec", text=corpus)
+        settings = TextSettings(text_column="review", tokenizer="moses")
+        write_word_vectors(embedder, "a.csv", "a.vec", text_settings=settings)
 
     Without any, the content of a file decides.
 

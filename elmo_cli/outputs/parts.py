@@ -90,7 +90,7 @@ def read_footers(folder: Folder) -> dict[int, Footer | None]:
     return dict(zip(numbers, footers, strict=True))
 
 
-def find_done(folder: Folder, plan_sha256: str) -> set[int]:
+def find_done_parts(folder: Folder, plan_sha256: str) -> set[int]:
     """Return the numbers of the complete parts of a plan, by their content."""
     return {
         number

@@ -32,7 +32,7 @@ _MAX_MEMBERS: Final = 100
 """Maximum number of files that are unpacked. A model has up to six."""
 
 
-def unpacked(archive: Path) -> Path:
+def unpack_once(archive: Path) -> Path:
     """Return the folder with the content of a zip file. Unpack each file once."""
     status = archive.stat()
     identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"

@@ -24,7 +24,7 @@ from elmo_cli.pretrained.registry import (
     default_model,
     published_model,
 )
-from elmo_cli.pretrained.require_softmax import with_own_softmax
+from elmo_cli.pretrained.require_softmax import with_softmax_in_weights
 from elmo_cli.pretrained.roles import FILE_NAMES
 from elmo_cli.pretrained.tensor_names import has_tensor
 
@@ -118,7 +118,7 @@ def _describe_published(model: PublishedModel) -> dict[str, Any]:
 
 def _describe_files(files: ModelFiles) -> dict[str, Any]:
     """Describe a model by its files: their paths, its size, architecture and card."""
-    files = with_own_softmax(files)
+    files = with_softmax_in_weights(files)
     architecture = files.architecture
     n_characters = N_CHARACTERS
     if isinstance(architecture, ManyLangsArchitecture):

@@ -17,7 +17,7 @@ from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ElmoError, ModelError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.pretrained.archive import unpacked
+from elmo_cli.pretrained.archive import unpack_once
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.hub import HUB_PREFIX, find_in_hub
 from elmo_cli.pretrained.model_folder import read_folder
@@ -27,7 +27,7 @@ from elmo_cli.pretrained.registry import default_model, model_of_url, published_
 from elmo_cli.pretrained.require_softmax import require_softmax
 from elmo_cli.pretrained.roles import only_file
 from elmo_cli.pretrained.unknown_names import no_such_model_error
-from elmo_cli.pretrained.url_files import local_file
+from elmo_cli.pretrained.url_files import download_if_url
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +41,10 @@ def files_of(settings: ModelSettings, *, with_softmax: bool = False) -> ModelFil
     """
     files = _find_options_and_weights(settings, with_softmax=with_softmax)
     if settings.vocabulary_file is not None:
-        vocabulary = local_file(settings.vocabulary_file, "vocabulary")
+        vocabulary = download_if_url(settings.vocabulary_file, "vocabulary")
         files = replace(files, vocabulary=vocabulary)
     if settings.softmax_file is not None:
-        softmax = local_file(settings.softmax_file, "softmax")
+        softmax = download_if_url(settings.softmax_file, "softmax")
         refuse_other_program(softmax)
         files = replace(files, softmax=softmax)
     if with_softmax:
@@ -90,8 +90,8 @@ def _find_options_and_weights(
 
 def _find_two_files(*, options_file: str | Path, weight_file: str | Path) -> ModelFiles:
     """Return the files of a model with options and weights given by path or URL."""
-    options = local_file(options_file, "options")
-    weights = local_file(weight_file, "weights")
+    options = download_if_url(options_file, "options")
+    weights = download_if_url(weight_file, "weights")
     if weights.suffix != ".pkl":
         refuse_other_program(weights)
     files = ModelFiles(
@@ -148,7 +148,7 @@ def find_model(
             "Give the folder that has the options.json and the weights of the model."
         )
         raise ModelError(f"{path}: {problem}. {remedy}")
-    return read_folder(unpacked(path), str(name))
+    return read_folder(unpack_once(path), str(name))
 
 
 @dataclass(frozen=True)

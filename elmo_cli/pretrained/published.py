@@ -42,12 +42,12 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
                 find=lambda: n_bytes_downloaded(model),
                 get=lambda: _download_archive(model, folder),
             )
-        published_file(model, "options")
-        published_file(model, "weights")
+        get_published_file(model, "options")
+        get_published_file(model, "weights")
         if with_softmax:
             for role in ("softmax", "vocabulary"):
                 if role in model.urls:
-                    published_file(model, role)
+                    get_published_file(model, role)
     return replace(read_folder(folder, model.name), language=model.language_code)
 
 
@@ -63,7 +63,7 @@ def _check_has_softmax(model: PublishedModel, folder: Path) -> None:
     raise ModelError(f"{problem}. {remedy}")
 
 
-def published_file(model: PublishedModel, role: str) -> Path:
+def get_published_file(model: PublishedModel, role: str) -> Path:
     """Return a file of a published model, after downloading it if it is missing."""
     folder = published_folder(model)
     target = folder / FILE_NAMES[role]

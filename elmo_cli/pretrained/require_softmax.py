@@ -9,7 +9,7 @@ from elmo_cli.pretrained.roles import only_file
 from elmo_cli.pretrained.tensor_names import has_tensor
 
 
-def with_own_softmax(files: ModelFiles) -> ModelFiles:
+def with_softmax_in_weights(files: ModelFiles) -> ModelFiles:
     """Return the files with the weights as the softmax, if one file has both."""
     if files.softmax is not None or files.weights.suffix == ".pkl":
         return files
@@ -23,7 +23,7 @@ def require_softmax(files: ModelFiles) -> ModelFiles:
 
     The vocabulary of the softmax is the model's, or else the one next to the softmax.
     """
-    files = with_own_softmax(files)
+    files = with_softmax_in_weights(files)
     if files.softmax is None:
         raise MissingModelError(
             Message(

@@ -10,12 +10,12 @@ from elmo_cli.pretrained.download import download_file
 from elmo_cli.pretrained.file_checks import check_file
 from elmo_cli.pretrained.limits import size_limit
 from elmo_cli.pretrained.mirror import try_mirror
-from elmo_cli.pretrained.published import published_file
+from elmo_cli.pretrained.published import get_published_file
 from elmo_cli.pretrained.registry import model_of_url
 from elmo_cli.pretrained.roles import FILE_NAMES
 
 
-def local_file(file: str | Path, role: str) -> Path:
+def download_if_url(file: str | Path, role: str) -> Path:
     """Return a path unchanged. Download the file of an https URL once, for its path.
 
     If the URL belongs to a published model, the other URLs of the file serve as
@@ -27,7 +27,7 @@ def local_file(file: str | Path, role: str) -> Path:
     model = model_of_url(url)
     if model is not None and url in model.urls.get(role, ()):
         try_mirror(model, with_softmax=role in ("softmax", "vocabulary"))
-        return published_file(model, role)
+        return get_published_file(model, role)
     name = Path(urlsplit(url).path).name or FILE_NAMES[role]
     path = hashed_folder("urls", url) / name
     get_once(

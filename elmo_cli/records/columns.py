@@ -90,7 +90,7 @@ def choose_columns(
     if not found:
         expected = " or ".join(map(repr, columns.texts))
         problem = f"{table}: no column {expected}. {_listing(names)}"
-        raise InputError(missing_text(problem, columns, names))
+        raise InputError(missing_text_error(problem, columns, names))
     text = found[0]
     ids = columns.ids
     for name in ids:
@@ -112,7 +112,7 @@ def choose_columns(
     return replace(columns, texts=(text,), ids=ids, kept=kept)
 
 
-def missing_text(problem: str, columns: Columns, names: Sequence[str]) -> Message:
+def missing_text_error(problem: str, columns: Columns, names: Sequence[str]) -> Message:
     """Return the error for a table or a row that lacks the column of the text."""
     remedies = ["Choose one with {option}."]
     words = [name for name in names if name.lower() in _WORD_NAMES]

@@ -12,7 +12,7 @@ from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
-from elmo_cli.records.conllu import to_one_sentence_per_line
+from elmo_cli.records.conllu import one_sentence_per_line_remedy
 from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import HEAD_BYTES, Source
 
@@ -108,7 +108,7 @@ def _refuse_columns(lines: Sequence[str], name: str) -> None:
                 remedy=remedies,
                 name=name,
                 line=repr(_words(lines)[0][:60]),
-                to_sentences=to_one_sentence_per_line(name),
+                to_sentences=one_sentence_per_line_remedy(name),
             )
         )
     delimiter = _delimiter_of_table(lines, _MIN_ROWS)

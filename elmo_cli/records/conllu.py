@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Final
 
 from elmo_cli.errors.messages import Message
-from elmo_cli.files.file_types import conversion
+from elmo_cli.files.file_types import conversion_command
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.text.line_reader import Line
@@ -39,15 +39,15 @@ _MAX_CHECKED: Final = 5
 """Number of first words that show the format."""
 
 
-def to_one_sentence_per_line(name: str) -> str:
+def one_sentence_per_line_remedy(name: str) -> str:
     """Return the remedy for another file with one word per line."""
     command = """awk 'NF {printf "%s ", $1; next} {print ""}'"""
-    converted = conversion(command, name, mark=".lines", suffix=".txt")
+    converted = conversion_command(command, name, mark=".lines", suffix=".txt")
     return f"write one sentence per line: {converted} takes the words in column 1."
 
 
 def _other_conll(name: str) -> str:
-    return f"If this is another kind of CoNLL, {to_one_sentence_per_line(name)}"
+    return f"If this is another kind of CoNLL, {one_sentence_per_line_remedy(name)}"
 
 
 class Conllu(InputFormat):

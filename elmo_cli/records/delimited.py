@@ -199,7 +199,7 @@ def _read_row(line: Line, following: Iterator[Line], dialect: _Dialect) -> _Cell
     try:
         cells = next(reader)
     except csv.Error as error:
-        problem = _explain(error, dialect)
+        problem = _unreadable_row_error(error, dialect)
     if dialect.quotes_may_be_text:
         match = _SPACED_QUOTES.search(line.text)
         if match is not None:
@@ -250,8 +250,8 @@ def _find_dialect(header: _Header, settings: TextSettings) -> _Dialect:
     )
 
 
-def _explain(error: csv.Error, dialect: _Dialect) -> Message:
-    """Return the problem of a row that the module csv cannot read."""
+def _unreadable_row_error(error: csv.Error, dialect: _Dialect) -> Message:
+    """Return the error of a row that the module csv cannot read."""
     reason = str(error).replace("unexpected end of data", "a quoted cell has no end")
     return Message(
         "not valid {kind}: {reason}",

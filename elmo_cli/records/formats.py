@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
-from elmo_cli.files.file_types import binary_error, conversion
-from elmo_cli.records.conllu import Conllu, to_one_sentence_per_line
+from elmo_cli.files.file_types import binary_error, conversion_command
+from elmo_cli.records.conllu import Conllu, one_sentence_per_line_remedy
 from elmo_cli.records.delimited import Csv, Tsv
 from elmo_cli.records.fasta import HEADER, Fasta
 from elmo_cli.records.input_format import InputFormat
@@ -145,8 +145,10 @@ def _check_is_read(source: Source) -> None:
                 remedy=f"{unread.advice} {as_lines}".lstrip(),
                 name=source.name,
                 type=unread.name,
-                otherwise=to_one_sentence_per_line(source.name),
-                to_fasta=conversion(_FASTQ_TO_FASTA, source.name, suffix=".fasta"),
+                otherwise=one_sentence_per_line_remedy(source.name),
+                to_fasta=conversion_command(
+                    _FASTQ_TO_FASTA, source.name, suffix=".fasta"
+                ),
             )
         )
 

@@ -64,7 +64,7 @@ class IdChecker:
         can_be_numbered = record.original_id is None
         if identifier is None:
             if self._starts:
-                return _with_remedy(
+                return _add_remedy(
                     Message("no id, but earlier records have one"),
                     can_be_numbered=can_be_numbered,
                 )
@@ -72,13 +72,13 @@ class IdChecker:
             return None
         shown = repr(identifier[:_SHOWN])
         if self._ids_name_datasets:
-            error = _invalid_name(identifier, shown, self._n_columns)
+            error = _invalid_name_error(identifier, shown, self._n_columns)
             if error is not None:
                 return error
         if self._has_record_without_id:
             return Message("the id {id}, but earlier records have none", id=shown)
         if identifier == "":
-            return _with_remedy(
+            return _add_remedy(
                 Message("the id is empty"), can_be_numbered=can_be_numbered
             )
         first = self._starts.setdefault(identifier, record.start)
@@ -92,7 +92,7 @@ class IdChecker:
                 unit=number_unit,
                 first=first,
             )
-            return _with_remedy(repeated, can_be_numbered=can_be_numbered)
+            return _add_remedy(repeated, can_be_numbered=can_be_numbered)
         self._n_with_id += 1
         return None
 
@@ -109,12 +109,12 @@ def log_repeated(n_repeated: int, location: str = "") -> None:
         logger.warning("%s%s %s", location, have, remedy)
 
 
-def _with_remedy(error: Message, *, can_be_numbered: bool) -> Message:
+def _add_remedy(error: Message, *, can_be_numbered: bool) -> Message:
     remedy = _NUMBERED if can_be_numbered else None
     return Message("{error}", remedy=remedy, error=error)
 
 
-def _invalid_name(identifier: str, shown: str, n_columns: int) -> Message | None:
+def _invalid_name_error(identifier: str, shown: str, n_columns: int) -> Message | None:
     """Return the error of an id that names a dataset, if there is one.
 
     The parts of an id with several columns name the groups around its dataset.

@@ -11,7 +11,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, TEXT_COLUMN, TOKENS_COLUMN
 from elmo_cli.records.annotated_places import find_places
-from elmo_cli.records.columns import Columns, missing_text, named_columns
+from elmo_cli.records.columns import Columns, missing_text_error, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import LIST_OF_REGIONS, Record, join_id
 from elmo_cli.records.record_of_text import record_of_text
@@ -66,28 +66,30 @@ def record_of_row(row: InputRow, columns: Columns, text_input: TextInput) -> Rec
     if row.unreadable is not None:
         return Record("", [], error=row.unreadable, start=row.start)
     if row.problem is not None:
-        return _invalid(row, row.problem, text_input)
+        return _invalid_record(row, row.problem, text_input)
     fields = _flattened(row.fields, columns)
     row_id = _find_row_id(fields, columns)
     if row_id.problem is not None:
-        return _invalid(row, row_id.problem, text_input)
+        return _invalid_record(row, row_id.problem, text_input)
     name = _find_text_column(fields, columns)
     if name is None:
         expected = " or ".join(map(repr, columns.texts))
         found = f"expected a field {expected}, found {_shown(fields)}"
-        return _invalid(row, missing_text(found, columns, [*fields]), text_input)
+        return _invalid_record(
+            row, missing_text_error(found, columns, [*fields]), text_input
+        )
     value = fields[name]
     try:
-        record = _tokenized(value, name, text_input)
+        record = _record_of_value(value, name, text_input)
         if record is not None and text_input.reads_places:
             record = _with_places(record, fields, name)
     except InputError as error:
         in_field = Message("field {name}: {error}", name=repr(name), error=error)
-        return _invalid(row, in_field, text_input)
+        return _invalid_record(row, in_field, text_input)
     if record is None:
         found = f"found {repr(value)[:60]}"
         problem = f"field {name!r}: expected a text or a list of tokens, {found}"
-        return _invalid(row, problem, text_input)
+        return _invalid_record(row, problem, text_input)
     if text_input.settings.word_column is not None:
         record = record._replace(fields=fields)
     return record._replace(
@@ -98,7 +100,9 @@ def record_of_row(row: InputRow, columns: Columns, text_input: TextInput) -> Rec
     )
 
 
-def _tokenized(value: object, column: str, text_input: TextInput) -> Record | None:
+def _record_of_value(
+    value: object, column: str, text_input: TextInput
+) -> Record | None:
     """Return the record of a text or a list of tokens in a column; None for others.
 
     Raise an `InputError` if its tokens have no place in the text.
@@ -154,7 +158,7 @@ def is_text(value: object) -> bool:
     return value.isascii() or value.encode("utf-8", "ignore").decode() == value
 
 
-def _invalid(row: InputRow, problem: object, text_input: TextInput) -> Record:
+def _invalid_record(row: InputRow, problem: object, text_input: TextInput) -> Record:
     return Record(
         "", [], error=text_input.error_at(row.start, problem), start=row.start
     )

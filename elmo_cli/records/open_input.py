@@ -51,14 +51,16 @@ def open_input(
     if input_format.has_tokens:
         trained = None
     # Only a regular file has a head, and an empty file has any format.
-    format_is_guess = settings.input_format is None and not source.head
+    format_is_guess = (
+        input_format.is_plain and settings.input_format is None and not source.head
+    )
     text_input = TextInput(
         source=source,
         settings=settings,
         format=input_format,
         tokenizer=WHITESPACE,
         trained=trained,
-        format_is_guess=format_is_guess and input_format.is_plain,
+        format_is_guess=format_is_guess,
         splits_words=splits_words,
         # A row that is a word has no place in its text.
         reads_places=reads_places and settings.word_column is None,

@@ -178,7 +178,7 @@ def check_records(
             if report is not None:
                 report.see(record)
             if error is not None:
-                record = _skipped(record, error)
+                record = _rest_of_invalid_record(record, error)
             yield record
         is_complete = True
     finally:
@@ -189,7 +189,7 @@ def check_records(
                 id_checker.log_repeated(f"{text_input.source.name}: ")
 
 
-def _skipped(record: Record, error: str | Message) -> Record:
+def _rest_of_invalid_record(record: Record, error: str | Message) -> Record:
     """Return what is left of an invalid record: its text, and perhaps its id."""
     skipped = Record(record.text, [], error=error, start=record.start)
     if error is not record.error:

@@ -85,7 +85,7 @@ class Parquet(InputFormat):
 
         After each batch, `on_bytes` is called with its share of the size of the file.
         """
-        with _opened(file, text_input.source.name) as table:
+        with _open_table(file, text_input.source.name) as table:
             columns = _choose_columns_in_schema(table.schema_arrow, text_input)
             # A column may be chosen several times.
             names = [*columns.texts, *columns.kept, *columns.ids]
@@ -112,7 +112,7 @@ class Parquet(InputFormat):
         self, text_input: TextInput, should_stop: Callable[[], bool]
     ) -> Iterator[Record]:
         """Yield records without texts, of which only the column of ids is read."""
-        with _opened(text_input.source.open(), text_input.source.name) as table:
+        with _open_table(text_input.source.open(), text_input.source.name) as table:
             columns = _choose_columns_in_schema(table.schema_arrow, text_input)
             names = list(columns.ids)
             text_name = columns.texts[0]
@@ -124,7 +124,7 @@ class Parquet(InputFormat):
 
     def read_footer(self, file: Any, text_input: TextInput) -> ParquetFooter:
         """Return what the footer of an open file says about the chosen columns."""
-        with _opened(file, text_input.source.name) as table:
+        with _open_table(file, text_input.source.name) as table:
             schema = table.schema_arrow
             footer = table.metadata.to_dict()
         columns = _choose_columns_in_schema(schema, text_input)
@@ -150,7 +150,7 @@ class Parquet(InputFormat):
 
     def column_types(self, source: Source) -> dict[str, Any]:
         """Return the Arrow types of the columns, and of nested fields by paths."""
-        with _opened(source.open(), source.name) as table:
+        with _open_table(source.open(), source.name) as table:
             return _field_types(table.schema_arrow)
 
 
@@ -219,7 +219,7 @@ def _batches(
 
 
 @contextmanager
-def _opened(file: Any, name: str) -> Iterator[Any]:
+def _open_table(file: Any, name: str) -> Iterator[Any]:
     """Open a file with pyarrow. Its errors in the block become an `InputError`."""
     parquet = load_extra("Parquet", "pyarrow.parquet", "parquet")
     from pyarrow import ArrowException

@@ -68,12 +68,13 @@ def embed_file(
         on_progress=on_progress,
         should_stop=should_stop,
     ) as file_run:
-        sink, progress = file_run.embed_input()
-        if not sink.summary.was_complete:
+        embedded = file_run.embed_input()
+        sink = embedded.sink
+        if not embedded.was_complete:
             settings = plan.output_settings
             if settings.pooled or settings.format.has_rows:
                 log_empty(sink.n_empty, plan.unit, pooled=settings.pooled)
-            sink.finish(progress)
+            sink.finish(embedded.progress)
         return sink.summary_so_far()
 
 
@@ -169,10 +170,14 @@ class EmbeddedInput(NamedTuple):
     """Input that a run has read to its end."""
 
     sink: FileSink
-    """Sink of what was written. It is still to be finished, unless its summary says
-    that the output was complete already."""
+    """Sink of what was written. Call its `finish`, unless `was_complete`."""
     progress: Progress
     """Progress at the end of the input."""
+
+    @property
+    def was_complete(self) -> bool:
+        """True if the output was complete before the run."""
+        return self.sink.summary.was_complete
 
 
 @dataclass(frozen=True)

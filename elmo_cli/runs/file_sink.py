@@ -115,7 +115,7 @@ class FileSink:
         """Make a checkpoint, from which the same command resumes."""
         point = ResumePoint(
             progress=progress,
-            encoder_state=self.embedder.engine.encoder.save(),
+            encoder_state=self.embedder.engine.encoder.saved_state(),
             skipped=self.skipped,
             n_empty=self.n_empty,
         )

@@ -178,6 +178,8 @@ class RecordEmbedder:
             ends_window=ends_window,
         ):
             are_last = [False] * (len(window) - 1) + [True]
+            # Not a loop, whose variable would hold the last result while the next
+            # window is computed.
             yield from map(_Computed, results, are_last)
             if window[-1].ends_record is None:
                 on_unfinished()

@@ -88,7 +88,7 @@ def choose_tokenizer(
     )
     choice = ""
     if not settings.names_tokenizer:
-        choice = _choice(tokenizer, evidence, trained)
+        choice = _reason_of_choice(tokenizer, evidence, trained)
     if evidence != "tokenized" and _differs_from_training(tokenizer, settings, trained):
         warning: Message | None = Message(
             "the model was trained with {--tokenizer} {trained}, not {name}",
@@ -224,7 +224,7 @@ def tokenizer_of_tokens(settings: TextSettings, tokenizer: Tokenizer) -> Tokeniz
     )
 
 
-def _choice(
+def _reason_of_choice(
     tokenizer: Tokenizer, evidence: Evidence | None, trained: str | None
 ) -> str:
     """Return how the text or the model's training has decided for a tokenizer."""

@@ -132,7 +132,7 @@ class Source:
             given: Any = self._given
             keep_line_ends(given)
             lines: list[str] = []
-            self._given = _noted(given, lines)
+            self._given = _note_lines(given, lines)
             try:
                 yield
             finally:
@@ -243,7 +243,7 @@ class Source:
         return reader.lines(on_bytes, skip_errors, keep_ends), reader.is_ready
 
 
-def _noted(lines: Iterable[str], noted: list[str]) -> Iterator[str]:
+def _note_lines(lines: Iterable[str], noted: list[str]) -> Iterator[str]:
     """Yield lines, and add each to a list."""
     for line in lines:
         noted.append(line)

@@ -31,7 +31,7 @@ CHECKPOINT_FILE = "checkpoint.pt"
 FORMAT = "elmo train 2"
 """Name of the format of a checkpoint, and its version."""
 
-_DAMAGED = (
+_DAMAGE_ERRORS = (
     zipfile.BadZipFile,
     pickle.UnpicklingError,
     RuntimeError,
@@ -69,9 +69,9 @@ class TrainingCheckpoint(TypedDict):
 
 
 def load_checkpoint(description: Description) -> TrainingCheckpoint | None:
-    """Load the checkpoint of a run onto the CPU, which runs no code.
+    """Load the checkpoint of a run onto the CPU; None if there is none.
 
-    Return None if there is none.
+    No code in it is run.
     """
     folder = description.folder
     path = folder / CHECKPOINT_FILE
@@ -81,7 +81,7 @@ def load_checkpoint(description: Description) -> TrainingCheckpoint | None:
         content = _read_archive(path)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {system_reason(error)}") from None
-    except _DAMAGED as error:
+    except _DAMAGE_ERRORS as error:
         if is_out_of_memory(error):
             raise
         raise damage_error(folder, first_line(error)) from None
@@ -154,7 +154,7 @@ def remove_checkpoint(folder: Path) -> None:
         raise OutputError(f"{path}: cannot be removed: {reason}") from None
 
 
-def own_folder(folder: Path) -> AbstractContextManager[None]:
+def locked_training_folder(folder: Path) -> AbstractContextManager[None]:
     """Make a folder and lock it against other processes.
 
     It is removed at the end if it is empty.

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 from elmo_cli.pretrained.checksums import content_sha256
-from elmo_cli.training.fingerprint import fingerprint
+from elmo_cli.training.fingerprint import fingerprint_file
 from elmo_cli.training.signature import Identity, Signature
 from elmo_cli.training.start import Start
 from elmo_cli.training.training_settings import TrainingSettings
@@ -30,7 +30,7 @@ class Description:
         identity: Identity = {
             "architecture": dict(start.content),
             "start_sha256": content_sha256(start.files) if start.files else None,
-            "files": [fingerprint(path) for path in training_text.paths],
+            "files": [fingerprint_file(path) for path in training_text.paths],
             "text": {
                 "tokenizer": training_text.tokenizer.name,
                 **training_text.tokenizer.to_attributes(),

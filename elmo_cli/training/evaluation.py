@@ -16,7 +16,7 @@ Figures = dict[str, float]
 share that is `unknown`."""
 
 
-def measure(
+def measure_saved_model(
     description: Description, device: Device, max_tokens: float = math.inf
 ) -> Figures | None:
     """Measure the perplexity of the saved model on up to `max_tokens` tokens.

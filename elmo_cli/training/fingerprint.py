@@ -23,7 +23,7 @@ class FileFingerprint(TypedDict):
     """SHA-256 of the file, or of samples of a large file."""
 
 
-def fingerprint(path: Path) -> FileFingerprint:
+def fingerprint_file(path: Path) -> FileFingerprint:
     """Return a file's fingerprint: its size, and a hash of its content or samples."""
     try:
         with open(path, "rb") as file:

@@ -27,7 +27,7 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.load import load_bilm
-from elmo_cli.pretrained.require_softmax import with_own_softmax
+from elmo_cli.pretrained.require_softmax import with_softmax_in_weights
 from elmo_cli.training.loss import OutputLayer
 from elmo_cli.training.objective import Objective
 from elmo_cli.training.presets import PRESETS
@@ -140,7 +140,7 @@ def _find_files(settings: StartSettings) -> ModelFiles | None:
                 )
             )
         model_settings = ModelSettings(model=model)
-    return with_own_softmax(files_of(model_settings))
+    return with_softmax_in_weights(files_of(model_settings))
 
 
 def _read_architecture(path: str | Path | None) -> Mapping[str, Any]:

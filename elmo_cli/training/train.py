@@ -34,12 +34,12 @@ from elmo_cli.training.checkpoint import (
     TrainingCheckpoint,
     damage_error,
     load_checkpoint,
-    own_folder,
+    locked_training_folder,
     remove_checkpoint,
     save_checkpoint,
 )
 from elmo_cli.training.description import Description
-from elmo_cli.training.evaluation import Figures, measure
+from elmo_cli.training.evaluation import Figures, measure_saved_model
 from elmo_cli.training.find_text_files import find_text_files
 from elmo_cli.training.processes import Processes, join_processes
 from elmo_cli.training.run_log import RunLog, load_summary_writer, open_log
@@ -114,11 +114,13 @@ def train_model(
         processes = stack.enter_context(join_processes(run_settings.device))
         _check_streams(settings, processes)
         if processes.is_first:
-            stack.enter_context(own_folder(folder))
+            stack.enter_context(locked_training_folder(folder))
         if not is_finished(description):
             return _train_and_measure(description, processes, run_settings, should_stop)
         logger.info("%s: training is finished already", folder)
-        return measure(description, processes.device) if processes.is_first else None
+        if not processes.is_first:
+            return None
+        return measure_saved_model(description, processes.device)
 
 
 def _train_and_measure(
@@ -271,7 +273,7 @@ def _evaluate(
 ) -> Figures | None:
     """Write the model with its report, and measure it on up to `max_tokens` tokens."""
     write_model(run, description)
-    figures = measure(description, run.processes.device, max_tokens)
+    figures = measure_saved_model(description, run.processes.device, max_tokens)
     if figures is not None:
         log.log_validation(figures)
     write_report(run, description, figures)

@@ -297,7 +297,7 @@ def test_a_corpus_is_tokenized_in_the_language_of_the_model() -> None:
             "corpus.txt",
             f"{language}.npz",
             min_count=1,
-            text=TextSettings(tokenizer="moses"),
+            text_settings=TextSettings(tokenizer="moses"),
         )
         assert read_words(Path(f"{language}.npz"))[0] == [*words, "est", "froide", "."]
     command = "word-vectors out.npz --corpus corpus.txt --min-count 1 --model model"
@@ -358,7 +358,11 @@ def test_settings_without_an_effect_are_an_error(option: str) -> None:
     problem = f"^{option} has no effect on mean vectors of words$"
     with pytest.raises(SettingsError, match=problem):
         write_word_vectors(
-            ElmoEmbedder("model"), "corpus.csv", "out.vec", min_count=1, text=settings
+            ElmoEmbedder("model"),
+            "corpus.csv",
+            "out.vec",
+            min_count=1,
+            text_settings=settings,
         )
 
 

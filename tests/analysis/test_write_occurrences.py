@@ -77,13 +77,13 @@ def write_targets(
     *,
     layers: str = "all",
     should_stop: Callable[[], bool] = lambda: False,
-    text: TextSettings | None = None,
+    text_settings: TextSettings | None = None,
     match: str = "form",
     ignore_case: bool = False,
     **written: Any,
 ) -> WrittenOccurrences:
     """Write the occurrences with small windows, and checkpoints between them."""
-    opened = open_input(source, text or TextSettings())
+    opened = open_input(source, text_settings or TextSettings())
     plan = plan_occurrences(
         opened,
         output,
@@ -267,7 +267,7 @@ def test_a_run_with_other_words_is_refused(layout: str) -> None:
     write_targets("text.txt", "u.hdf5", layout=layout)
     with pytest.raises(ElmoError, match=r"other options: words \("):
         write_targets("text.txt", "u.hdf5", {"bank": "bank"}, layout=layout)
-    problem = r"other options: match \(none, not form, ignore case\)"
+    problem = r"other options: match \(it has none, you asked for form, ignore case\)"
     with pytest.raises(ElmoError, match=problem):
         write_targets("text.txt", "u.hdf5", ignore_case=True, layout=layout)
 
@@ -368,7 +368,9 @@ def test_a_sentence_beyond_memory_is_skipped(
 ) -> None:
     Path("long.txt").write_text("bank " * 30 + "\na bank\n")
     limit_memory(monkeypatch, 20)
-    write_targets("long.txt", name, layers="top", text=TextSettings(skip_errors=True))
+    write_targets(
+        "long.txt", name, layers="top", text_settings=TextSettings(skip_errors=True)
+    )
     with open_occurrences(name) as file:
         assert len(find_occurrences(file)["bank"]) == 1
 
@@ -467,7 +469,8 @@ def test_the_command_reads_standard_input() -> None:
 @pytest.mark.parametrize("output", ["u.npz", "u.npy", "u.jsonl", "u.csv"])
 def test_other_formats_are_refused(output: str) -> None:
     expected = (
-        f"{output}: target words are written as Parquet (.parquet) or HDF5 (.hdf5)"
+        f"{output}: target words are written as Parquet or HDF5. "
+        "Name a file with .parquet or .hdf5."
     )
     with pytest.raises(SettingsError) as error:
         write_occurrences(ElmoEmbedder(model=TINY), "text.txt", output, WORDS)
@@ -557,7 +560,7 @@ def test_the_annotated_words_of_a_table_are_its_occurrences(
         name,
         "u.parquet",
         words,
-        text=TextSettings(tokenizer="whitespace"),
+        text_settings=TextSettings(tokenizer="whitespace"),
     )
     assert counts == {"bank": 6}
     rows = read_rows("u.parquet")
@@ -672,7 +675,11 @@ def test_the_spans_of_prodigy_and_spacy_are_occurrences(
     embedder = ElmoEmbedder(model=TINY)
     words = {"bank": "bank", "wing": "wing"}
     counts, _ = write_occurrences(
-        embedder, name, "u.parquet", words, text=TextSettings(tokenizer="moses")
+        embedder,
+        name,
+        "u.parquet",
+        words,
+        text_settings=TextSettings(tokenizer="moses"),
     )
     assert counts == {"bank": 3, "wing": 1}
     rows = read_rows("u.parquet")
@@ -723,7 +730,11 @@ def test_times_of_words_are_no_places() -> None:
     write_table("words.csv", rows)
     settings = TextSettings(word_column="word", id_column="id")
     counts, _ = write_occurrences(
-        ElmoEmbedder(model=TINY), "words.csv", "u.hdf5", {"bank": "bank"}, text=settings
+        ElmoEmbedder(model=TINY),
+        "words.csv",
+        "u.hdf5",
+        {"bank": "bank"},
+        text_settings=settings,
     )
     assert counts == {"bank": 2}
 
@@ -751,7 +762,7 @@ def test_the_position_of_dwug_chooses_a_token_of_its_tokenized_text() -> None:
             "uses.tsv",
             "u.parquet",
             {"plane": "plane"},
-            text=settings,
+            text_settings=settings,
             overwrite=True,
         )
         # The second use has no characters, and its position is outside the text.
@@ -816,7 +827,7 @@ def test_sentences_of_a_use_are_computed_one_by_one() -> None:
     embedder = ElmoEmbedder(model=TINY)
     settings = TextSettings(tokenizer="moses", split_sentences=True)
     write_occurrences(
-        embedder, "uses.csv", "u.parquet", {"bank": "bank"}, text=settings
+        embedder, "uses.csv", "u.parquet", {"bank": "bank"}, text_settings=settings
     )
     [row] = read_rows("u.parquet")
     assert row["position"] == 8

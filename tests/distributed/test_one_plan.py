@@ -69,10 +69,15 @@ def test_another_run_is_refused_and_changes_nothing(
     assert elmo(*RUN, *shard).exit_code == 0
     before = parts_there()
     start = f"Error: {folder}/out belongs to another run. These differ:"
-    differences = "--dtype (float32, not float16), --layers (all, not top)"
+    differences = (
+        "--dtype (it has float32, you asked for float16), "
+        "--layers (it has all, you asked for top)"
+    )
     refusal = refusal_of("--layers", "top", "--dtype", "float16")
     assert refusal == f"{start} {differences}. {REMEDY}"
-    assert "--part-size (0.002, not 1.0)" in refusal_of("--part-size", "1")
+    assert "--part-size (it has 0.002, you asked for 1.0)" in refusal_of(
+        "--part-size", "1"
+    )
     change_input(keeps_time=True)
     assert refusal_of() == f"{start} the content of {folder}/text.txt. {REMEDY}"
     Path("text.txt").write_text(LINES)  # Its time has changed, but not its content.
@@ -127,7 +132,7 @@ def test_a_pattern_that_matches_the_folder_resumes(
     assert "data/**/*: skipped 14 files in the output folder" in caplog.text
     result = run()
     assert result.exit_code == 0
-    assert "0 tokens" in result.stderr
+    assert "is complete already: 20 parts" in result.stderr
     with open_activations("data/out") as activations:
         assert len(activations) == 80
 
@@ -141,7 +146,9 @@ def test_of_two_new_plans_one_is_created(monkeypatch: pytest.MonkeyPatch) -> Non
         create(self, name, content)
 
     monkeypatch.setattr(Folder, "create", lose)
-    with pytest.raises(OutputError, match=r"These differ: state \(warm, not zero\)"):
+    with pytest.raises(
+        OutputError, match=r"These differ: state \(it has warm, you asked for zero\)"
+    ):
         open_plan(Folder("out"), ("text.txt",), ZERO)
 
 
@@ -310,7 +317,9 @@ def test_a_run_on_a_store_resumes_and_completes() -> None:
     distribute_there(ZERO, lambda part: done.append(part.number))
     assert done == [4, 5, 6, 7, 8, 9]
     assert_equal_to_embed(location=OUT)
-    with pytest.raises(OutputError, match=r"These differ: state \(zero, not warm\)"):
+    with pytest.raises(
+        OutputError, match=r"These differ: state \(it has zero, you asked for warm\)"
+    ):
         distribute_there(WARM)
     assert "_SUCCESS" in Folder(OUT).names()
     assert Folder(f"{OUT}/_elmo").names() == ["plan.parquet"]

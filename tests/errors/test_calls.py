@@ -73,7 +73,8 @@ MISSING_FILES = [
     error_of(
         lambda m: ElmoEmbedder(model="./missing"),
         FileNotFoundError,
-        "./missing: no such model folder or zip file",
+        "./missing: no such model folder or zip file. "
+        "`elmo models` lists the models that have a name.",
     ),
     error_of(
         lambda m: ElmoEmbedder("orignal"),
@@ -102,7 +103,8 @@ MISSING_FILES = [
     error_of(
         lambda m: ElmoEmbedder.from_pretrained("missing.zip"),
         FileNotFoundError,
-        "missing.zip: no such model folder or zip file",
+        "missing.zip: no such model folder or zip file. "
+        "`elmo models` lists the models that have a name.",
     ),
     error_of(
         lambda m: ElmoEmbedder(model="./empty"),
@@ -204,7 +206,8 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: write_occurrences(m.embedder, m.text, "x.npy", {"cat": "cat"}),
         ValueError,
-        "x.npy: target words are written as Parquet (.parquet) or HDF5 (.hdf5)",
+        "x.npy: target words are written as Parquet or HDF5. "
+        "Name a file with .parquet or .hdf5.",
     ),
     error_of(
         lambda m: ElmoEmbedder(model=TINY, state=""),  # type: ignore[call-overload]
@@ -436,10 +439,10 @@ WRONG_OPTIONS = [
             m.text,
             "x.hdf5",
             {"cat": "cat"},
-            text="moses",  # type: ignore[arg-type]
+            text_settings="moses",  # type: ignore[arg-type]
         ),
         ValueError,
-        "text: expected TextSettings, found the string 'moses'",
+        "text_settings: expected TextSettings, found the string 'moses'",
     ),
     error_of(
         lambda m: write_word_vectors(m.embedder, m.text, "x.vec", min_count=100),
@@ -482,7 +485,8 @@ WRONG_OPTIONS = [
         lambda m: write_occurrences(m.embedder, m.text, m.vectors, {"cat": "cat"}),
         OutputError,
         "FOLDER/out.hdf5 already exists, and was written with other options: "
-        'layers (all, not top), words (none, not {"cat": "cat"}). Use '
+        "layers (it has all, you asked for top), words (it has none, you asked for "
+        '{"cat": "cat"}). Use '
         "overwrite=True to replace it.",
     ),
     error_of(

@@ -16,11 +16,12 @@ from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.errors.checks import check_at_least, check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import (
-    ARGUMENTS,
+    ARGUMENT_OF_OPTION,
     Message,
     joined,
     option_named,
     option_of,
+    problem_of,
     spelled_as_options,
 )
 from elmo_cli.options.analysis import (
@@ -185,7 +186,7 @@ def test_messages_know_the_arguments_that_are_not_called_like_their_option() -> 
             option_name = info_of(options, field_name).name
             if option_name:
                 arguments[option_name] = field_name
-    assert arguments == ARGUMENTS
+    assert arguments == ARGUMENT_OF_OPTION
 
 
 def test_an_option_may_be_a_value() -> None:
@@ -230,6 +231,17 @@ def test_a_message_may_contain_another_message_or_error() -> None:
         assert str(outer) == f"3: {QUOTES}"
         assert outer.as_options() == f"3: {QUOTES.as_options()}"
         assert outer.as_options({"--a": "-a"}) == f"3: {QUOTES.as_options({})}"
+
+
+def test_a_problem_has_no_remedy_but_keeps_its_options() -> None:
+    message = Message("{--gamma}: not {value}", remedy="Omit {--gamma}.", value=0)
+    problem = Message("{problem}", problem=problem_of(InputError(message)))
+    assert str(problem) == "gamma: not 0"
+    assert problem.as_options() == "--gamma: not 0"
+    assert problem_of(InputError("a.b: no such file. Name a file.")) == (
+        "a.b: no such file"
+    )
+    assert problem_of(InputError("a: empty.")) == "a: empty"
 
 
 def test_joined_messages_keep_their_options() -> None:

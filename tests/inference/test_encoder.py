@@ -61,17 +61,17 @@ def token_encoder(activation: str, seed: int = 0) -> CharacterEncoder:
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-@pytest.mark.parametrize("name", PROCESSORS)
+@pytest.mark.parametrize("capability", PROCESSORS)
 @given(
     words=st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=9),
     seed=st.integers(0, 9),
 )
 def test_token_vectors_equal_the_readable_encoder_one_by_one(
-    name: str, activation: str, words: list[str], seed: int
+    capability: str, activation: str, words: list[str], seed: int
 ) -> None:
     readable = token_encoder(activation, seed)
     ids = readable.token_ids(words)
-    with processor(name), torch.inference_mode():
+    with processor(capability), torch.inference_mode():
         fast = prepare_token_encoder(deepcopy(readable), TYPES)
         vectors = fast(ids)
         alone = torch.cat([fast(row[None]) for row in ids])
@@ -215,7 +215,7 @@ def test_carried_states_equal_the_readable_bilm(
     assert_equals_readable(encoder, bilm, [], many)
 
 
-RUNS = [(name, "float32") for name in PROCESSORS]
+RUNS = [(capability, "float32") for capability in PROCESSORS]
 """Kinds of processor, and the precisions that have kernels there."""
 if PROCESSORS and product_kernel(torch.bfloat16):
     RUNS.append((PROCESSORS[-1], "bfloat16"))
@@ -223,7 +223,7 @@ if PROCESSORS and has_int8():
     RUNS.append((PROCESSORS[-1], "int8"))
 
 
-@pytest.mark.parametrize(("name", "precision"), RUNS)
+@pytest.mark.parametrize(("capability", "precision"), RUNS)
 @settings(max_examples=10)
 @given(
     model=models(),
@@ -234,7 +234,7 @@ if PROCESSORS and has_int8():
     state=st.sampled_from(["zero", "warm"]),
 )
 def test_bits_depend_on_the_sentence_alone(
-    name: str,
+    capability: str,
     precision: Precision,
     model: RandomModel,
     text: list[list[str]],
@@ -244,7 +244,7 @@ def test_bits_depend_on_the_sentence_alone(
     state: InitialState,
 ) -> None:
     shuffled = order.sample(range(len(text)), len(text))
-    with processor(name):
+    with processor(capability):
         embedder = ElmoEmbedder(model=model.files, precision=precision, state=state)
         expected = embedder.embed_batch(text)
         other = ElmoEmbedder(
@@ -284,13 +284,13 @@ def run(encoder: encoders.SentenceEncoder) -> Tensor:
         return encoder.run(SENTENCES, range(len(SENTENCES))).clone()
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("capability", WAYS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("initial_state", ["warm", "carry"])
 def test_copies_compute_the_same_bits(
-    initial_state: InitialState, precision: str, name: str, tmp_path: Path
+    initial_state: InitialState, precision: str, capability: str, tmp_path: Path
 ) -> None:
-    with processor(name):
+    with processor(capability):
         encoder = make_encoder(tmp_path, precision, initial_state)
         copied = deepcopy(encoder)
         loaded = pickle.loads(pickle.dumps(encoder))

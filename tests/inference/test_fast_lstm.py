@@ -180,7 +180,7 @@ def row_numbers(n: int, in_table: bool) -> Tensor:
     return torch.arange(n)
 
 
-@pytest.mark.parametrize("way", ["cells", *PROCESSORS])
+@pytest.mark.parametrize("capability", [pytest.param(None, id="cells"), *PROCESSORS])
 @given(
     n=st.integers(1, 90),
     dim=st.integers(1, 80),
@@ -190,7 +190,7 @@ def row_numbers(n: int, in_table: bool) -> Tensor:
     seed=seeds,
 )
 def test_a_step_follows_the_formulas(
-    way: str,
+    capability: str | None,
     n: int,
     dim: int,
     width: int,
@@ -206,15 +206,15 @@ def test_a_step_follows_the_formulas(
     cells = random_tensor(n + 3, dim, seed=seed + 4)
     parents = torch.arange(n).flip(0)
     before = TableRows(cells, parents)
-    if way in PROCESSORS:
-        with processor(way):
+    if capability is None:
+        layer = prepared(made, way="cells")
+        rows = rows_or_whole(layer.input_gates(inputs), n, in_table)
+        after, out = step(layer, rows, hidden, before)
+    else:
+        with processor(capability):
             layer = prepared(made, way="step")
             rows = rows_or_whole(layer.input_gates(inputs), n, in_table)
             after, out = step_and_alone(layer, rows, hidden, before)
-    else:
-        layer = prepared(made, way=way)
-        rows = rows_or_whole(layer.input_gates(inputs), n, in_table)
-        after, out = step(layer, rows, hidden, before)
 
     tokens = row_numbers(n, in_table)
     together = double(torch.cat([inputs[tokens], hidden], dim=1))

@@ -78,6 +78,12 @@ def test_strings_are_tokenized_and_lists_are_tokens() -> None:
     assert_array_equal(vectors(split, tokenizer="whitespace"), expected)
 
 
+def test_strings_are_tokenized_in_their_language() -> None:
+    expected = vectors([["L'", "eau", "est", "froide", "."]])
+    rows = vectors(["L'eau est froide."], tokenizer="moses", language="fr")
+    assert_array_equal(rows, expected)
+
+
 @pytest.mark.filterwarnings("default")
 def test_a_vectorizer_is_a_step_of_a_pipeline() -> None:
     texts = ["good film", "a good one", "bad film", "a bad one"] * 3

@@ -80,7 +80,7 @@ class Case:
         return torch.stack([of_targets, entropies])
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("capability", WAYS)
 @pytest.mark.parametrize("n_at_once", [2, 1024])
 @given(
     seed=seeds,
@@ -91,7 +91,7 @@ class Case:
 def test_a_softmax_equals_the_reference_however_it_is_cut(
     tmp_path_factory: pytest.TempPathFactory,
     n_at_once: int,
-    name: str,
+    capability: str,
     seed: int,
     n_rows: int,
     held_bytes: int,
@@ -100,7 +100,7 @@ def test_a_softmax_equals_the_reference_however_it_is_cut(
     path = tmp_path_factory.mktemp("softmax") / "softmax.hdf5"
     case = Case(9, N_WORDS, DIM, seed, scale)
     case.write(path)
-    with pytest.MonkeyPatch.context() as patch, processor(name):
+    with pytest.MonkeyPatch.context() as patch, processor(capability):
         patch.setattr(full_softmax, "WORDS_PER_READ", n_rows)
         patch.setattr(full_softmax, "_MAX_HELD_BYTES", held_bytes)
         patch.setattr(full_softmax, "PREDICTIONS_PER_PIECE", n_at_once)
@@ -219,10 +219,10 @@ def test_a_file_with_a_fault_is_reported(
     assert str(caught.value) == f"{path}{message}"
 
 
-KINDS = [(name, torch.float32) for name in PROCESSORS]
+KINDS = [(capability, torch.float32) for capability in PROCESSORS]
 if has_tiles():
     KINDS.append(("AVX512", torch.bfloat16))
-each_kernel = pytest.mark.parametrize(("name", "dtype"), KINDS)
+each_kernel = pytest.mark.parametrize(("capability", "dtype"), KINDS)
 needs_tiles = pytest.mark.skipif(not has_tiles(), reason="needs AMX and a C compiler")
 BITS = math.log2(math.e)
 
@@ -240,7 +240,7 @@ BITS = math.log2(math.e)
     scale=st.sampled_from([0.1, 1, 30]),
 )
 def test_log_probabilities_in_c_equal_float64(
-    name: str,
+    capability: str,
     dtype: torch.dtype,
     n: int,
     n_words: int,
@@ -249,7 +249,7 @@ def test_log_probabilities_in_c_equal_float64(
     scale: float,
 ) -> None:
     case = Case(n, n_words, dim, seed, scale)
-    with processor(name):
+    with processor(capability):
         scores = case.compute(dtype)
         # A prediction has the same bits alone, and however the words are added.
         rows = slice(n // 2, n // 2 + 3)
@@ -260,11 +260,13 @@ def test_log_probabilities_in_c_equal_float64(
 
 @each_kernel
 @pytest.mark.parametrize("n", [1, 7, 50, 600])
-def test_bits_do_not_depend_on_threads(name: str, dtype: torch.dtype, n: int) -> None:
+def test_bits_do_not_depend_on_threads(
+    capability: str, dtype: torch.dtype, n: int
+) -> None:
     case = Case(n, 5000, 48, 1)
     n_threads = torch.get_num_threads()
     results = []
-    with processor(name):
+    with processor(capability):
         try:
             for number in (1, 2, 3, 8):
                 torch.set_num_threads(number)
@@ -277,10 +279,10 @@ def test_bits_do_not_depend_on_threads(name: str, dtype: torch.dtype, n: int) ->
 @each_kernel
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_an_infinite_context_spoils_only_its_prediction(
-    name: str, dtype: torch.dtype, value: float
+    capability: str, dtype: torch.dtype, value: float
 ) -> None:
     case = Case(40, 3000, 16, 1)
-    with processor(name):
+    with processor(capability):
         expected = case.compute(dtype)
         case.contexts[17] = value
         scores = case.compute(dtype)
@@ -290,11 +292,13 @@ def test_an_infinite_context_spoils_only_its_prediction(
 
 
 @each_kernel
-def test_very_unequal_logits_keep_their_sum(name: str, dtype: torch.dtype) -> None:
+def test_very_unequal_logits_keep_their_sum(
+    capability: str, dtype: torch.dtype
+) -> None:
     """Check logits that rise by 2,000 from word to word: each is the new maximum."""
     case = Case(3, 200, 8, 1)
     case.bias[:] = torch.arange(200) * 2000.0
-    with processor(name):
+    with processor(capability):
         scores = case.compute(dtype)
         case.bias[:] = case.bias.flip(0)
         case.weight = case.weight.flip(0)

@@ -2,12 +2,13 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, get_args
 
 import pytest
 
+import elmo_cli
 from elmo_cli import (
     ElmoEmbedder,
     EmbedBatch,
@@ -141,6 +142,7 @@ def test_a_suffix_names_each_format_of_outputs(name: str) -> None:
     assert found.name == name
 
 
+# `elmo surprisal` chooses the unit by the input, and `elmo predict` draws no samples.
 ANALYSES = [
     pytest.param(measure_surprisal, SurprisalSettings, {"by": "token"}, id="surprisal"),
     pytest.param(iter_surprisal, SurprisalSettings, {"by": "token"}, id="stream"),
@@ -156,11 +158,7 @@ ANALYSES = [
     pytest.param(write_occurrences, TargetSettings, {}, id="occurrences"),
     pytest.param(write_word_vectors, AveragingSettings, {}, id="word vectors"),
 ]
-"""Functions, the options of their command, and defaults that differ on purpose.
-
-Without options, `elmo surprisal` chooses the unit by the input, and `elmo predict`
-draws no samples.
-"""
+"""Functions, the options of their command, and defaults that differ on purpose."""
 
 
 @pytest.mark.parametrize(("function", "options", "others"), ANALYSES)
@@ -171,3 +169,69 @@ def test_analyses_have_the_defaults_of_their_command(
     defaults = defaults_of(options)
     assert keywords
     assert keywords == {name: defaults[name] for name in keywords} | others
+
+
+@pytest.mark.parametrize(
+    ("functions", "options", "missing"),
+    [
+        pytest.param(
+            [measure_surprisal],
+            SurprisalSettings,
+            {"group_by", "pair_columns", "regions"},  # of tables
+            id="surprisal",
+        ),
+        pytest.param(
+            [predict_words, find_substitutes, sample_sentences],
+            PredictionSettings,
+            {"backward", "each"},  # a direction, and a list of texts
+            id="prediction",
+        ),
+        pytest.param(
+            [measure_change, read_occurrences], ChangeSettings, set(), id="change"
+        ),
+        pytest.param([plot_occurrences], PlotSettings, set(), id="picture"),
+        pytest.param([find_word_neighbours], NeighbourSettings, set(), id="neighbours"),
+        pytest.param([write_occurrences], TargetSettings, set(), id="occurrences"),
+        pytest.param([write_word_vectors], AveragingSettings, set(), id="word vectors"),
+    ],
+)
+def test_each_option_of_an_analysis_is_a_keyword(
+    functions: list[Callable[..., Any]], options: Any, missing: set[str]
+) -> None:
+    keywords: set[str] = set()
+    for function in functions:
+        keywords |= keywords_of(function, options).keys()
+    assert set(option_fields(options)) - keywords == missing
+
+
+def public_signatures() -> Iterator[tuple[str, inspect.Signature]]:
+    """Yield the names and signatures of public functions, classes and methods."""
+    for name in elmo_cli.__all__:
+        value = getattr(elmo_cli, name)
+        if inspect.isfunction(value):
+            yield name, inspect.signature(value)
+        if inspect.isclass(value):
+            for method, function in inspect.getmembers(value, inspect.isfunction):
+                if method == "__init__" or not method.startswith("_"):
+                    yield f"{name}.{method}", inspect.signature(function)
+
+
+def test_how_texts_are_read_is_said_in_one_way() -> None:
+    takes_texts = set()
+    reads_files = set()
+    for function, signature in public_signatures():
+        names = signature.parameters.keys()
+        if "tokenizer" in names:
+            assert "language" in names, function
+            takes_texts.add(function)
+        if "text_settings" in names:
+            reads_files.add(function)
+        for name, parameter in signature.parameters.items():
+            if "TextSettings" in str(parameter.annotation):
+                assert name == "text_settings", function
+    assert takes_texts >= {
+        "ElmoEmbedder.encode",
+        "predict_words",
+    }
+    assert reads_files >= {"write_occurrences", "write_word_vectors"}
+    assert not takes_texts & reads_files

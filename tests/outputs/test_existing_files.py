@@ -58,7 +58,9 @@ def test_an_output_with_other_dashes_is_refused() -> None:
     with h5py.File(OUT, "r+") as file:
         assert file.attrs["normalization"] == "moses-2"
         file.attrs["normalization"] = "moses"  # which wrote each dash as a hyphen
-    message = r"with other options: normalization \(moses, not moses-2\)"
+    message = (
+        r"with other options: normalization \(it has moses, you asked for moses-2\)"
+    )
     with pytest.raises(OutputError, match=message):
         embed(TEXT, OUT, tokenizer="moses")
 
@@ -69,7 +71,7 @@ def test_an_output_with_other_dashes_is_refused() -> None:
         (
             LINES,
             {"output_format": "top"},
-            "with other options: layers (all, not top)",
+            "with other options: layers (it has all, you asked for top)",
         ),
         ("x" + LINES, {}, "out was written for a different input: its first 5 lines"),
         (LINES[:9], {}, "out was written for a different input"),

@@ -17,7 +17,7 @@ from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.pretrained.download import download_file
-from elmo_cli.pretrained.url_files import local_file
+from elmo_cli.pretrained.url_files import download_if_url
 from tests.support.commands import Forked, Terminal
 from tests.support.website import (
     WEIGHTS,
@@ -210,7 +210,7 @@ def test_limits_depend_on_the_kind_of_file(site: Site, cache: Path) -> None:
             f"/{role}", b"", lambda it, body: it.send(200, body, Content_Length=10**10)
         )
         with pytest.raises(ModelError, match=f"it is larger than {limit}"):
-            local_file(url, role)
+            download_if_url(url, role)
     assert not cache.exists()
 
 
@@ -254,8 +254,9 @@ def test_two_processes_download_once(site: Site, tmp_path: Path) -> None:
     url = site.put("/vocab.txt", b"<S>\n</S>\n<UNK>\n", waits)
     program = (
         "import logging, os, sys; os.environ['ELMO_CACHE'] = sys.argv[2]; "
-        "from elmo_cli.pretrained.url_files import local_file; "
-        "logging.basicConfig(level=logging.INFO); local_file(sys.argv[1], 'vocabulary')"
+        "from elmo_cli.pretrained.url_files import download_if_url; "
+        "logging.basicConfig(level=logging.INFO); "
+        "download_if_url(sys.argv[1], 'vocabulary')"
     )
     command = ["-c", program, url, str(tmp_path / "cache")]
     with open(tmp_path / "log", "w") as log:

@@ -117,7 +117,9 @@ def test_embed_reports_progress_and_stops_within_a_long_record(
     )
     assert len([each for each in progress if each.n_records == 1]) > 10
 
-    with pytest.raises(StoppedError, match=r"^Stopped after record 1\."):
+    with pytest.raises(
+        StoppedError, match=r"^Stopped after record 1, before the first checkpoint"
+    ):
         embed(
             long_record,
             "stopped.hdf5",

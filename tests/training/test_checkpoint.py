@@ -18,8 +18,8 @@ import pytest
 import torch
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError, StoppedError
-from elmo_cli.training.checkpoint import own_folder
-from elmo_cli.training.fingerprint import fingerprint
+from elmo_cli.training.checkpoint import locked_training_folder
+from elmo_cli.training.fingerprint import fingerprint_file
 from elmo_cli.training.optimizer import LearningRate
 from tests.support.commands import ROOT, elmo, run_python, start_elmo
 from tests.support.failing_disk import Disk, kills, restore, state_of
@@ -127,10 +127,10 @@ def test_fingerprint_samples_large_files(monkeypatch: pytest.MonkeyPatch) -> Non
         content = bytearray(99)
         content[position] = 1
         Path("large.bin").write_bytes(content)
-        return fingerprint(Path("large.bin"))["sha256"]
+        return fingerprint_file(Path("large.bin"))["sha256"]
 
     Path("large.bin").write_bytes(bytes(99))
-    of_zeros = fingerprint(Path("large.bin"))["sha256"]
+    of_zeros = fingerprint_file(Path("large.bin"))["sha256"]
     # Samples begin at 0, 44 and 89. Nothing else is read.
     assert sha256_with_one_at(40) == of_zeros
     in_samples = {sha256_with_one_at(position) for position in (0, 50, 98)}
@@ -176,7 +176,10 @@ def test_first_checkpoint_comes_before_all_other_files() -> None:
 
 def test_folder_is_locked_during_training() -> None:
     message = r"^model: another process is training there\. "
-    with own_folder(Path("model")), pytest.raises(OutputError, match=message):
+    with (
+        locked_training_folder(Path("model")),
+        pytest.raises(OutputError, match=message),
+    ):
         train("model")
     train("model", steps=1)
 

@@ -8,7 +8,7 @@ import click
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import PATH, WholeNumber
-from elmo_cli.cli.row_printer import print_rows
+from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import ChangeSettings, TargetSettings
@@ -125,7 +125,7 @@ def _print(changes: "list[Change]", measure: str, row_format: str | None) -> Non
     names = change_columns(measured)
     rows = [[getattr(change, name) for name in names] for change in measured]
     extra_columns = {"measure": measure} if row_format == "jsonl" else {}
-    with print_rows(row_format, names) as writer:
+    with open_row_printer(row_format, names) as writer:
         writer.write(rows, extra_columns)
     for change in changes:
         if change.change is None:

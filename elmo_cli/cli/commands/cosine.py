@@ -16,7 +16,7 @@ from elmo_cli.cli.queries import (
     read_pair_table,
     read_queries,
 )
-from elmo_cli.cli.row_printer import RowPrinter, cell, print_rows
+from elmo_cli.cli.row_printer import RowPrinter, cell, open_row_printer
 from elmo_cli.cli.usage_errors import missing_error, misused_error
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
@@ -141,7 +141,7 @@ def cosine(
         names = [f"cosine_{name}" for name in [*numbers, "average"]]
     else:
         names = ["cosine"]
-    with print_rows(row_format, ["line", *names]) as rows:
+    with open_row_printer(row_format, ["line", *names]) as rows:
         _write_pairs(embedder, chunks, layers, rows)
 
 

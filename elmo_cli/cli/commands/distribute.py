@@ -171,7 +171,7 @@ def distribute(
         resources=resources,
         on_tokenizer=partial(loading.keep_tokenizer, text_settings=text_settings),
     )
-    loading.collect_garbage()
+    loading.start_garbage_collector()
     loading.say_model(prepared.files, model_settings, writes_file=True)
     settings = prepared.settings
     plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
@@ -197,11 +197,11 @@ def _print_status(folder: str, *, as_json: bool) -> None:
     from elmo_cli.distributed.workers import read_status
     from elmo_cli.files.shared_folder import Folder
 
-    status, (first, *rest) = read_status(Folder(folder))
+    status, lines = read_status(Folder(folder))
     if as_json:
         click.echo(json_text({"folder": folder, **status}))
     else:
-        click.echo("\n".join([f"{folder}: {first}", *rest]))
+        click.echo(f"{folder}: " + "\n".join(lines))
     if not status["complete"]:
         click.get_current_context().exit(1)
 

@@ -13,10 +13,11 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.queries import query_settings, read_query_table
-from elmo_cli.cli.row_printer import print_rows
+from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.errors.messages import Message, problem_of
 from elmo_cli.options.analysis import NeighbourSettings
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -238,7 +239,7 @@ def _print_table(
     """Print a row per neighbour of each query."""
     from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
 
-    with print_rows(row_format, neighbour_columns(pooled=pooled)) as rows:
+    with open_row_printer(row_format, neighbour_columns(pooled=pooled)) as rows:
         for number, nearest in enumerate(results, start=1):
             rows.write(neighbour_rows(number, nearest, pooled=pooled))
 
@@ -293,8 +294,10 @@ def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedde
         if options_on_command_line("--model", "--options-file"):
             raise
         # --model is the only remedy.
-        message = stderr.shown_message(error)
-        reason = message.partition(". ")[0].removesuffix(".")
-        raise ModelError(
-            f"the model of {files.paths[0]}: {reason}. Give its new path with --model."
-        ) from None
+        message = Message(
+            "the model of {path}: {problem}",
+            remedy="Give its new path with {--model}.",
+            path=files.paths[0],
+            problem=problem_of(error),
+        )
+        raise ModelError(message) from None

@@ -10,7 +10,7 @@ import click
 from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH
-from elmo_cli.cli.row_printer import print_rows
+from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import flag
 from elmo_cli.errors.wording import counted
@@ -104,7 +104,7 @@ def perplexity(
         opened_text, model, reads_ids=per_sentence, may_be_empty=False
     ) as opened:
         columns = [*opened.columns, *SENTENCE_COLUMNS]
-        printer = print_rows(row_format, columns, opened.records.example.columns)
+        printer = open_row_printer(row_format, columns, opened.records.example.columns)
         with printer if per_sentence else nullcontext() as rows:
             result = perplexity_of_scores(scores(), source.name)
     if per_sentence:

@@ -17,7 +17,7 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import POSITIVE, WholeNumber
 from elmo_cli.cli.queries import in_chunks
-from elmo_cli.cli.row_printer import print_rows
+from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import InputError
@@ -169,7 +169,7 @@ def _typed_text(text: str, tokenizer: Tokenizer, *, each: bool) -> _Texts:
     from elmo_cli.language_model.gaps import cut_around_gaps
 
     tokens = cut_around_gaps(text, tokenizer.tokenize)
-    record = _checked(Record(text, tokens), each=each)
+    record = _check_record(Record(text, tokens), each=each)
     return _Texts(columns=("line",), chunks=[[record]], are_from_file=False)
 
 
@@ -189,7 +189,7 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
             columns=name_columns(read, is_split=text_input.splits_lines),
             chunks=in_chunks(
                 read.records,
-                partial(_checked, each=each),
+                partial(_check_record, each=each),
                 read.is_ready,
                 f"{text_input.source.name}, {text_input.unit}",
             ),
@@ -198,7 +198,7 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
         )
 
 
-def _checked(record: Record, *, each: bool) -> Record:
+def _check_record(record: Record, *, each: bool) -> Record:
     """Return a record; raise an `InputError` if it has gaps that are not allowed."""
     from elmo_cli.language_model.gaps import GAP, check_gaps, mark_gaps
 
@@ -294,7 +294,9 @@ def _print_answers(
     find, columns = _make_find(model, settings)
     is_table = texts.are_from_file and settings.n_samples is None
     as_rows = row_format is not None or is_table
-    printer = print_rows(row_format, [*texts.columns, *columns], texts.kept_columns)
+    printer = open_row_printer(
+        row_format, [*texts.columns, *columns], texts.kept_columns
+    )
     shares_unknown = []
     with printer if as_rows else nullcontext() as rows:
         for scored in _find_answers(texts, find):

@@ -10,10 +10,10 @@ import click
 from elmo_cli.cli import loading, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
-from elmo_cli.cli.row_printer import RowPrinter, print_rows
+from elmo_cli.cli.row_printer import RowPrinter, open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import choice, field_option
-from elmo_cli.cli.usage_errors import unexpected_error
+from elmo_cli.cli.usage_errors import extra_arguments_error
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
@@ -118,7 +118,7 @@ def surprisal(
     text_settings = settings_from(TextSettings, values)
     if len(inputs) > 1 and not settings.pair_columns:
         takes = "several INPUTs only with --pair-columns"
-        raise unexpected_error(inputs, n_expected=1, takes=takes)
+        raise extra_arguments_error(inputs, n_expected=1, takes=takes)
     sources = [source_of(given) for given in inputs]
     for source in sources:
         source.check()  # Loading the model can take a while.
@@ -210,7 +210,7 @@ def _print_units(
     ) as opened:
         columns = [*opened.columns, *table.columns]
         kept = opened.records.example.columns
-        with print_rows(row_format, columns, kept) as rows:
+        with open_row_printer(row_format, columns, kept) as rows:
             summary = run_surprisal(
                 table,
                 model,
@@ -312,9 +312,11 @@ def _print_pairs(
                     if file:
                         columns.insert(0, "file")
                     kept = table.kept_columns(opened.records.example)
-                    rows = printing.enter_context(print_rows(row_format, columns, kept))
+                    rows = printing.enter_context(
+                        open_row_printer(row_format, columns, kept)
+                    )
                 if opened.columns != name_columns:
-                    raise _other_names(
+                    raise _other_names_error(
                         text_input.source.name, opened.columns, name_columns
                     )
                 for scored in table.measure(
@@ -336,7 +338,7 @@ def _print_pairs(
     )
 
 
-def _other_names(
+def _other_names_error(
     name: str, columns: Sequence[str], first_columns: Sequence[str]
 ) -> InputError:
     """Return the error of a table whose rows have other names than the first one's."""

@@ -35,7 +35,7 @@ _WITH_CARRY: Final = ("--state", "carry")
 _WITH_ADAGRAD: Final = ("--optimizer", "adagrad")
 
 
-def _training(name: str, **arguments: Any) -> Decorator:
+def _training_option(name: str, **arguments: Any) -> Decorator:
     """Add the option of a field of `TrainingSettings`, which is None unless given.
 
     Its default may depend on the optimizer, so that `complete_settings` sets it.
@@ -96,21 +96,21 @@ def _training(name: str, **arguments: Any) -> Decorator:
 )
 @option_group(
     "Length and batches",
-    _training("epochs", excludes=["--steps"]),
+    _training_option("epochs", excludes=["--steps"]),
     field_option(TrainingSettings, "steps", type=WholeNumber(1)),
-    _training("state"),
-    _training("batch_tokens", excludes=[_WITH_CARRY]),
-    _training("max_length", excludes=[_WITH_CARRY]),
-    _training("batch_size", requires=[_WITH_CARRY]),
+    _training_option("state"),
+    _training_option("batch_tokens", excludes=[_WITH_CARRY]),
+    _training_option("max_length", excludes=[_WITH_CARRY]),
+    _training_option("batch_size", requires=[_WITH_CARRY]),
 )
 @option_group(
     "Optimization",
-    _training("dropout", type=_BELOW_ONE),
-    _training("optimizer"),
-    _training("learning_rate", type=POSITIVE),
-    _training("weight_decay", type=_SHARE, excludes=[_WITH_ADAGRAD]),
-    _training("precision"),
-    _training("seed", type=_FROM_ZERO),
+    _training_option("dropout", type=_BELOW_ONE),
+    _training_option("optimizer"),
+    _training_option("learning_rate", type=POSITIVE),
+    _training_option("weight_decay", type=_SHARE, excludes=[_WITH_ADAGRAD]),
+    _training_option("precision"),
+    _training_option("seed", type=_FROM_ZERO),
 )
 @option_group(
     "Run",
@@ -120,12 +120,12 @@ def _training(name: str, **arguments: Any) -> Decorator:
 )
 @option_group(
     "Rarely needed",
-    _training("warmup_steps", type=_FROM_ZERO),
-    _training("decay_share", type=_SHARE),
-    _training("max_grad_norm", type=POSITIVE),
-    _training("negative_samples", type=_FROM_ZERO),
+    _training_option("warmup_steps", type=_FROM_ZERO),
+    _training_option("decay_share", type=_SHARE),
+    _training_option("max_grad_norm", type=POSITIVE),
+    _training_option("negative_samples", type=_FROM_ZERO),
     # The loss of Adagrad is multiplied by --unroll.
-    _training("unroll", requires=[_WITH_CARRY, _WITH_ADAGRAD]),
+    _training_option("unroll", requires=[_WITH_CARRY, _WITH_ADAGRAD]),
     field_option(RunSettings, "keep_checkpoint"),
 )
 def train(
@@ -162,6 +162,7 @@ def train(
         model_settings = ModelSettings(model=init_from)
     else:
         model_settings = ModelSettings(options_file=options_file, weight_file=init_from)
+    # The first file decides the tokenizer of all.
     tokenizer = loading.open_text(
         Source(find_text_files(texts)[0]),
         text_settings,
@@ -175,7 +176,7 @@ def train(
 
     from elmo_cli.training.train import train_model
 
-    loading.collect_garbage()
+    loading.start_garbage_collector()
     loading.say_tokenizer()
     training_settings = {name: values[name] for name in option_fields(TrainingSettings)}
     with stop_on_signal() as should_stop:

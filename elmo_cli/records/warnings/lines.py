@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Final
 
 from elmo_cli.errors.messages import Message
-from elmo_cli.records.conllu import to_one_sentence_per_line
+from elmo_cli.records.conllu import one_sentence_per_line_remedy
 from elmo_cli.records.warnings.sample import Sample
 
 _MIN_LINES: Final = 20
@@ -60,5 +60,5 @@ def tabs_in_lines(sample: Sample) -> Message | None:
             "{to_sentences}",
             "If each line has a word, {to_sentences}",
         ),
-        to_sentences=to_one_sentence_per_line(sample.source_name),
+        to_sentences=one_sentence_per_line_remedy(sample.source_name),
     )

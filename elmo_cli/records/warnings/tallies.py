@@ -5,7 +5,7 @@ from typing import Final
 
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
-from elmo_cli.files.file_types import conversion
+from elmo_cli.files.file_types import conversion_command
 from elmo_cli.files.text_files import BYTE_ORDER_MARK
 from elmo_cli.model.token_limit import TokenLimit
 from elmo_cli.records.record import Record
@@ -154,7 +154,7 @@ class MisreadCharacters(Tally):
 
     def warning(self, first: str) -> str:
         """Return the warning."""
-        repair = conversion(self._command, self._source_name, mark=".clean")
+        repair = conversion_command(self._command, self._source_name, mark=".clean")
         found = f"{self._name}: {self.n_found:,}, the first in {first}"
         return f"{found}. {self._reason} {repair}."
 
