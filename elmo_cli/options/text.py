@@ -72,8 +72,8 @@ class TextSettings:
             because the first row is data.
 
     Raises:
-        SettingsError: A value is none of its choices, or two options contradict each
-            other.
+        SettingsError: A value is not one of the choices, or two options contradict
+            each other.
         InputError: `keep_columns` or `id_column` is neither a name nor a list of names.
     """
 

@@ -27,6 +27,7 @@ from elmo_cli.records.input_format import TextInput
 from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
+    from elmo_cli.language_model.pairs import PairTable
     from elmo_cli.language_model.surprisal_run import SurprisalSummary
     from elmo_cli.language_model.surprisal_table import MeasuredRecord
     from elmo_cli.pretrained.find import ResolvedModel
@@ -282,21 +283,13 @@ def _print_pairs(
 ) -> None:
     """Print the pairs of one or several tables, and how many are correct.
 
-    The first table decides the tokenizer. Several tables have a column `file`, by which
-    the accuracy is grouped unless another group is chosen.
+    Several tables have a column `file`, by which the accuracy is grouped unless another
+    group is chosen.
     """
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
-    from elmo_cli.records.open_input import open_input
 
     table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
-    first = loading.open_text(sources[0], table.reading, resolved)
-    text_inputs = [first]
-    for source in sources[1:]:
-        text_inputs.append(open_input(source, table.reading, first.tokenizer))
-    for text_input in text_inputs:
-        names = text_input.format.column_names(text_input.source, text_input.settings)
-        if names and text_input.format.lists_columns:
-            table.check_columns(names, text_input.source.name)
+    text_inputs = _open_tables_of_pairs(sources, table, resolved)
     model = loading.load_language_model(resolved)
     accuracy = Accuracy(settings.direction)
     rows: RowPrinter | None = None
@@ -336,6 +329,26 @@ def _print_pairs(
         f"{counted(accuracy.n_pairs, 'pair')}, {accuracy.n_unknown:,} of them with "
         "unknown words"
     )
+
+
+def _open_tables_of_pairs(
+    sources: list[Source], table: "PairTable", resolved: "ResolvedModel"
+) -> list[TextInput]:
+    """Open the tables, and check their columns before the model is loaded.
+
+    The first table decides the tokenizer.
+    """
+    from elmo_cli.records.open_input import open_input
+
+    first = loading.open_text(sources[0], table.reading, resolved)
+    text_inputs = [first]
+    for source in sources[1:]:
+        text_inputs.append(open_input(source, table.reading, first.tokenizer))
+    for text_input in text_inputs:
+        names = text_input.format.column_names(text_input.source, text_input.settings)
+        if names and text_input.format.lists_columns:
+            table.check_columns(names, text_input.source.name)
+    return text_inputs
 
 
 def _other_names_error(
