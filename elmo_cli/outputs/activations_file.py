@@ -23,7 +23,7 @@ from elmo_cli.outputs.parts_folder import PartsFolder, is_parts_folder
 from elmo_cli.records.record import Record
 
 _EXPECTED: Final = (
-    "expected HDF5 of `elmo embed` or `elmo occurrences`, or a folder of "
+    "expected HDF5 from `elmo embed` or `elmo occurrences`, or a folder from "
     "`elmo distribute`"
 )
 _UNKNOWN: Final = Record("", [])
@@ -106,9 +106,11 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
     except OSError as error:
         if "signature" in str(error):
             problem = f"{path}: {_EXPECTED}"
-            if Path(path).suffix in (".hdf5", ".h5", ".parquet"):
+            if Path(path).suffix in (".hdf5", ".h5"):
                 raise InputError(f"{problem}, found another file") from error
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
+            if Path(path).suffix == ".parquet":
+                remedy = "For a file from `elmo occurrences`, use open_occurrences."
             raise InputError(f"{problem}. {remedy}") from error
         raise InputError(f"{path}: cannot be read: {system_reason(error)}") from error
 

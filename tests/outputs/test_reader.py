@@ -230,7 +230,7 @@ def test_files_of_two_runs_are_refused(layout: str, tmp_path: Path) -> None:
 
 
 EXPECTED = (
-    "expected HDF5 of `elmo embed` or `elmo occurrences`, or a folder of "
+    "expected HDF5 from `elmo embed` or `elmo occurrences`, or a folder from "
     "`elmo distribute`"
 )
 FOUND = "expected activations, as `elmo embed` writes them, found"
