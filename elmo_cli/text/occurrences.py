@@ -1,6 +1,7 @@
 """Occurrences of words: tokens of sentences, typed by a user or found in a file."""
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Literal
 
 from elmo_cli.errors.checks import check_sentence, check_type
@@ -133,11 +134,18 @@ def occurrence_of(
     The error for a word that occurs several times says that `number_name`, such as
     `--occurrence`, chooses one.
     """
+    if number is not None:
+        check_type("occurrence", number, Integral, "a whole number")
     forms = (word, normalize(word).strip())
     positions = [index for index, token in enumerate(sentence) if token in forms]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"
     if not positions:
         problem = f"{word!r} is not a token of {text}"
+        if len(sentence) == 1 and " " in sentence[0]:
+            remedy = "The list has one token. Give the string itself, or split it."
+            raise InputError(f"{problem}. {remedy}")
+        if len(word.split()) > 1:
+            raise InputError(f"{problem}. A word is one token here.")
         question = did_you_mean(word, reversed(sentence))
         raise InputError(f"{problem}.{question}" if question else problem)
     n_positions = len(positions)

@@ -139,8 +139,16 @@ class Run:
 
         All processes must call this method.
         """
-        forward, backward, n_predictions = self.gather_loss_sums().tolist()
+        loss = self.mean_loss()
         self._loss_sums = torch.zeros(3)
+        return loss
+
+    def mean_loss(self) -> float:
+        """Return the mean training loss since `take_loss`, in nats.
+
+        All processes must call this method.
+        """
+        forward, backward, n_predictions = self.gather_loss_sums().tolist()
         return float(0.5 * (forward + backward) / max(n_predictions, 1))
 
     def gather_loss_sums(self) -> Tensor:

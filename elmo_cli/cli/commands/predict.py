@@ -309,7 +309,10 @@ def _print_answers(
             if isinstance(answer, Prediction) and answer.place != "gap":
                 shares_unknown.append(answer.unknown)
     if shares_unknown and not settings.with_unknown:
-        share = f"{sum(shares_unknown) / len(shares_unknown):.1%}"
+        mean = sum(shares_unknown) / len(shares_unknown)
+        if mean < 0.001:
+            return
+        share = f"{mean:.1%}"
         if len(shares_unknown) > 1:
             share = f"On average, {share}"
         stderr.say(

@@ -102,16 +102,10 @@ def surprisal(
     if it contains a space. Only --pair-columns takes several INPUTs. By default, raw
     text is recognized and tokenized (moses); tokenized text is split at spaces.
 
-    The output is a table with one row per token. Its columns are:
-
-    \b
-    id or line     id of the record, or its line number, from 1
-    position       position of the token in its sentence, from 0
-    token          the token
-    surprisal      in bits. Exclude unknown words, which all get that of <UNK>
-    log_frequency  in bits. Without --frequencies, it is log_frequency_by_rank
-    length         number of characters
-    known          1 if the word is in the vocabulary, else 0
+    The output is a table with one row per token: its line (from 1) or id, its position
+    (from 0), surprisal and log frequency in bits, its number of characters, and known,
+    which is 1 for a word of the vocabulary, else 0. Exclude unknown words: they all get
+    the surprisal of <UNK>.
 
     With --by word, region or sentence, each row has the sums over its tokens. --entropy
     adds the expected surprisal at each position, in bits. With --pair-columns, each row

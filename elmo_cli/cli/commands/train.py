@@ -102,19 +102,13 @@ def _training_option(name: str, **arguments: Any) -> Decorator:
     _training_option("batch_tokens", excludes=[_WITH_CARRY]),
     _training_option("max_length", excludes=[_WITH_CARRY]),
     _training_option("batch_size", requires=[_WITH_CARRY]),
-    # The loss of Adagrad is multiplied by --unroll.
-    _training_option("unroll", requires=[_WITH_CARRY, _WITH_ADAGRAD]),
 )
 @option_group(
     "Optimization",
     _training_option("dropout", type=_BELOW_ONE),
-    _training_option("negative_samples", type=_FROM_ZERO),
     _training_option("optimizer"),
     _training_option("learning_rate", type=POSITIVE),
     _training_option("weight_decay", type=_SHARE, excludes=[_WITH_ADAGRAD]),
-    _training_option("warmup_steps", type=_FROM_ZERO),
-    _training_option("decay_share", type=_SHARE),
-    _training_option("max_grad_norm", type=POSITIVE),
     _training_option("precision"),
     _training_option("seed", type=_FROM_ZERO),
 )
@@ -123,6 +117,15 @@ def _training_option(name: str, **arguments: Any) -> Decorator:
     shared_options.device_option(),
     field_option(RunSettings, "checkpoint_seconds", type=Number(0)),
     field_option(RunSettings, "tensorboard"),
+)
+@option_group(
+    "Rarely needed",
+    _training_option("warmup_steps", type=_FROM_ZERO),
+    _training_option("decay_share", type=_SHARE),
+    _training_option("max_grad_norm", type=POSITIVE),
+    _training_option("negative_samples", type=_FROM_ZERO),
+    # The loss of Adagrad is multiplied by --unroll.
+    _training_option("unroll", requires=[_WITH_CARRY, _WITH_ADAGRAD]),
     field_option(RunSettings, "keep_checkpoint"),
 )
 def train(
