@@ -107,7 +107,7 @@ def surprisal(
     id or line     id of the record, or its line number, from 1
     position       position of the token in its sentence, from 0
     token          the token
-    surprisal      in bits. Exclude unknown words, which all get that of <UNK>
+    surprisal      in bits. Leave out unknown words: all get that of <UNK>
     log_frequency  in bits. Without --frequencies, it is log_frequency_by_rank
     length         number of characters
     known          1 if the word is in the vocabulary, else 0
