@@ -69,7 +69,6 @@ ALIASES: Final = {
             "Match": analysis.Match,
             "Measure": analysis.Measure,
             "Pooling": selection.Pooling,
-            "Precision": model.Precision,
             "Projection": analysis.Projection,
             "Quotes": text.Quotes,
             "ReadingDirection": model.ReadingDirection,

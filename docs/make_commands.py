@@ -48,6 +48,8 @@ NOTE: Final = re.compile(
     r"\s*\[((?:default:|required|at least|above|from \d).*?)\](?=\s*(?:\[|$))"
 )
 """Default, range or `required` at the end of a help text."""
+SHOWN_DEFAULT: Final = re.compile(r" \*Default: ([^;]+?)(?:;.*)?\.\*$")
+"""Default at the end of a description in Markdown."""
 COMMENT: Final = (
     "<!-- Made by `python docs/make_commands.py`: "
     "change the help or command_examples.md. -->\n\n"
@@ -267,14 +269,23 @@ def table_of_rows(heading: str, rows: list[Row]) -> str:
 
 def table_of_shared(rows: list[Row]) -> str:
     """Return a table of links to the options that the overview describes."""
-    lines = ["| shared options | described in the overview |", "|---|---|"]
+    lines = [
+        "| shared options | described in the overview (default in brackets) |",
+        "|---|---|",
+    ]
     by_kind: dict[str, list[str]] = {}
     for row in rows:
-        link = f"[`{row.long_name}`](../commands.md#{anchor_of(row)})"
+        link = f"[`{row.long_name}`](../commands.md#{anchor_of(row)}){default_of(row)}"
         by_kind.setdefault(KINDS[row.heading], []).append(link)
     for kind, links in by_kind.items():
         lines.append(f"| {kind} | {' · '.join(links)} |")
     return "\n".join(lines)
+
+
+def default_of(row: Row) -> str:
+    """Return the default of an option in brackets, after a space, or ""."""
+    found = SHOWN_DEFAULT.search(row.text)
+    return f" ({found[1]})" if found is not None else ""
 
 
 def anchor_of(row: Row) -> str:

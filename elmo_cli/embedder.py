@@ -176,7 +176,8 @@ class ElmoEmbedder:
             model: Name of a model listed by `elmo models`, a folder, a zip file or
                 `ModelFiles`. None means the default model. With `weight_file`, the
                 path or URL of options.json.
-            weight_file: Path or URL of weights.hdf5, after the one of options.json.
+            weight_file: Path or URL of weights.hdf5. `model` is then that of
+                options.json.
             cuda_device: Number of a GPU; -1 is the CPU.
             device: `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (a CUDA GPU if there is
                 one), in place of `cuda_device`.
@@ -370,7 +371,7 @@ class ElmoEmbedder:
             (B, T), both on the device.
 
         Raises:
-            InputError: `batch` is no list of lists of tokens.
+            InputError: `batch` is not a list of lists of tokens.
         """
         embedded = self.embed_batch(batch)
         max_length = max((layers.shape[1] for layers in embedded), default=0)
@@ -398,7 +399,7 @@ class ElmoEmbedder:
             The layers of each token, float32, shape (L, T, W).
 
         Raises:
-            InputError: `sentence` is no list of tokens.
+            InputError: `sentence` is not a list of tokens.
         """
         return self.embed_batch([check_sentence(sentence)])[0]
 
@@ -409,7 +410,7 @@ class ElmoEmbedder:
             One array per sentence, float32, shape (L, T, W).
 
         Raises:
-            InputError: `batch` is no list of lists of tokens.
+            InputError: `batch` is not a list of lists of tokens.
         """
         engine = self.engine
         window = list(check_sentences(batch, "batch"))
@@ -447,7 +448,7 @@ class ElmoEmbedder:
             (L, W) or (W,).
 
         Raises:
-            InputError: A sentence is no list of tokens, when it is read.
+            InputError: A sentence is not a list of tokens, when it is read.
             SettingsError: The model lacks a layer, the pooling is unknown, or both
                 `layers` and `mix` are given.
         """
@@ -789,7 +790,8 @@ class ElmoEmbedder:
             The cosine of each layer and of the mean of `layers` for each pair.
 
         Raises:
-            InputError: A word does not occur, or several times, or a pair is no pair.
+            InputError: A word does not occur, or several times, or an item is not
+                a pair.
             SettingsError: The model lacks a layer.
         """
         averaged = parse_mean_layers(layers, self.architecture.n_layers)

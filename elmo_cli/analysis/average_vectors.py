@@ -132,8 +132,8 @@ def average_word_vectors(
     Raises:
         InputError: A text is neither a string nor a list of tokens, or no word is
             frequent enough.
-        SettingsError: The model lacks one of the layers, `at_most` is below
-            `min_count`, or the tokenizer is unknown.
+        SettingsError: The model lacks one of the layers, `min_count` is below 1,
+            `at_most` is below `min_count`, or the tokenizer is unknown.
     """
     check_embedder(embedder)
     averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
@@ -168,8 +168,7 @@ def _average(
     sums = _sum_vectors(embedder, to_average, selection)
     if words is None:
         words = [word for word, _ in counts.most_common()]
-    min_count = max(1, averaging.min_count)
-    frequent = [word for word in words if counts[word] >= min_count]
+    frequent = [word for word in words if counts[word] >= averaging.min_count]
     if not frequent:
         raise InputError(
             Message(

@@ -9,7 +9,7 @@ import numpy as np
 from elmo_cli.analysis.change_measures import changes_of_divisions
 from elmo_cli.analysis.occurrence_matrices import Matrix, Occurrences, read_occurrences
 from elmo_cli.callbacks import ignore
-from elmo_cli.errors.checks import check_choice, check_type
+from elmo_cli.errors.checks import check_at_least, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
@@ -83,17 +83,12 @@ def measure_change(
 
     Raises:
         InputError: A file cannot be read, or the two have different models or settings.
-        SettingsError: The measure or the correction is unknown, or an option is
-            missing.
+        SettingsError: The measure or the correction is unknown, `permutations` is
+            negative, or an option is missing.
         ElmoError: scikit-learn, which "jsd" needs, is missing.
     """
-    if isinstance(old, (str, Path)) and isinstance(new, (str, Path)):
-        old, new = read_occurrences(old, new, words, layers)
-    elif words is not None or layers is not None:
-        raise SettingsError("words and layers require the paths of two files")
-    old = _check_vectors("old", old)
-    new = _check_vectors("new", new)
     check_choice("measure", measure, MEASURES)
+    check_at_least("permutations", permutations, 0)
     if correction is not None:
         check_choice("correction", correction, CORRECTIONS)
         if not permutations:
@@ -103,6 +98,12 @@ def measure_change(
                     correction=repr(correction),
                 )
             )
+    if isinstance(old, (str, Path)) and isinstance(new, (str, Path)):
+        old, new = read_occurrences(old, new, words, layers)
+    elif words is not None or layers is not None:
+        raise SettingsError("words and layers require the paths of two files")
+    old = _check_vectors("old", old)
+    new = _check_vectors("new", new)
     if measure == "jsd":
         load_extra(Message("{--measure jsd}"), "sklearn", "sklearn")
     no_occurrences = np.empty((0, 0))

@@ -62,11 +62,11 @@ def plot_changes(
         OutputError: `output` has another suffix, already exists or cannot be written.
         ElmoError: matplotlib is not installed.
     """
-    check_figure(output, overwrite=overwrite)
     check_choice("measure", measure, tuple(_AXIS_LABELS))
     changes = list(check_batch(changes, "changes"))
     for index, change in enumerate(changes):
         check_type(f"changes[{index}]", change, Change, "a Change, from measure_change")
+    check_figure(output, overwrite=overwrite)
     # The inverse cosine of orthogonal means is infinite.
     measured = [
         change
@@ -132,10 +132,10 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
     axes.use_sticky_edges = False  # Bands do not touch the edge either.
     axes.margins(x=0.05)
     if has_p:
-        _add_p_values(axes, p_values)
+        _add_p_values(axes, p_values, p_name)
         axes.legend(
             loc="lower left",
-            bbox_to_anchor=(0, 1),
+            bbox_to_anchor=(0, 1 + 1 / len(changes)),  # Above the name of the p.
             ncols=3,
             frameon=False,
             borderaxespad=0.2,
@@ -143,20 +143,22 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
         )
 
 
-def _add_p_values(axes: Any, p_values: Sequence[float | None]) -> None:
-    """Write the p of each word to the right of its row."""
-    for row, p in enumerate(p_values):
-        if p is not None:
-            axes.annotate(
-                f"p {p:.4f}",
-                (1, row),
-                xycoords=axes.get_yaxis_transform(),
-                xytext=(6, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-                alpha=0.7,
-            )
+def _add_p_values(axes: Any, p_values: Sequence[float | None], name: str) -> None:
+    """Write the p of each word to the right of its row, below the name of the p."""
+    texts = [None if p is None else f"{p:.4f}" for p in p_values]
+    for row, text in enumerate([name, *texts], start=-1):
+        if text is None:
+            continue
+        axes.annotate(
+            text,
+            (1, row),
+            xycoords=axes.get_yaxis_transform(),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            alpha=0.7,
+        )
 
 
 def _draw_bands(axes: Any, changes: Sequence[Change]) -> None:

@@ -97,7 +97,7 @@ class Drawing:
             self._tooltips.append(tooltip)
         return bars
 
-    def svg(self) -> bytes:
+    def to_svg(self) -> bytes:
         """Return the figure as SVG, in which each point and bar has its tooltip."""
         without_tooltips = io.BytesIO()
         self.figure.savefig(without_tooltips, format="svg", metadata={"Date": None})
@@ -144,12 +144,12 @@ def open_drawing(
             elif suffix == ".html":
                 file.write(_html_page(drawing, title, caption))
             else:
-                file.write(drawing.svg())
+                file.write(drawing.to_svg())
 
 
 def _html_page(drawing: Drawing, title: str, caption: str) -> bytes:
     """Return a page that needs no other file."""
-    svg = drawing.svg()
+    svg = drawing.to_svg()
     width = drawing.figure.get_figwidth() * 72
     page = Path(__file__).with_name("figure.html").read_text(encoding="utf-8")
     filled = Template(page).substitute(

@@ -22,7 +22,7 @@ from elmo_cli.analysis.vector_files import VectorFiles, opened_files
 from elmo_cli.analysis.vector_sources import Array
 from elmo_cli.analysis.word_search import EmbeddedOccurrence, find_word
 from elmo_cli.callbacks import ignore
-from elmo_cli.errors.checks import check_choice, check_type
+from elmo_cli.errors.checks import check_at_least, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
@@ -95,8 +95,8 @@ def plot_occurrences(
         output: Path in .svg, .png, .pdf, or .html, a page that needs no other file. In
             SVG and HTML the tooltip of each point is its sentence.
         method: "pca", whose axes have the largest variance, or "tsne".
-        clusters: Number of clusters of k-means. With it, clusters have colours and
-            shapes instead of files.
+        clusters: Number of clusters of k-means, at least 2. With it, clusters have
+            colours and shapes instead of files.
         layers: Layers to average, such as "1,2", 2, -1 or
             [0, 2]. None means all layers in the files except the token layer.
         overwrite: Replace an existing file.
@@ -108,14 +108,17 @@ def plot_occurrences(
     Raises:
         InputError: The word has too few occurrences, or a file has no vectors of its
             tokens.
-        SettingsError: The method is unknown, or a file lacks one of the layers.
+        SettingsError: The method is unknown, `clusters` is below 2, or a file lacks
+            one of the layers.
         OutputError: `output` has another suffix, already exists or cannot be written.
         ElmoError: A package is not installed.
     """
-    check_figure(output, overwrite=overwrite)
-    check_choice("method", method, PROJECTIONS)
-    load_extra("plot", "sklearn", "plot")
     check_type("word", word, str, "a string")
+    check_choice("method", method, PROJECTIONS)
+    if clusters is not None:
+        check_at_least("clusters", clusters, 2)
+    check_figure(output, overwrite=overwrite)
+    load_extra("plot", "sklearn", "plot")
     begin_step = on_step or ignore
     begin_step("reading")
     with opened_files(files) as opened:

@@ -25,7 +25,9 @@ _MAX_WORDS: Final = 15
 """Maximum number of words in one panel; longer sentences go on in the next one."""
 _MAX_PANELS: Final = 100
 _LABEL_WIDTH: Final = 12
-"""Maximum number of characters in a line below a bar."""
+"""Number of characters after which the text below a bar goes on in the next line."""
+_MAX_WORD_WIDTH: Final = 16
+"""Maximum number of characters of one word below a bar."""
 _HEADING_SIZE: Final = 10
 _WORD_SIZE: Final = 9
 _UNKNOWN_ALPHA: Final = 0.3
@@ -278,9 +280,9 @@ def _unit_label(text: str) -> str:
 
 
 def _cut(line: str) -> str:
-    if len(line) <= _LABEL_WIDTH:
+    if len(line) <= _MAX_WORD_WIDTH:
         return line
-    return f"{line[: _LABEL_WIDTH - 1]}…"
+    return f"{line[: _MAX_WORD_WIDTH - 1]}…"
 
 
 def _add_heading(axes: Any, panel: _Panel, n_characters: int) -> None:

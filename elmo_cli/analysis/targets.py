@@ -9,6 +9,7 @@ from typing import Final
 from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
+from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.wording import counted, shown
 from elmo_cli.files.file_types import conversion_command
 from elmo_cli.files.json_form import parse_json
@@ -140,6 +141,10 @@ def targets_of(
     A word of a list is its only form, and a path is that of a file for `read_targets`.
     """
     if isinstance(words, (str, Path)):
+        if isinstance(words, str) and words.isalpha() and not Path(words).exists():
+            raise missing_file_error(
+                words, InputError, remedy=f"For words, give a list: [{words!r}]."
+            )
         return read_targets(words)
     if isinstance(words, Mapping):
         return words

@@ -93,6 +93,15 @@ def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
     """Return the queries, of which one needs no list."""
     if isinstance(queries, Occurrence) or _is_pair(queries):
         return [cast(Query, queries)]
+    if isinstance(queries, str):
+        raise InputError(
+            Message(
+                "{name}: expected (sentence, word), found the string {query}. Give the "
+                "word too: ({query}, WORD).",
+                name="queries",
+                query=repr(queries),
+            )
+        )
     return list(check_batch(cast(Sequence[Query], queries), "queries"))
 
 

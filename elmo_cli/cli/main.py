@@ -76,7 +76,10 @@ class ElmoGroup(click.Group):
         is_unfinished = ctx.resilient_parsing or name.startswith("-")
         if not is_unfinished and self.get_command(ctx, name) is None:
             raise no_such_command_error(args, COMMANDS, ctx)
-        return super().resolve_command(ctx, args)
+        _, command, rest = super().resolve_command(ctx, args)
+        # The help and the errors of `elmo usages` are those of `elmo occurrences`.
+        name_of_command = None if command is None else command.name
+        return name_of_command, command, rest
 
     def format_options(
         self, ctx: click.Context, formatter: click.HelpFormatter

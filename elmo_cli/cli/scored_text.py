@@ -47,6 +47,7 @@ def open_scored_text(
     reads_ids: bool = True,
     may_have_regions: bool = False,
     region_column: str | None = None,
+    may_be_empty: bool = True,
 ) -> Iterator[OpenText]:
     """Open the records of a text that a language model scores, with a progress bar.
 
@@ -56,13 +57,16 @@ def open_scored_text(
         reads_ids: Read the ids of the records. If not, they have none.
         may_have_regions: Warn of `|` that may separate regions.
         region_column: Column of the texts that are split into regions.
+        may_be_empty: Warn of a text without tokens. If not, it is an error later.
     """
     from elmo_cli.language_model.scored_records import name_columns
     from elmo_cli.records.warnings.expected import expected_input
 
     expected = expected_input(model.files.name, model.engine.architecture.token_limit)
     expected = expected._replace(
-        may_have_regions=may_have_regions, region_column=region_column
+        may_have_regions=may_have_regions,
+        region_column=region_column,
+        may_be_empty=may_be_empty,
     )
     with (
         progress_bar.progress_bar(

@@ -330,7 +330,12 @@ overwrite_option = partial(
 )
 
 
-def row_options(default: str = "tsv", **arguments: Any) -> Decorator:
+def row_options(
+    default: str = "tsv",
+    *,
+    help: str = "Format of the rows: tsv or csv with a header, or jsonl (JSON lines).",
+    **arguments: Any,
+) -> Decorator:
     """Add --format, with its default for the help, and --json: --format jsonl."""
     formats = command_option(
         "--format",
@@ -338,7 +343,7 @@ def row_options(default: str = "tsv", **arguments: Any) -> Decorator:
         "row_format",
         type=FormatChoice(ROW_FORMATS),
         excludes=["--json"],
-        help="Format of the rows: tsv or csv with a header, or jsonl (JSON lines).",
+        help=help,
         default_text=default,
         **arguments,
     )

@@ -90,9 +90,9 @@ class EmbedBatch:
                 means 8,192 on the CPU and 32,768 on a GPU.
 
         Raises:
-            SettingsError: A value is none of its choices, options contradict each
-                other, or the tokenizer is "auto", which one batch cannot decide for
-                all.
+            SettingsError: A value is not one of the choices, options contradict
+                each other, or the tokenizer is "auto", which one batch cannot decide
+                for all.
         """
         if tokenizer == AUTO:
             raise SettingsError(

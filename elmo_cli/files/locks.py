@@ -32,6 +32,8 @@ def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
     try:
         file_lock.acquire(timeout=seconds)
     except Timeout:
+        if not path.exists():
+            path.touch()  # Where no file can be made, the system says why.
         reason = "another process has locked it"
         raise BlockingIOError(errno.EAGAIN, reason, str(path)) from None
     except OSError as error:

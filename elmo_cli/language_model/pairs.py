@@ -125,7 +125,7 @@ class PairTable:
         good, bad = self.columns
         columns = self.settings.repeated_columns
         if columns != ALL_COLUMNS:
-            columns = tuple(dict.fromkeys([*self._repeated(columns), bad]))
+            columns = tuple(dict.fromkeys([*self._repeated_columns(columns), bad]))
         return replace(self.settings, text_column=good, keep_columns=columns)
 
     def check_columns(self, names: Sequence[str], table: str) -> None:
@@ -184,8 +184,8 @@ class PairTable:
             good = surprisals[: len(read.good)]
             bad = surprisals[len(read.good) :]
             pair = ScoredPair(
-                good=_sums(good),
-                bad=_sums(bad),
+                good=_surprisal_sums(good),
+                bad=_surprisal_sums(bad),
                 n_unknown_good=_n_unknown(good),
                 n_unknown_bad=_n_unknown(bad),
             )
@@ -213,17 +213,17 @@ class PairTable:
         if chosen == ALL_COLUMNS:
             chosen = [name for name in record.columns if name not in self.columns]
         kept: Mapping[str, object] = {
-            name: record.columns[name] for name in self._repeated(chosen)
+            name: record.columns[name] for name in self._repeated_columns(chosen)
         }
         return record._replace(columns=kept)
 
-    def _repeated(self, chosen: Sequence[str]) -> list[str]:
+    def _repeated_columns(self, chosen: Sequence[str]) -> list[str]:
         """Return the columns that rows repeat: the chosen ones and the group's."""
         names = [*chosen] if self.group is None else [*chosen, self.group]
         return list(dict.fromkeys(names))
 
 
-def _sums(sentences: list[DirectedSurprisals]) -> list[float]:
+def _surprisal_sums(sentences: list[DirectedSurprisals]) -> list[float]:
     """Return the surprisal of some sentences together in each direction."""
     of_sentences = [each.surprisal.sum(axis=1) for each in sentences]  # (D,) each
     sums: list[float] = sum(of_sentences).tolist()
@@ -258,7 +258,7 @@ class Accuracy:
     @property
     def n_unknown(self) -> int:
         """Number of pairs with unknown words."""
-        return self.n_pairs - len(_known(self._groups.get(_ALL, [])))
+        return self.n_pairs - len(_pairs_without_unknown(self._groups.get(_ALL, [])))
 
     def lines(self) -> Iterator[str]:
         """Yield one line per group, all pairs first.
@@ -267,14 +267,14 @@ class Accuracy:
         other pairs.
         """
         for name, pairs in self._groups.items():
-            line = f"{name}: correct {self._shares(pairs)}"
-            known = _known(pairs)
+            line = f"{name}: correct {self._shares_text(pairs)}"
+            known = _pairs_without_unknown(pairs)
             if 0 < len(known) < len(pairs):
-                line += f"; without unknown words {self._shares(known)}"
+                line += f"; without unknown words {self._shares_text(known)}"
             yield line
 
-    def _shares(self, pairs: list[ScoredPair]) -> str:
-        """Return the share of correct pairs in each direction."""
+    def _shares_text(self, pairs: list[ScoredPair]) -> str:
+        """Return the share of correct pairs in each direction, as text."""
         shares = []
         directions = zip(*[pair.correct for pair in pairs], strict=True)
         for kind, values in zip(self._kinds, directions, strict=True):
@@ -287,6 +287,6 @@ class Accuracy:
 _ALL: Final = "all pairs"
 
 
-def _known(pairs: list[ScoredPair]) -> list[ScoredPair]:
+def _pairs_without_unknown(pairs: list[ScoredPair]) -> list[ScoredPair]:
     """Return the pairs without unknown words."""
     return [pair for pair in pairs if not pair.has_unknown]

@@ -110,7 +110,7 @@ def measure_surprisal(
 
     Raises:
         InputError: A text is neither a string nor a list of strings, its tokens cannot
-            be aligned with its words or regions, or `frequencies` are no counts.
+            be aligned with its words or regions, or `frequencies` are not counts.
         SettingsError: Another argument has a wrong value.
     """
     check_language_model(model)

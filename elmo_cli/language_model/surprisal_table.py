@@ -58,6 +58,11 @@ class UnitSurprisal(NamedTuple):
     is_whole: bool = True
     """False if one of its tokens belongs to another unit too."""
 
+    def __repr__(self) -> str:
+        if self.surprisal is None:
+            return f"UnitSurprisal({self.text!r}, surprisal=None)"
+        return f"UnitSurprisal({self.text!r}, surprisal={self.surprisal:.2f})"
+
     @property
     def surprisal(self) -> float | None:
         """Surprisal in bits, averaged over the directions; None without tokens."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from elmo_cli.errors.checks import check_at_least
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.fields import option
@@ -108,7 +109,11 @@ class AveragingSettings:
     )
 
     def __post_init__(self) -> None:
-        if self.at_most is not None and self.at_most < self.min_count:
+        check_at_least("min_count", self.min_count, 1)
+        if self.at_most is None:
+            return
+        check_at_least("at_most", self.at_most, 1)
+        if self.at_most < self.min_count:
             raise SettingsError(
                 Message(
                     "{--at-most}: expected {--min-count} ({min_count}) or more, found "

@@ -22,14 +22,14 @@ class _Unused(NamedTuple):
 
 
 _UNUSED: Final = {
-    "prompt_name": _Unused(None, "ELMo has no prompts"),
-    "prompt": _Unused(None, "ELMo has no prompts. Add the words to the texts"),
-    "precision": _Unused("float32", "vectors are float32. Convert the array instead"),
+    "prompt_name": _Unused(None, "ELMo has no prompts."),
+    "prompt": _Unused(None, "ELMo has no prompts. Add the words to the texts."),
+    "precision": _Unused("float32", "vectors are float32. Convert the array instead."),
     "truncate_dim": _Unused(
-        None, "the first numbers of ELMo's vectors are no more important than the rest"
+        None, "the first numbers of ELMo's vectors are no more important than the rest."
     ),
-    "pool": _Unused(None, "encode uses all cores of the CPU without a pool"),
-    "chunk_size": _Unused(None, "encode uses all cores of the CPU without chunks"),
+    "pool": _Unused(None, "encode uses all cores of the CPU without a pool."),
+    "chunk_size": _Unused(None, "encode uses all cores of the CPU without chunks."),
 }
 
 
@@ -57,14 +57,14 @@ def check_unused_arguments(others: dict[str, Any]) -> None:
             raise TypeError(f"encode() got an unexpected keyword argument {name!r}")
         default, reason = _UNUSED[name]
         if value != default:
-            raise SettingsError(f"{name} {value!r}: has no meaning here: {reason}")
+            raise SettingsError(f"{name}: {reason}")
 
 
 def pooling_of(output_value: str | None, pooling: Pooling | None) -> Pooling | None:
     """Return the pooling of an output; None keeps one vector per token."""
     if output_value is None:
         raise SettingsError(
-            "output_value None: has no meaning here: encode returns vectors alone. "
+            "output_value: encode returns vectors alone. "
             f"Choose {' or '.join(_OUTPUTS)}."
         )
     check_choice("output_value", output_value, _OUTPUTS)

@@ -61,7 +61,7 @@ def option_fields(settings: Any) -> list[str]:
 
 
 def check_choices(settings: Any) -> None:
-    """Raise a `SettingsError` for an option that has none of its choices."""
+    """Raise a `SettingsError` for an option whose value is not one of its choices."""
     for each in fields(settings):
         value = getattr(settings, each.name)
         if _KEY not in each.metadata or value is None:

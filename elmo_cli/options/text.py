@@ -50,8 +50,8 @@ class TextSettings:
             tokenized like the model's training text, else by "moses". None means the
             tokenizer of the model's training, else "moses" for a table and "whitespace"
             for other inputs.
-        language: Code of the language of the text. None means the language of the
-            model.
+        language: Language of the text, by its code or its name: "fr" or "French". None
+            means the language of the model.
         split_sentences: Process each sentence on its own. The sentences of a text file
             are records of their own, and a row of a table remains one record.
         skip_errors: Continue after a record that cannot be read or does not fit into
@@ -72,8 +72,8 @@ class TextSettings:
             because the first row is data.
 
     Raises:
-        SettingsError: A value is none of its choices, or two options contradict each
-            other.
+        SettingsError: A value is not one of the choices, or two options contradict
+            each other.
         InputError: `keep_columns` or `id_column` is neither a name nor a list of names.
     """
 
@@ -91,7 +91,7 @@ class TextSettings:
     )
     language: str | None = option(
         None,
-        "Language of the text, such as fr.",
+        "Language of the text, such as fr or French.",
         default_text="the model's, else en",
         value="CODE",
     )

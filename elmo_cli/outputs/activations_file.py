@@ -22,7 +22,7 @@ from elmo_cli.outputs.layout_file import LayoutFile
 from elmo_cli.outputs.parts_folder import PartsFolder, is_parts_folder
 from elmo_cli.records.record import Record
 
-_EXPECTED: Final = "expected HDF5 of `elmo embed` or a folder of `elmo distribute`"
+_EXPECTED: Final = "expected HDF5 from `elmo embed` or a folder from `elmo distribute`"
 _UNKNOWN: Final = Record("", [])
 
 Array = NDArray[Any]
@@ -103,6 +103,8 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
     except OSError as error:
         if "signature" in str(error):
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
+            if Path(path).suffix == ".parquet":
+                remedy = "For a file from `elmo occurrences`, use open_occurrences."
             raise InputError(f"{path}: {_EXPECTED}. {remedy}") from error
         raise InputError(f"{path}: cannot be read: {system_reason(error)}") from error
 

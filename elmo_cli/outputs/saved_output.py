@@ -69,7 +69,7 @@ def saved_at_checkpoint(stored: Mapping[str, Any]) -> SavedOutput:
     )
 
 
-def saved_at_end(path: Path) -> SavedOutput:
+def read_saved_at_end(path: Path) -> SavedOutput:
     """Return what a complete file of HDF5 says of itself, written by `end_attributes`.
 
     Any other file that is in the place of an output raises an `OutputError`.

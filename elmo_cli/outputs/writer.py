@@ -35,8 +35,8 @@ from elmo_cli.outputs.parquet_writer import ParquetWriter
 from elmo_cli.outputs.saved_output import (
     ResumePoint,
     SavedOutput,
+    read_saved_at_end,
     saved_at_checkpoint,
-    saved_at_end,
 )
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.records.record import Record
@@ -220,7 +220,7 @@ class ActivationsWriter:
     def _leave_complete(self) -> None:
         """Check that this run would write the same as a complete file, and leave it."""
         self.is_complete = True
-        saved = saved_at_end(self.path)
+        saved = read_saved_at_end(self.path)
         differing = self._differences(saved)
         if differing:
             raise OutputError(

@@ -26,7 +26,8 @@ def check_sha256(path: Path, expected: str | None) -> None:
     if found != expected:
         name = path.name.removeprefix(".partial.")
         problem = f"wrong content: the SHA-256 must be {expected}, not {found}"
-        raise ModelError(f"{name}: {problem}. Download it again.")
+        remedy = "Give the file of this model, or download it again."
+        raise ModelError(f"{name}: {problem}. {remedy}")
 
 
 def content_sha256(files: ModelFiles) -> str:

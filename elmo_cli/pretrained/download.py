@@ -102,7 +102,7 @@ def failure_reason(error: BaseException) -> str:
     return getattr(cause, "strerror", None) or first_line(cause)
 
 
-def hides_bars() -> bool | None:
+def tqdm_disable() -> bool | None:
     """Return the argument `disable` of tqdm.
 
     Terminals (None) show bars together with INFO messages.
@@ -146,7 +146,7 @@ def _receive(
         with (
             open(path, "wb") as file,
             tqdm.wrapattr(
-                file, "write", desc=name, total=total or None, disable=hides_bars()
+                file, "write", desc=name, total=total or None, disable=tqdm_disable()
             ) as body,
         ):
             while piece := response.read1(_PIECE_BYTES):

@@ -9,7 +9,7 @@ from typing import Final
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.errors.optional_imports import load_extra
-from elmo_cli.pretrained.download import failure_reason, hides_bars
+from elmo_cli.pretrained.download import failure_reason, tqdm_disable
 from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.registry import published_model
@@ -53,7 +53,7 @@ def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
     from tqdm import tqdm
 
     class Bars(tqdm):  # type: ignore[misc]
-        __init__ = partialmethod(tqdm.__init__, disable=hides_bars())
+        __init__ = partialmethod(tqdm.__init__, disable=tqdm_disable())
 
     hub = load_extra(name, "huggingface_hub", "hub")
     repository, _, revision = name.removeprefix(HUB_PREFIX).partition("@")

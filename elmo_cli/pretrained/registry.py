@@ -86,6 +86,18 @@ def language_name(code: str) -> str | None:
     return None
 
 
+def language_code(language: str) -> str:
+    """Return the code of a language that a published model is for, ignoring case.
+
+    Its name or code is given. Others are returned as they are.
+    """
+    for model in MODELS:
+        code = model.language_code
+        if code and language.casefold() in (code, model.language.casefold()):
+            return code
+    return language
+
+
 def model_of_url(url: str) -> PublishedModel | None:
     """Return the model that has a file at a URL, or None."""
     for model in MODELS:

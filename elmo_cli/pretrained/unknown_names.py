@@ -62,9 +62,7 @@ def no_such_model_error(name: str | Path, start: str = "") -> MissingModelError:
         else:
             problem += ". `elmo models` lists the models that have a name."
         return MissingModelError(problem)
-    return _no_such_name_error(
-        text, start=start, or_a_path=", or give the path of a folder"
-    )
+    return _no_such_name_error(text, start=start, or_a_path=", or give a folder")
 
 
 def _no_such_name_error(
@@ -78,7 +76,5 @@ def _no_such_name_error(
     elif question:
         advice = f"{question} `elmo models` lists all names."
     else:
-        single = [each for each in names if not each.startswith(MANY_LANGS_PREFIX)]
-        many = f"{MANY_LANGS_PREFIX}CODE (see `elmo models`)"
-        advice = f" Choose one of {', '.join(single)}, {many}{or_a_path}."
+        advice = f" Choose one that `elmo models` lists{or_a_path}."
     return MissingModelError(f"{start}{name}: no such model.{advice}")

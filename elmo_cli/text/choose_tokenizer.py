@@ -10,9 +10,14 @@ from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO, parse_tokenizer_name
-from elmo_cli.pretrained.registry import language_name
+from elmo_cli.pretrained.registry import language_code, language_name
 from elmo_cli.text.evidence import EVIDENCE_LINES, Evidence, find_evidence
-from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, make_tokenizer
+from elmo_cli.text.tokenizers import (
+    WHITESPACE,
+    Tokenizer,
+    has_moses_rules,
+    make_tokenizer,
+)
 from elmo_cli.types import Sentence
 
 logger = logging.getLogger(__name__)
@@ -244,12 +249,16 @@ def _warning_of_language(
     tokenizer: Tokenizer, settings: TextSettings, model_language: str | None
 ) -> Message | None:
     """Return a warning if a text is in another language than the model's, if known."""
-    code = parse_tokenizer_name(tokenizer.name).language or settings.language
-    if code is None or model_language is None:
+    named_parts = parse_tokenizer_name(tokenizer.name)
+    named = named_parts.language or settings.language
+    if named is None or model_language is None:
         return None
+    code = language_code(named)
     if code in (model_language, _MANY_LANGUAGES):
         return None
     language = language_name(code)
+    if language is None and named_parts.kind == "moses" and not has_moses_rules(code):
+        return None  # The tokenizer has warned of it.
     remedy = None
     if language is not None:
         remedy = "`elmo models --language {code}` lists models for {language}."

@@ -138,6 +138,11 @@ def occurrence_of(
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"
     if not positions:
         problem = f"{word!r} is not a token of {text}"
+        if len(sentence) == 1 and " " in sentence[0]:
+            remedy = "The list has one token. Give the string itself, or split it."
+            raise InputError(f"{problem}. {remedy}")
+        if len(word.split()) > 1:
+            raise InputError(f"{problem}. A word is one token here.")
         question = did_you_mean(word, reversed(sentence))
         raise InputError(f"{problem}.{question}" if question else problem)
     n_positions = len(positions)

@@ -28,6 +28,7 @@ from elmo_cli.options.tokenizer_names import (
     VERBATIM,
     parse_tokenizer_name,
 )
+from elmo_cli.pretrained.registry import language_code
 from elmo_cli.text.sentences import load_splitter, split_into_sentences
 from elmo_cli.types import Sentence
 
@@ -110,15 +111,16 @@ def make_tokenizer(
 
     Args:
         name: Kind of tokenizer, perhaps with a language.
-        language: Language of a name that has none. None means English.
+        language: Language of a name that has none: its code, or its name if a published
+            model is for it. None means English.
         split_sentences: Also split texts into sentences, by the rules of the language.
     """
     parts = parse_tokenizer_name(name)
-    code = parts.language or language or "en"
+    code = language_code(parts.language or language or "en")
     if not re.fullmatch("[a-z]{2,3}", code):
         raise SettingsError(
             Message(
-                "{--language}: expected a code of ISO 639, such as fr, found {code}",
+                "{--language}: expected a language such as fr or French, found {code}",
                 code=repr(code),
             )
         )
@@ -175,12 +177,17 @@ def split_residues(sequence: str) -> list[str]:
     return list("".join(sequence.split()).upper())
 
 
-def _load_moses(language: str) -> Callable[[str], list[str]]:
-    from sacremoses import MosesTokenizer
+def has_moses_rules(language: str) -> bool:
+    """Return whether Moses knows the language of a code."""
     from sacremoses.corpus import NonbreakingPrefixes
 
-    known = [*NonbreakingPrefixes().available_langs, *_WITH_LETTERS]
-    if language not in known:
+    return language in (*NonbreakingPrefixes().available_langs, *_WITH_LETTERS)
+
+
+def _load_moses(language: str) -> Callable[[str], list[str]]:
+    from sacremoses import MosesTokenizer
+
+    if not has_moses_rules(language):
         problem = "Moses has no rules for this language, so those of English are used"
         remedy = f"Check the code, or use spacy:{language} if spaCy supports it."
         logger.warning("tokenizer moses:%s: %s. %s", language, problem, remedy)

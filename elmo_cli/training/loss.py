@@ -70,11 +70,11 @@ class OutputLayer(nn.Module):
                 all words are computed.
         """
         if samples is not None:
-            return self._sampled(context, targets, samples)
+            return self._sampled_losses(context, targets, samples)
         logits = functional.linear(context, self.weight, self.bias)  # (N, V)
         return functional.cross_entropy(logits, targets, reduction="none")
 
-    def _sampled(
+    def _sampled_losses(
         self, context: Tensor, targets: Tensor, samples: SampledWords
     ) -> Tensor:
         words, n_draws = samples

@@ -37,7 +37,7 @@ class Processes:
         return self.rank == 0
 
     @property
-    def own_rows(self) -> slice:
+    def rows_of_process(self) -> slice:
         """Rows of a batch that this process computes."""
         return slice(self.rank, None, self.count)
 

@@ -144,11 +144,15 @@ def _train_and_measure(
         if processes.is_first:
             log = open_log(run, description.folder, tensorboard=settings.tensorboard)
             stack.callback(log.close)
-        _train(run, description, log=log, settings=settings, should_stop=should_stop)
+        loss = _train(
+            run, description, log=log, settings=settings, should_stop=should_stop
+        )
         _save(run, description)
         perplexity = None
         if log is not None:
             perplexity = _evaluate(run, description, log)
+            if perplexity is None and loss is not None:
+                logger.info("Step %d, training loss %.3f", run.step, loss)
             if not settings.keep_checkpoint:
                 remove_checkpoint(description.folder)
             folder = description.folder
@@ -282,8 +286,12 @@ def _train(
     log: RunLog | None,
     settings: RunSettings,
     should_stop: Callable[[], bool],
-) -> None:
-    """Train to the last step, with log entries, checkpoints and evaluations."""
+) -> float | None:
+    """Train to the last step, with log entries, checkpoints and evaluations.
+
+    Return the mean loss of the last steps, at most `LOG_STEPS`, in nats. It is None if
+    nothing was left to train.
+    """
     keep_memory()
     before = time.monotonic()
     saved_at = before
@@ -292,12 +300,13 @@ def _train(
         rows, progress = next(batches)
         run.train_step(rows, progress)
         run.seconds += time.monotonic() - before
+        loss = None
         if run.step % LOG_STEPS == 0:
             loss = run.take_loss()
             if log is not None:
                 log.log_step(loss)
         if run.is_done:
-            return
+            return run.mean_loss() if loss is None else loss
         evaluates = run.step % settings.eval_steps == 0
         save_is_due = time.monotonic() - saved_at >= settings.checkpoint_seconds
         # All processes stop and save together, if one of them wants to.
@@ -322,6 +331,7 @@ def _train(
                 "resumes training."
             )
         before = time.monotonic()
+    return None
 
 
 def keep_memory() -> None:

@@ -86,7 +86,7 @@ class Run:
         settings = self.settings
         processes = self.processes
         self._set_learning_rate()
-        batch = make_batch(rows[processes.own_rows], self.vocabulary)
+        batch = make_batch(rows[processes.rows_of_process], self.vocabulary)
         torch.manual_seed(self._seed("dropout", processes.rank))
         autocast = settings.precision == "bfloat16"
         with torch.autocast(processes.device.type, torch.bfloat16, enabled=autocast):
@@ -139,11 +139,19 @@ class Run:
 
         All processes must call this method.
         """
-        forward, backward, n_predictions = self.check_loss().tolist()
+        loss = self.mean_loss()
         self._loss_sums = torch.zeros(3)
+        return loss
+
+    def mean_loss(self) -> float:
+        """Return the mean training loss since `take_loss`, in nats.
+
+        All processes must call this method.
+        """
+        forward, backward, n_predictions = self.gather_loss_sums().tolist()
         return float(0.5 * (forward + backward) / max(n_predictions, 1))
 
-    def check_loss(self) -> Tensor:
+    def gather_loss_sums(self) -> Tensor:
         """Return the sums of all processes since `take_loss`, float32, shape (3,).
 
         All processes must call this method. A loss that is not finite is an
@@ -180,7 +188,7 @@ class Run:
             text_tokens=self._text_tokens,
             seconds=self.seconds,
             progress=tuple(self.progress),
-            loss_sums=self.check_loss(),
+            loss_sums=self.gather_loss_sums(),
             carried=self._gather_carried(),
             objective=self.objective.state_dict(),
             optimizer=self._optimizer.state_dict(),
@@ -218,7 +226,7 @@ class Run:
         if self.processes.is_first:
             self._loss_sums = checkpoint["loss_sums"]
         if checkpoint["carried"]:
-            rows = self.processes.own_rows
+            rows = self.processes.rows_of_process
             device = self.processes.device
             self._carried = state_from(
                 values[rows].to(device) for values in checkpoint["carried"]

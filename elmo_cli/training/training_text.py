@@ -19,6 +19,7 @@ from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.records.input_format import InputFormat
 from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import Records, open_records
+from elmo_cli.records.warnings.expected import UNKNOWN
 from elmo_cli.text.line_reader import LineReader
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
@@ -227,7 +228,9 @@ class TrainingText:
                 self.settings, text_column=None, delimiter=None, quotes=None
             )
             text_input = replace(text_input, settings=settings)
-        return open_records(text_input, reads_ids=False)
+        # Of several files, one may be empty. If all are, that is an error.
+        expected = UNKNOWN._replace(may_be_empty=len(self.paths) > 1)
+        return open_records(text_input, expected, reads_ids=False)
 
     @cached_property
     def _formats(self) -> dict[Path, InputFormat]:

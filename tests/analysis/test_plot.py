@@ -328,6 +328,8 @@ def test_each_changed_word_is_a_point_with_its_figures() -> None:
     for text in ("mouse", "<house>", "tree", "Change of 3 words", "adjusted p < 0.05"):
         assert text in shown
     assert "rare" not in shown
+    # The name of the p stands over the column of its figures.
+    assert {"adjusted p", "0.0030", "0.0600", "0.5000"} <= set(shown)
 
 
 def bands(path: str) -> list[tuple[float, float]]:
@@ -537,7 +539,7 @@ def test_both_directions_are_bars_next_to_each_other() -> None:
         ["c: 6.00 bits backward"],
     ]
     shown = texts("s.svg")
-    for text in (f"7: {'a' * 20} b", "aaaaaaaaaaa…", "forward", "backward"):
+    for text in (f"7: {'a' * 20} b", "aaaaaaaaaaaaaaa…", "forward", "backward"):
         assert text in shown
 
 

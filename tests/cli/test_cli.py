@@ -246,7 +246,7 @@ def test_a_name_that_no_file_can_have_is_one_line(command: str, folder: Path) ->
     result = elmo(*command.format("x" * 300).split())
     assert result.exit_code == 1
     assert result.stdout == ""
-    problem = "no such (model. Choose one of|file. Name a file)"
+    problem = "no such (model. Choose one|file. Name a file)"
     assert re.fullmatch(f"Error: x{{300}}: {problem} .+\n", result.stderr)
 
 

@@ -291,13 +291,12 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.encode(["a"], prompt_name="query"),
         ValueError,
-        "prompt_name 'query': has no meaning here: ELMo has no prompts",
+        "prompt_name: ELMo has no prompts.",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], precision="int8"),
         ValueError,
-        "precision 'int8': has no meaning here: vectors are float32. Convert the array "
-        "instead",
+        "precision: vectors are float32. Convert the array instead.",
     ),
     error_of(
         lambda m: m.embedder.encode(["a"], device=["cpu", "cpu"]),  # type: ignore[call-overload]
@@ -313,7 +312,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.encode(["a"], output_value=None),  # type: ignore[call-overload]
         ValueError,
-        "output_value None: has no meaning here: encode returns vectors alone. Choose "
+        "output_value: encode returns vectors alone. Choose "
         "sentence_embedding or token_embeddings.",
     ),
     error_of(

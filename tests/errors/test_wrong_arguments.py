@@ -1,6 +1,7 @@
 """Arguments of the wrong type raise errors that name the argument."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from elmo_cli import (
     tokenize,
     write_occurrences,
 )
-from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.exceptions import ElmoError, InputError, SettingsError
 from tests.errors.small_models import SmallModels
 
 COLUMN = pytest.importorskip("pandas").Series(["the cat"], name="a")
@@ -54,6 +55,7 @@ NO_SENTENCES = [*NO_BATCH, ["the cat", "sat"], COLUMN]
 NO_TEXTS_OR_TEXT = [*NO_BATCH_OR_TEXT, ["the cat", 3]]
 NO_TEXTS = ["the cat", *NO_TEXTS_OR_TEXT]
 NO_PAIRS = [None, 3, [(1, 2)], [("a", "b")], [1]]
+NOT_WHOLE = [None, 1.5, "2"]
 NO_MAPPING = ["cat", ["cat"], np.zeros(2), COLUMN]
 
 
@@ -153,6 +155,26 @@ WRONG_ARGUMENTS = [
     ),
     wrong("words", [3, {"a"}], lambda m, x: read_occurrences(m.vectors, m.vectors, x)),
     wrong("new", NO_MAPPING, lambda m, x: measure_change({}, x)),
+    wrong(
+        "permutations",
+        NOT_WHOLE,
+        lambda m, x: measure_change({}, {}, "apd", permutations=x),
+    ),
+    wrong(
+        "clusters",
+        NOT_WHOLE[1:],
+        lambda m, x: plot_occurrences(m.vectors, "cat", "new.svg", clusters=x),
+    ),
+    wrong(
+        "min_count",
+        NOT_WHOLE,
+        lambda m, x: average_word_vectors(m.embedder, ["a"], min_count=x),
+    ),
+    wrong(
+        "at_most",
+        NOT_WHOLE[1:],
+        lambda m, x: average_word_vectors(m.embedder, ["a"], min_count=1, at_most=x),
+    ),
     wrong("changes", NO_MAPPING, lambda m, x: plot_changes(x, "new.svg")),
 ]
 
@@ -172,3 +194,81 @@ def test_wrong_arguments_are_named(
         assert message.startswith((f"{argument}:", f"{argument}[", f"{argument} "))
         assert "expected" in message
         assert "\n" not in message
+
+
+TOO_SMALL = [
+    (
+        lambda m: measure_change("no.hdf5", "none.hdf5", permutations=-1),
+        "permutations: expected 0 or more, found -1",
+    ),
+    (
+        lambda m: plot_occurrences(m.vectors, "cat", "new.svg", clusters=1),
+        "clusters: expected 2 or more, found 1",
+    ),
+    (
+        lambda m: average_word_vectors(m.embedder, ["a"], min_count=0),
+        "min_count: expected 1 or more, found 0",
+    ),
+    (
+        lambda m: average_word_vectors(m.embedder, ["a"], min_count=1, at_most=0),
+        "at_most: expected 1 or more, found 0",
+    ),
+]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("call", "message"), TOO_SMALL)
+def test_too_small_numbers_are_named(
+    call: Callable[[SmallModels], object], message: str, models: SmallModels
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        call(models)
+    assert str(caught.value) == message
+
+
+REMEDIES = [
+    (
+        lambda m: find_word_neighbours(m.embedder, m.vectors, "a cat"),  # type: ignore[arg-type]
+        "queries: expected (sentence, word), found the string 'a cat'. Give the word "
+        "too: ('a cat', WORD).",
+    ),
+    (
+        lambda m: write_occurrences(m.embedder, m.text, "new.jsonl", "leaves"),
+        "leaves: no such file. For words, give a list: ['leaves'].",
+    ),
+    (
+        lambda m: m.embedder.word_vector(["We sat on the bank."], "bank"),
+        "'bank' is not a token of 'We sat on the bank.'. The list has one token. Give "
+        "the string itself, or split it.",
+    ),
+    (
+        lambda m: m.embedder.word_vector("We saw New York.", "New York"),
+        "'New York' is not a token of 'We saw New York .'. A word is one token here.",
+    ),
+    (
+        lambda m: m.embedder.encode(["a"], prompt="x"),
+        "prompt: ELMo has no prompts. Add the words to the texts.",
+    ),
+]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(("call", "message"), REMEDIES)
+def test_wrong_calls_have_a_remedy(
+    call: Callable[[SmallModels], object], message: str, models: SmallModels
+) -> None:
+    with pytest.raises(ElmoError) as caught:
+        call(models)
+    assert str(caught.value) == message
+
+
+@pytest.mark.usefixtures("folder")
+def test_vectors_of_occurrences_have_a_function_of_their_own() -> None:
+    Path("old.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match=r"use open_occurrences\.$"):
+        open_activations("old.parquet")
+
+
+def test_a_unit_shows_its_surprisal(models: SmallModels) -> None:
+    [unit] = measure_surprisal(models.model, "cat", by="word")
+    assert repr(unit) == f"UnitSurprisal('cat', surprisal={unit.surprisal:.2f})"

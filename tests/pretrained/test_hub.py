@@ -116,7 +116,7 @@ def test_missing_models_of_the_hub_are_reported(
         ),
         (["hf:a/b/c"], "hf:a/b/c: cannot download from the hub: Repo id .*$"),
         (["mini", "main"], "mini: only models of the hub have revisions. Remove"),
-        (["/gone"], "/gone: no such model folder or zip file$"),
+        (["/gone"], r"/gone: no such model folder or zip file\. `elmo models` "),
         (["mni"], r"mni: no such model\. Did you mean 'mini'\?"),
     ):
         with pytest.raises(ModelError, match=f"^{error}"):

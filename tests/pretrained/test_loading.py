@@ -109,7 +109,7 @@ def test_the_environment_names_another_default(
     monkeypatch.setenv("ELMO_MODEL", "nope")
     for find in (find_model, describe_model):
         with pytest.raises(
-            ModelError, match=r"^ELMO_MODEL: nope: no such model\. .* mini, "
+            ModelError, match=r"^ELMO_MODEL: nope: no such model\. Choose one "
         ):
             find()
 

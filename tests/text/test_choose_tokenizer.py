@@ -77,6 +77,26 @@ def test_the_language_is_that_of_the_model_unless_one_is_named() -> None:
         assert choose_tokenizer(settings, "texts", model_language="it").name == name
 
 
+def test_a_language_may_be_named_in_english() -> None:
+    for settings in (
+        TextSettings(language="German"),
+        TextSettings(tokenizer="moses:german"),
+    ):
+        tokenizer = choose_tokenizer(settings, "texts", model_language="en")
+        assert tokenizer.name == "moses:de"
+        assert "English, not German (de)" in str(tokenizer.warning)
+        german = choose_tokenizer(settings, "texts", model_language="de")
+        assert german.warning is None
+
+
+def test_an_unknown_language_has_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    settings = TextSettings(tokenizer="moses", language="xyz")
+    tokenizer = choose_tokenizer(settings, "texts", model_language="en")
+    assert tokenizer.warning is None
+    assert len(caplog.messages) == 1
+    assert "moses:xyz" in caplog.messages[0]
+
+
 def test_sentences_are_split_by_the_language() -> None:
     pytest.importorskip("sentencex")
     settings = TextSettings(split_sentences=True)

@@ -29,6 +29,7 @@ from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.text.tokenizers import make_tokenizer
 from elmo_cli.training.processes import Processes
+from elmo_cli.training.train import LOG_STEPS
 from elmo_cli.training.training_settings import TrainingSettings, complete_settings
 from tests.support import reference
 from tests.support.accept import CheckExample
@@ -301,6 +302,23 @@ def test_fine_tuning_from_a_file_of_weights() -> None:
         init_from=weight_file,
         steps=1,
     )
+
+
+@pytest.mark.parametrize("steps", [LOG_STEPS, LOG_STEPS + 2])
+def test_without_validation_text_the_last_training_loss_is_said(
+    steps: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "elmo_cli")
+    assert train("model", steps=steps, validation_file=None) is None
+    [message] = [each for each in caplog.messages if "training loss" in each]
+    found = re.fullmatch(rf"Step {steps}, training loss (\d+\.\d+)", message)
+    assert found is not None
+    entries = Path("model/log.jsonl").read_text(encoding="utf-8").splitlines()
+    logged = json.loads(entries[-1])["training_loss"]
+    if steps == LOG_STEPS:
+        assert float(found[1]) == pytest.approx(logged, abs=0.001)
+    else:
+        assert 0 < float(found[1]) < 2 * logged
 
 
 def test_finished_training_removes_its_checkpoint(

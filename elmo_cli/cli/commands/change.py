@@ -30,7 +30,10 @@ _LEVEL = 0.05
 @shared_options.words_option(default_text="the target words of OLD and NEW")
 @shared_options.input_format_option(requires=["--words"])
 @shared_options.text_column_option(
-    help="Column with the words.", default_text="word", requires=["--words"]
+    help="Column of --words with the words.",
+    default_text="word",
+    requires=["--words"],
+    hidden=True,
 )
 @field_option(ChangeSettings, "match")
 @field_option(TargetSettings, "ignore_case", requires=["--words"])

@@ -34,6 +34,23 @@ _WITHOUT_RAY = [("--engine", "none")]
     "arguments", metavar="INPUT... FOLDER", type=PATH, nargs=-1, required=True
 )
 @option_group(
+    "Input",
+    shared_options.input_format_option(
+        type=NameChoice(DISTRIBUTED_FORMATS),
+        help="Format of the input: "
+        f"{', '.join(DISTRIBUTED_FORMATS[:-1])} or {DISTRIBUTED_FORMATS[-1]}.",
+        default_text="from the suffix",
+    ),
+    shared_options.text_column_option(),
+    shared_options.splitting_options(),
+    shared_options.id_column_option(aliases=("--key-column",)),
+    shared_options.keep_columns_option(),
+    field_option(
+        TextSettings,
+        "skip_errors",
+    ),
+)
+@option_group(
     "Workers",
     choice(
         "--engine",
@@ -70,23 +87,6 @@ _WITHOUT_RAY = [("--engine", "none")]
     ),
     flag("--status", help="Only print the missing and failed parts of FOLDER."),
     flag("--json", "as_json", requires=["--status"], help="Print the status as JSON."),
-)
-@option_group(
-    "Input",
-    shared_options.input_format_option(
-        type=NameChoice(DISTRIBUTED_FORMATS),
-        help="Format of the input: "
-        f"{', '.join(DISTRIBUTED_FORMATS[:-1])} or {DISTRIBUTED_FORMATS[-1]}.",
-        default_text="from the suffix",
-    ),
-    shared_options.text_column_option(),
-    shared_options.splitting_options(),
-    shared_options.id_column_option(aliases=("--key-column",)),
-    shared_options.keep_columns_option(),
-    field_option(
-        TextSettings,
-        "skip_errors",
-    ),
 )
 @shared_options.model_options()
 @shared_options.selection_options()

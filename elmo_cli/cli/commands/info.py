@@ -105,5 +105,5 @@ def _architecture_rows(description: dict[str, Any]) -> list[tuple[str, str | Non
         )
         limit = characters["max_characters_per_token"]
         rows.append(("character CNN", filters))
-        rows.append(("token length", f"at most {limit} characters"))
+        rows.append(("token length", f"at most {limit - 2} bytes"))
     return rows

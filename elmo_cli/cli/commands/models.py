@@ -58,10 +58,10 @@ def models(
     elif show_all or language:
         click.echo(_models_table(descriptions))
     else:
-        click.echo(_models_table(_grouped(descriptions)))
+        click.echo(_models_table(_group_missing_models(descriptions)))
 
 
-def _grouped(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _group_missing_models(descriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Group the models of ELMoForManyLangs that are not here into the last row."""
     from elmo_cli.pretrained.registry import MANY_LANGS_PREFIX
 

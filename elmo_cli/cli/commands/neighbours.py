@@ -59,8 +59,10 @@ if TYPE_CHECKING:
         "(from 1). For files written with --pooling, it only needs the column text."
     ),
 )
-@shared_options.input_format_option(requires=["--queries"])
-@shared_options.text_column_option(requires=["--queries"])
+@shared_options.input_format_option(requires=["--queries"], hidden=True)
+@shared_options.text_column_option(
+    help="Column of --queries with the text.", requires=["--queries"], hidden=True
+)
 @shared_options.cell_options(requires=["--queries"], hidden=True)
 @shared_options.mean_layers_option()
 @shared_options.tokenizer_options()
@@ -159,10 +161,17 @@ def _check_paths(
     query: tuple[str, ...], paths: tuple[str, ...], *, has_query_option: bool
 ) -> None:
     """Raise a `UsageError` for missing files, and for a sentence without quotes."""
+    has_sentence = len(query) == 2
+    if has_sentence and os.path.exists(query[1]):
+        if not paths:
+            raise missing_error("SENTENCE")
+        raise click.UsageError(
+            f"{query[1]}: a file, not a sentence. Type the sentence in quotes, or give "
+            "a table with --queries."
+        )
     if not paths:
         names = ("WORD", "SENTENCE", "FILE")
         raise missing_error("FILE" if has_query_option else names[len(query)])
-    has_sentence = len(query) == 2
     first = paths[0]
     if has_sentence and " " in query[0] and " " not in query[1]:
         swapped = shlex.join(["elmo", "neighbours", query[1], query[0], *paths])

@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 @option_group(
     "Output",
     flag("--per-sentence", help="Print a table with one row per sentence."),
-    shared_options.row_options(requires=["--per-sentence", ("--format", "jsonl")]),
+    shared_options.row_options(
+        help="Format of the rows of --per-sentence: tsv or csv with a header, or jsonl "
+        "(JSON lines). Without --per-sentence, only jsonl.",
+        requires=["--per-sentence", ("--format", "jsonl")],
+    ),
     shared_options.keep_columns_option(),
 )
 @score_options()
@@ -97,7 +101,9 @@ def perplexity(
             n_tokens += len(scored.record.tokens)
             opened.show_rate(n_tokens)
 
-    with open_scored_text(opened_text, model, reads_ids=per_sentence) as opened:
+    with open_scored_text(
+        opened_text, model, reads_ids=per_sentence, may_be_empty=False
+    ) as opened:
         columns = [*opened.columns, *SENTENCE_COLUMNS]
         printer = open_row_printer(row_format, columns, opened.records.example.columns)
         with printer if per_sentence else nullcontext() as rows:

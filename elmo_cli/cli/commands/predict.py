@@ -321,7 +321,10 @@ def _print_answers(
             f"{boundary} there."
         )
     if shares_unknown and not settings.with_unknown:
-        share = f"{sum(shares_unknown) / len(shares_unknown):.1%}"
+        mean = sum(shares_unknown) / len(shares_unknown)
+        if mean < 0.001:
+            return
+        share = f"{mean:.1%}"
         if len(shares_unknown) > 1:
             share = f"On average, {share}"
         stderr.say(

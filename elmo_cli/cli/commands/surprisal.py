@@ -27,6 +27,7 @@ from elmo_cli.records.input_format import TextInput
 from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
+    from elmo_cli.language_model.pairs import PairTable
     from elmo_cli.language_model.surprisal_run import SurprisalSummary
     from elmo_cli.language_model.surprisal_table import MeasuredRecord
     from elmo_cli.pretrained.find import ResolvedModel
@@ -101,16 +102,10 @@ def surprisal(
     if it contains a space. Only --pair-columns takes several INPUTs. By default, raw
     text is recognized and tokenized (moses); tokenized text is split at spaces.
 
-    The output is a table with one row per token. Its columns are:
-
-    \b
-    id or line     id of the record, or its line number, from 1
-    position       position of the token in its sentence, from 0
-    token          the token
-    surprisal      in bits. Leave out unknown words: all get that of <UNK>
-    log_frequency  in bits. Without --frequencies, it is log_frequency_by_rank
-    length         number of characters
-    known          1 if the word is in the vocabulary, else 0
+    The output is a table with one row per token: its line (from 1) or id, its position
+    (from 0), surprisal and log frequency in bits, its number of characters, and known,
+    which is 1 for a word of the vocabulary, else 0. Exclude unknown words: they all get
+    the surprisal of <UNK>.
 
     With --by word, region or sentence, each row has the sums over its tokens. --entropy
     adds the expected surprisal at each position, in bits. With --pair-columns, each row
@@ -288,21 +283,13 @@ def _print_pairs(
 ) -> None:
     """Print the pairs of one or several tables, and how many are correct.
 
-    The first table decides the tokenizer. Several tables have a column `file`, by which
-    the accuracy is grouped unless another group is chosen.
+    Several tables have a column `file`, by which the accuracy is grouped unless another
+    group is chosen.
     """
     from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
-    from elmo_cli.records.open_input import open_input
 
     table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
-    first = loading.open_text(sources[0], table.reading, resolved)
-    text_inputs = [first]
-    for source in sources[1:]:
-        text_inputs.append(open_input(source, table.reading, first.tokenizer))
-    for text_input in text_inputs:
-        names = text_input.format.column_names(text_input.source, text_input.settings)
-        if names and text_input.format.lists_columns:
-            table.check_columns(names, text_input.source.name)
+    text_inputs = _open_tables_of_pairs(sources, table, resolved)
     model = loading.load_language_model(resolved)
     accuracy = Accuracy(settings.direction)
     rows: RowPrinter | None = None
@@ -342,6 +329,26 @@ def _print_pairs(
         f"{counted(accuracy.n_pairs, 'pair')}, {accuracy.n_unknown:,} of them with "
         "unknown words"
     )
+
+
+def _open_tables_of_pairs(
+    sources: list[Source], table: "PairTable", resolved: "ResolvedModel"
+) -> list[TextInput]:
+    """Open the tables, and check their columns before the model is loaded.
+
+    The first table decides the tokenizer.
+    """
+    from elmo_cli.records.open_input import open_input
+
+    first = loading.open_text(sources[0], table.reading, resolved)
+    text_inputs = [first]
+    for source in sources[1:]:
+        text_inputs.append(open_input(source, table.reading, first.tokenizer))
+    for text_input in text_inputs:
+        names = text_input.format.column_names(text_input.source, text_input.settings)
+        if names and text_input.format.lists_columns:
+            table.check_columns(names, text_input.source.name)
+    return text_inputs
 
 
 def _other_names_error(

@@ -35,7 +35,7 @@ _WITH_CARRY: Final = ("--state", "carry")
 _WITH_ADAGRAD: Final = ("--optimizer", "adagrad")
 
 
-def _training(name: str, **arguments: Any) -> Decorator:
+def _training_option(name: str, **arguments: Any) -> Decorator:
     """Add the option of a field of `TrainingSettings`, which is None unless given.
 
     Its default may depend on the optimizer, so that `complete_settings` sets it.
@@ -96,33 +96,36 @@ def _training(name: str, **arguments: Any) -> Decorator:
 )
 @option_group(
     "Length and batches",
-    _training("epochs", excludes=["--steps"]),
+    _training_option("epochs", excludes=["--steps"]),
     field_option(TrainingSettings, "steps", type=WholeNumber(1)),
-    _training("state"),
-    _training("batch_tokens", excludes=[_WITH_CARRY]),
-    _training("max_length", excludes=[_WITH_CARRY]),
-    _training("batch_size", requires=[_WITH_CARRY]),
-    # The loss of Adagrad is multiplied by --unroll.
-    _training("unroll", requires=[_WITH_CARRY, _WITH_ADAGRAD]),
+    _training_option("state"),
+    _training_option("batch_tokens", excludes=[_WITH_CARRY]),
+    _training_option("max_length", excludes=[_WITH_CARRY]),
+    _training_option("batch_size", requires=[_WITH_CARRY]),
 )
 @option_group(
     "Optimization",
-    _training("dropout", type=_BELOW_ONE),
-    _training("negative_samples", type=_FROM_ZERO),
-    _training("optimizer"),
-    _training("learning_rate", type=POSITIVE),
-    _training("weight_decay", type=_SHARE, excludes=[_WITH_ADAGRAD]),
-    _training("warmup_steps", type=_FROM_ZERO),
-    _training("decay_share", type=_SHARE),
-    _training("max_grad_norm", type=POSITIVE),
-    _training("precision"),
-    _training("seed", type=_FROM_ZERO),
+    _training_option("dropout", type=_BELOW_ONE),
+    _training_option("optimizer"),
+    _training_option("learning_rate", type=POSITIVE),
+    _training_option("weight_decay", type=_SHARE, excludes=[_WITH_ADAGRAD]),
+    _training_option("precision"),
+    _training_option("seed", type=_FROM_ZERO),
 )
 @option_group(
     "Run",
     shared_options.device_option(),
     field_option(RunSettings, "checkpoint_seconds", type=Number(0)),
     field_option(RunSettings, "tensorboard"),
+)
+@option_group(
+    "Rarely needed",
+    _training_option("warmup_steps", type=_FROM_ZERO),
+    _training_option("decay_share", type=_SHARE),
+    _training_option("max_grad_norm", type=POSITIVE),
+    _training_option("negative_samples", type=_FROM_ZERO),
+    # The loss of Adagrad is multiplied by --unroll.
+    _training_option("unroll", requires=[_WITH_CARRY, _WITH_ADAGRAD]),
     field_option(RunSettings, "keep_checkpoint"),
 )
 def train(

@@ -22,6 +22,8 @@ class Expected(NamedTuple):
     """Column of a table whose texts are split into regions."""
     may_split_sentences: bool = True
     """True if the command can split texts into sentences."""
+    may_be_empty: bool = True
+    """False if an input without tokens is an error of the command."""
 
 
 UNKNOWN: Final = Expected()

@@ -11,7 +11,9 @@ from elmo_cli.text.scripts import find_unspaced_script
 
 def no_tokens(sample: Sample) -> str | None:
     """Return a warning for an input without tokens."""
-    return None if sample.tokens else "the input has no tokens"
+    if sample.tokens or not sample.expected.may_be_empty:
+        return None
+    return f"{sample.source_name}: no tokens"
 
 
 def unspaced_script(sample: Sample) -> Message | None:
