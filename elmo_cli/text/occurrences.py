@@ -1,6 +1,7 @@
 """Occurrences of words: tokens of sentences, typed by a user or found in a file."""
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Literal
 
 from elmo_cli.errors.checks import check_sentence, check_type
@@ -133,6 +134,8 @@ def occurrence_of(
     The error for a word that occurs several times says that `number_name`, such as
     `--occurrence`, chooses one.
     """
+    if number is not None:
+        check_type("occurrence", number, Integral, "a whole number")
     forms = (word, normalize(word).strip())
     positions = [index for index, token in enumerate(sentence) if token in forms]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"

@@ -175,6 +175,11 @@ WRONG_ARGUMENTS = [
         NOT_WHOLE[1:],
         lambda m, x: average_word_vectors(m.embedder, ["a"], min_count=1, at_most=x),
     ),
+    wrong(
+        "occurrence",
+        NOT_WHOLE[1:],
+        lambda m, x: m.embedder.word_vector("a cat", "cat", occurrence=x),
+    ),
     wrong("changes", NO_MAPPING, lambda m, x: plot_changes(x, "new.svg")),
 ]
 
