@@ -103,8 +103,8 @@ class OutputSettings:
             raise SettingsError(
                 Message(
                     "{path}: vectors are not written as {suffix}",
-                    remedy="Choose .hdf5, .jsonl, .npz or .parquet, or name a format "
-                    "with {--format}.",
+                    remedy="Choose .hdf5, .jsonl, .npz, .npy or .parquet, or name a "
+                    "format with {--format}.",
                     path=path,
                     suffix=suffix,
                 )
