@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from elmo_cli.cli.command import OTHER_OPTIONS, options_by_heading
+from elmo_cli.cli.command import OTHER_OPTIONS, Command, options_by_heading
 from elmo_cli.cli.command_list import COMMAND_GROUPS, COMMANDS, find_command
 from elmo_cli.cli.main import main
 from elmo_cli.cli.option_conditions import Option
@@ -154,6 +154,8 @@ def command_page(
     full_name = f"elmo {name}"
     ctx = click.Context(command, info_name=full_name)
     usage = " ".join([full_name, *command.collect_usage_pieces(ctx)])
+    if isinstance(command, Command) and command.second_usage is not None:
+        usage += f"\n{full_name} [OPTIONS] {command.second_usage}"
     summary, *description = paragraphs(command.help or "")
     parts = [f"# {full_name}", summary, f"```text\n{usage}\n```"]
     if example is not None:
@@ -320,9 +322,8 @@ def hidden_rows(command: click.Command, option: Option) -> list[tuple[str, str]]
         assert record is not None
         names, text = record
         rows.append((f"`{names}`".replace("|", "&#124;"), prose(text)))
-    if option.aliases:
-        names = ", ".join(f"`{alias}`" for alias in option.aliases)
-        rows.append((names, f"Another name for `{long_name(option)}`."))
+    for alias in option.aliases:
+        rows.append((f"`{alias}`", f"Another name for `{long_name(option)}`."))
     return rows
 
 

@@ -171,14 +171,14 @@ def _check_occurrence_count(
     minimum = max(MIN_VECTORS[method], clusters or 0)
     if n_occurrences >= minimum:
         return
-    remedy = None
+    remedy = "Choose a more frequent word, or a larger corpus."
     if clusters is not None and n_occurrences >= max(MIN_VECTORS[method], 2):
         remedy = f"Use {{--clusters {n_occurrences}}} or less."
     elif method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]:
         remedy = "{--method pca} needs 3."
     raise InputError(
         Message(
-            "{word}: {number} in {files}, but a picture needs {minimum}",
+            "{word} has {number} in {files}, but a picture needs {minimum}",
             remedy=remedy,
             word=repr(word),
             number=counted(n_occurrences, "occurrence"),

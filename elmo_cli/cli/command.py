@@ -35,11 +35,24 @@ class Command(click.Command):
 
     allow_extra_args = True  # `extra_arguments_error` explains them.
 
-    def __init__(self, name: str | None, **arguments: Any) -> None:
+    def __init__(
+        self, name: str | None, *, second_usage: str | None = None, **arguments: Any
+    ) -> None:
         super().__init__(name, **arguments)
+        self.second_usage = second_usage
         for option in self.params:
             if isinstance(option, Option):
                 option.envvar = variable_of(str(name), option)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the usage, and below it the second one."""
+        super().format_usage(ctx, formatter)
+        if self.second_usage is not None:
+            formatter.write_usage(
+                ctx.command_path,
+                f"[OPTIONS] {self.second_usage}",
+                prefix=" " * len("Usage: "),
+            )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, and check them together."""
@@ -128,9 +141,10 @@ def _check_output(ctx: click.Context) -> None:
             check_not_read(path, read)
 
 
-def command(name: str | None = None) -> Decorator:
+def command(name: str | None = None, second_usage: str | None = None) -> Decorator:
     """Make a function a command with -q and -v, which receives its options by name.
 
+    `second_usage` is what can be typed instead of the arguments: `--pairs TABLE`.
     For commands that print rows, --json is another spelling of --format jsonl.
     """
 
@@ -142,7 +156,8 @@ def command(name: str | None = None) -> Decorator:
             with report_run():
                 return function(**values)
 
-        return click.command(name, cls=Command)(verbosity_options(call))
+        make_command = click.command(name, cls=Command, second_usage=second_usage)
+        return make_command(verbosity_options(call))
 
     return make
 

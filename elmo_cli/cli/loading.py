@@ -106,7 +106,7 @@ def say_model(
     if stderr.verbosity() > 0 or (writes_file and not is_named):
         note = ""
         if files.name == BUNDLED:
-            note = " (bundled, small; the published model is --model original)"
+            note = " (small, bundled). For better vectors, use --model original."
         stderr.say(f"Model: {files.name}{note}")
 
 

@@ -27,11 +27,11 @@ SENTENCE_COLUMNS: Final = (
     "unknown",
     "log_p_forward",
     "log_p_backward",
-    "forward",
-    "backward",
-    "average",
+    "perplexity_forward",
+    "perplexity_backward",
+    "perplexity_average",
 )
-"""Columns of `sentence_row`; the last three are perplexities."""
+"""Columns of `sentence_row`."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,14 @@ def sample_sentences(
     else:
         text = check_sentence(text, "text")
     if GAP in mark_gaps(text):
-        raise InputError(f"a text to continue cannot contain a gap ({GAP})")
+        raise InputError(
+            Message(
+                "a text to continue cannot contain a gap ({gap})",
+                remedy="Remove the gap.",
+                shell_remedy="Remove the gap, or remove {--sample}.",
+                gap=GAP,
+            )
+        )
     is_backward = direction == "backward"
     end = START_TOKEN if is_backward else END_TOKEN
     other_boundary = END_TOKEN if is_backward else START_TOKEN

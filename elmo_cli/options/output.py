@@ -100,15 +100,12 @@ class OutputSettings:
         """Return the settings with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in REFUSED_SUFFIXES:
-            suffixes = ".hdf5, .jsonl, .npz or .parquet"
-            if pooled:
-                suffixes = ".hdf5, .jsonl, .npy, .npz or .parquet"
             raise SettingsError(
                 Message(
                     "{path}: vectors are not written as {suffix}",
-                    remedy="Choose {suffixes}, or name a format with {--format}.",
+                    remedy="Choose .hdf5, .jsonl, .npz, .npy or .parquet, or name a "
+                    "format with {--format}.",
                     path=path,
-                    suffixes=suffixes,
                     suffix=suffix,
                 )
             )

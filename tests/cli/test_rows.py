@@ -465,6 +465,16 @@ def test_samples_continue_the_text() -> None:
     assert [row["sample_number"] for row in rows] == ["1", "2", "3", "4"]
 
 
+def test_empty_samples_are_reported() -> None:
+    command = ["predict", "The cat", "--model", "mini", "--backward", "--sample", "3"]
+    result = elmo(*command)
+    n_empty = result.stdout.splitlines().count("The cat")
+    assert n_empty > 0
+    expected = f"Empty continuations: {n_empty} of 3. The sentence starts there.\n"
+    assert expected in result.stderr
+    assert elmo(*command, "-q").stderr == ""
+
+
 def test_samples_follow_the_seed() -> None:
     samples = sample().stdout
     assert sample().stdout == samples

@@ -496,8 +496,8 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.embed_file(m.text, "x.csv"),
         ValueError,
-        "x.csv: vectors are not written as .csv. Choose .hdf5, .jsonl, .npz or "
-        ".parquet, or name a format with file_format.",
+        "x.csv: vectors are not written as .csv. Choose .hdf5, .jsonl, .npz, .npy "
+        "or .parquet, or name a format with file_format.",
     ),
     error_of(
         lambda m: m.embedder.embed_file(m.text, "x.jsonl", keep_columns=["id"]),

@@ -65,7 +65,7 @@ def change(
     OLD and NEW are files from `elmo occurrences` for two corpora, or patterns of such
     names. With --words, they can also be HDF5 files with all tokens. The output is a
     table with one row per word: the word, its change, and how often it occurs in OLD
-    and in NEW. Words with fewer than 3 occurrences in either are skipped.
+    and in NEW. Words with fewer than 3 occurrences in OLD or NEW are skipped.
 
     --permutations adds p: the occurrences are divided at random into two groups of the
     original sizes, and p is the share of divisions with at least this much change. Out

@@ -22,7 +22,7 @@ from elmo_cli.options.output import DTYPES
 )
 @shared_options.overwrite_option()
 def convert(source: str, target: str, dtype: str | None, overwrite: bool) -> None:
-    """Convert the weights in INPUT, of a biLM or a softmax, to OUTPUT.
+    """Convert the weights of a model or a softmax from INPUT to OUTPUT.
 
     \b
     $ elmo convert weights.hdf5 weights.safetensors

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
 
 
-@command()
+@command(second_usage="--pairs TABLE")
 @click.argument("arguments", metavar="WORD SENTENCE1 SENTENCE2", nargs=-1)
 @shared_options.command_option(
     "--word2 WORD", help="Word in SENTENCE2, if it differs from WORD."

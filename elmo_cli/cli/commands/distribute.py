@@ -29,7 +29,7 @@ _WITH_RAY = [("--engine", "ray")]
 _WITHOUT_RAY = [("--engine", "none")]
 
 
-@command()
+@command(second_usage="--status FOLDER")
 @click.argument(
     "arguments", metavar="INPUT... FOLDER", type=PATH, nargs=-1, required=True
 )
@@ -127,7 +127,8 @@ def distribute(
 
     INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
     pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all
-    inputs. FOLDER is a path that all workers can access, or a URI.
+    inputs. FOLDER is a path that all workers can access, or a URI. Without Ray, use
+    --engine none; without a cluster, leave out --address.
 
     To resume after an interruption, repeat the command. To change an option, choose
     another FOLDER. When everything is done, FOLDER contains the file _SUCCESS, and

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from elmo_cli.text.tokenizers import Tokenizer
 
 
-@command()
+@command(second_usage="--queries TABLE FILE...")
 @click.argument(
     "arguments",
     metavar="WORD SENTENCE FILE...",

@@ -62,8 +62,9 @@ def perplexity(
     Blank lines are skipped.
 
     With --per-sentence, each row begins with the id of the record, or its line number
-    from 1. Log probabilities are natural logarithms. For one row per token, use `elmo
-    surprisal`.
+    from 1. The columns are tokens, unknown, log_p_forward, log_p_backward,
+    perplexity_forward, perplexity_backward and perplexity_average. Log probabilities
+    are natural logarithms. For one row per token, use `elmo surprisal`.
     """
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)

@@ -292,6 +292,7 @@ def _print_answers(
     row_format: str | None,
 ) -> None:
     from elmo_cli.language_model.next_words import Prediction
+    from elmo_cli.language_model.samples import Samples
 
     find, columns = _make_find(model, settings)
     is_table = texts.are_from_file and settings.n_samples is None
@@ -300,6 +301,8 @@ def _print_answers(
         row_format, [*texts.columns, *columns], texts.kept_columns
     )
     shares_unknown = []
+    n_samples = 0
+    n_empty = 0
     with printer if as_rows else nullcontext() as rows:
         for scored in _find_answers(texts, find):
             answer = scored.result
@@ -310,6 +313,15 @@ def _print_answers(
                     click.echo(line)
             if isinstance(answer, Prediction) and answer.place != "gap":
                 shares_unknown.append(answer.unknown)
+            if isinstance(answer, Samples):
+                n_samples += len(answer.samples)
+                n_empty += answer.samples.count(list(answer.tokens))
+    if n_empty > 0:
+        boundary = "starts" if settings.direction == "backward" else "ends"
+        stderr.say(
+            f"Empty continuations: {n_empty} of {n_samples}. The sentence "
+            f"{boundary} there."
+        )
     if shares_unknown and not settings.with_unknown:
         mean = sum(shares_unknown) / len(shares_unknown)
         if mean < 0.001:

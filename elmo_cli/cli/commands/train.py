@@ -147,8 +147,8 @@ def train(
     default, raw text is recognized and tokenized (moses); tokenized text is split at
     spaces.
 
-    To use the model, type --model FOLDER, where FOLDER is that of --output. It contains
-    options.json, weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which describes
+    Use the model with --model FOLDER, the folder of --output. It contains options.json,
+    weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which describes
     the training. With validation text, its perplexity is printed as JSON. To resume
     after Ctrl-C or a crash, repeat the command.
     """

@@ -91,7 +91,7 @@ def word_vectors(
 
     *words_files, output = arguments
     if not words_files and corpus is None:
-        raise missing_error("VOCABULARY, --corpus or OUTPUT")
+        raise missing_error("VOCABULARY or --corpus")
     if len(words_files) > 1:
         raise misused_error(f"{words_files[1]}: unexpected. Give one VOCABULARY")
     words_file = words_files[0] if words_files else None
