@@ -336,9 +336,15 @@ def test_a_word_is_found_in_a_sentence() -> None:
             ["bank", "after", "bank"],
             "bank",
             3,
-            "'bank' occurs 2 times in 'bank after bank', not 3 times",
+            "'bank' occurs 2 times in 'bank after bank', not 3 times. "
+            "Choose one with occurrence, 1 to 2.",
         ),
-        (["We", "sat"], "We", 2, "'We' occurs once in 'We sat', not 2 times"),
+        (
+            ["We", "sat"],
+            "We",
+            2,
+            "'We' occurs once in 'We sat', not 2 times. Remove occurrence.",
+        ),
         (
             "the banks",
             "bank",

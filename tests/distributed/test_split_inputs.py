@@ -393,8 +393,8 @@ def test_kept_columns_are_in_order_and_others_are_refused() -> None:
     assert names[-3:] == ["y", "x", "activations"]
     for options, here in (("", "none"), ("--keep-columns x", '["x"]')):
         result = elmo("distribute", "in.jsonl", "out", *SMALL_PARTS, *options.split())
-        problem = f'These differ: --keep-columns (["y", "x"], not {here})'
-        assert problem in result.stderr
+        difference = f'--keep-columns (it has ["y", "x"], you asked for {here})'
+        assert f"These differ: {difference}" in result.stderr
 
 
 def test_nested_fields_and_whole_floats_are_those_of_embed() -> None:

@@ -67,7 +67,9 @@ def test_a_text_is_tokenized_as_the_arguments_say(
     french = ["L'", "eau", ",", "the", "cat", "."]
     assert tokens_of(model, language="fr") == french
     assert tokens_of(model, tokenizer="moses:fr") == french
-    with pytest.raises(SettingsError, match=r"^tokenizer 'words': unknown"):
+    with pytest.raises(
+        SettingsError, match=r"^tokenizer: expected auto, .*, found 'words'"
+    ):
         tokens_of(model, tokenizer="words")
 
 
