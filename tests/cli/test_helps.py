@@ -50,3 +50,23 @@ def test_the_help_of_embed_fits_on_two_screens(monkeypatch: pytest.MonkeyPatch) 
     lines = elmo("embed", "--help").stdout.splitlines()
     assert len(lines) <= 96
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("command", "second_usage"),
+    [
+        ("cosine", "--pairs TABLE"),
+        ("distribute", "--status FOLDER"),
+        ("neighbours", "--queries TABLE FILE..."),
+    ],
+)
+def test_help_begins_with_both_usages(command: str, second_usage: str) -> None:
+    first, second, *_ = elmo(command, "--help").stdout.splitlines()
+    assert first.startswith(f"Usage: elmo {command} [OPTIONS] ")
+    assert second == f"       elmo {command} [OPTIONS] {second_usage}"
+
+
+@pytest.mark.parametrize("topic", ["formats", "layers", "numbers"])
+def test_topics_fit_into_80_columns(topic: str) -> None:
+    lines = elmo("help", topic).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
