@@ -21,8 +21,6 @@ from elmo_cli.cli.command_list import (
     find_command,
 )
 from elmo_cli.cli.streams import prepare_streams
-from elmo_cli.cli.usage_errors import usage_errors_in_one_line
-from elmo_cli.cli.wrong_names import no_such_command_error
 from elmo_cli.errors.exceptions import ElmoError, StoppedError
 from elmo_cli.errors.wording import first_line
 from elmo_cli.version import __version__
@@ -75,6 +73,8 @@ class ElmoGroup(click.Group):
         name = args[0]
         is_unfinished = ctx.resilient_parsing or name.startswith("-")
         if not is_unfinished and self.get_command(ctx, name) is None:
+            from elmo_cli.cli.wrong_names import no_such_command_error
+
             raise no_such_command_error(args, COMMANDS, ctx)
         _, command, rest = super().resolve_command(ctx, args)
         # The help and the errors of `elmo usages` are those of `elmo occurrences`.
@@ -120,13 +120,13 @@ class ElmoGroup(click.Group):
 
     def make_context(self, *args: Any, **arguments: Any) -> click.Context:
         """Parse the arguments; see `click.Command.make_context`."""
-        with _interrupts(), usage_errors_in_one_line():
+        with _interrupts(), _usage_errors_in_one_line():
             return super().make_context(*args, **arguments)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; see `click.Group.invoke`."""
         try:
-            with _interrupts(), usage_errors_in_one_line():
+            with _interrupts(), _usage_errors_in_one_line():
                 return super().invoke(ctx)
         except StoppedError as error:
             click.echo(stderr.shown_message(error), err=True)
@@ -136,6 +136,17 @@ class ElmoGroup(click.Group):
                 raise
             message = _one_line(stderr.shown_message(error))
             raise click.ClickException(message) from None
+
+
+@contextmanager
+def _usage_errors_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except click.UsageError as error:
+        # A command without an error starts faster.
+        from elmo_cli.cli.usage_errors import one_line_error
+
+        raise one_line_error(error) from None
 
 
 @contextmanager

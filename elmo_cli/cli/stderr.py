@@ -16,8 +16,6 @@ import click
 from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS
 from elmo_cli.cli.streams import escaped
 from elmo_cli.errors.messages import Message, spelled_as_options
-from elmo_cli.options.output import STANDARD_OUTPUT
-from elmo_cli.text.pipe import ANY_COMMAND
 from elmo_cli.version import __version__
 
 OFFERED = "elmo_cli.offered"
@@ -59,6 +57,9 @@ def _spelled(value: object) -> object:
 
 def shown_message(message: object) -> str:
     """Return a message or an error for a user of the running command."""
+    # A command without a message starts faster.
+    from elmo_cli.text.pipe import ANY_COMMAND
+
     ctx = click.get_current_context(silent=True)
     if ctx is None:
         return spelled_as_options(message)
@@ -68,6 +69,8 @@ def shown_message(message: object) -> str:
 
 def _command_with_pipe(message: str, ctx: click.Context) -> str:
     """Return the running command as typed, but with - for the input of a message."""
+    from elmo_cli.text.pipe import ANY_COMMAND
+
     typed: list[str] = ctx.meta.get(TYPED_ARGUMENTS, [])
     piped = ["-" if message.startswith(f"{each}: ") else each for each in typed]
     if piped == typed:
@@ -78,6 +81,9 @@ def _command_with_pipe(message: str, ctx: click.Context) -> str:
 
 def shown_output(path: str | Path) -> str:
     """Return the name of an output for a message."""
+    # `elmo --help` starts faster without the options.
+    from elmo_cli.options.output import STANDARD_OUTPUT
+
     if str(path) == STANDARD_OUTPUT:
         return "to standard output"
     return str(path)

@@ -8,9 +8,8 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import click
@@ -24,22 +23,18 @@ from elmo_cli.cli.wrong_names import (
 )
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import listed
-from elmo_cli.options.analysis import FIGURE_SUFFIXES
 
 _SHOWN_AS_HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """Error of `elmo` alone, which shows the help; click 8.1 has none."""
 
 
-@contextmanager
-def usage_errors_in_one_line() -> Iterator[None]:
-    """Show a usage error of the block as one line, without the usage above it."""
-    try:
-        yield
-    except click.UsageError as error:
-        if isinstance(error, _SHOWN_AS_HELP):
-            raise
-        # click shows the usage of the context, which this error lacks.
-        raise click.UsageError(_message(error)) from None
+def one_line_error(error: click.UsageError) -> click.UsageError:
+    """Return a usage error that is shown as one line, without the usage above it."""
+    is_help = isinstance(error, _SHOWN_AS_HELP)
+    if is_help:
+        return error
+    # click shows the usage of the context, which this error lacks.
+    return click.UsageError(_message(error))
 
 
 def extra_arguments_error(
@@ -103,7 +98,7 @@ def _extra_arguments_message(
     names = arguments_of(command)
     has_output = names[-1:] == ["OUTPUT"]
     if not has_output and _may_be_output(last):
-        if Path(last).suffix in FIGURE_SUFFIXES and _has_option(command, "--plot"):
+        if _may_be_figure(last) and _has_option(command, "--plot"):
             return f"{last}: unexpected. Use --plot {shlex.quote(last)}."
         writes = f"{start} writes to standard output"
         return f"{last}: unexpected, because {writes}. Use `> {shlex.quote(last)}`."
@@ -140,8 +135,17 @@ def _flag_before(value: str, ctx: click.Context) -> str | None:
 
 def _may_be_output(path: str) -> bool:
     """Return whether a path is hardly an input: it is missing and of a table."""
-    suffixes = (".tsv", ".csv", ".jsonl", ".json", ".txt", *FIGURE_SUFFIXES)
-    return " " not in path and path.endswith(suffixes) and not os.path.exists(path)
+    if " " in path or os.path.exists(path):
+        return False
+    is_table = path.endswith((".tsv", ".csv", ".jsonl", ".json", ".txt"))
+    return is_table or _may_be_figure(path)
+
+
+def _may_be_figure(path: str) -> bool:
+    # `elmo --help` starts faster without the options.
+    from elmo_cli.options.analysis import FIGURE_SUFFIXES
+
+    return path.endswith(FIGURE_SUFFIXES)
 
 
 def _is_text_file(path: str) -> bool:

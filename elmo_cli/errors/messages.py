@@ -150,8 +150,7 @@ def problem_of(error: Exception) -> object:
         return Message(
             message._problem, remedy=None, shell_remedy=None, **message._values
         )
-    problem, _, _ = str(message).partition(". ")
-    return problem.removesuffix(".")
+    return str(message).removesuffix(".")
 
 
 def spelled_as_options(value: object, offered: Mapping[str, str] | None = None) -> str:

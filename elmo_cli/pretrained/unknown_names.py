@@ -56,12 +56,18 @@ def no_such_model_error(name: str | Path, start: str = "") -> MissingModelError:
             )
         )
     if isinstance(name, Path) or _PATH.match(text):
-        problem = f"{start}{text}: no such model folder or zip file"
         if HUB_NAME.match(text):
-            problem += f". If it is in the hub, use hf:{text}."
+            remedy = f"If it is in the hub, use hf:{text}."
         else:
-            problem += ". `elmo models` lists the models that have a name."
-        return MissingModelError(problem)
+            remedy = "`elmo models` lists the models that have a name."
+        return MissingModelError(
+            Message(
+                "{start}{name}: no such model folder or zip file",
+                remedy=remedy,
+                start=start,
+                name=text,
+            )
+        )
     return _no_such_name_error(text, start=start, or_a_path=", or give a folder")
 
 
@@ -72,9 +78,11 @@ def _no_such_name_error(
     names = [model.name for model in MODELS]
     question = did_you_mean(name, names)
     if name.startswith(MANY_LANGS_PREFIX):
-        advice = " `elmo models --all` lists the codes."
+        remedy = "`elmo models --all` lists the codes."
     elif question:
-        advice = f"{question} `elmo models` lists all names."
+        remedy = f"{question.strip()} `elmo models` lists all names."
     else:
-        advice = f" Choose one that `elmo models` lists{or_a_path}."
-    return MissingModelError(f"{start}{name}: no such model.{advice}")
+        remedy = f"Choose one that `elmo models` lists{or_a_path}."
+    return MissingModelError(
+        Message("{start}{name}: no such model", remedy=remedy, start=start, name=name)
+    )

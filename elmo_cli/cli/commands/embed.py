@@ -115,7 +115,7 @@ def embed(
     By default, OUTPUT is HDF5 with one float32 array per line, shaped (layers, tokens,
     width) and named "0", "1", ... or by the ids in INPUT. Its suffix or --format
     chooses another format. OUTPUT appears once it is complete. If a run to HDF5
-    stops after 131,072 tokens, repeat the command to resume it.
+    is interrupted, repeat the command: it resumes at its last checkpoint.
     """
     model_settings = settings_from(ModelSettings, values)
     settings = _EmbedSettings(
