@@ -224,7 +224,7 @@ def test_a_target_word_is_drawn_with_all_its_forms(name: str) -> None:
     write_occurrences(ElmoEmbedder(model=TINY), "t.txt", name, words)
     assert plot("bank.svg", name).n_occurrences == 4
     assert tooltips("bank.svg")[0][1] == "2: all [banks] closed"
-    with pytest.raises(ElmoError, match="'banks': 2 occurrences in "):
+    with pytest.raises(ElmoError, match="'banks' has 2 occurrences in "):
         plot("banks.svg", name, word="banks")
 
 
