@@ -163,7 +163,7 @@ def test_the_summary_of_a_resumed_run_counts_the_whole_output(
         n_tokens = 3 * (500 - n_earlier)
         assert last.startswith(
             f"Wrote out.hdf5: 500 sentences, {n_earlier} of them in an earlier run, "
-            f"{n_tokens:,} tokens in this run, "
+            f"{n_tokens:,} tokens in this run"
         )
     else:
         assert last == (
