@@ -100,6 +100,8 @@ def test_a_part_that_kills_every_worker_is_abandoned(address: str) -> None:
     assert len(parts_there()) == 13
     status, errors = end_of(start_elmo(*RUN, "--address", address))
     assert status == 0
+    # Ray may free the processors of the dead workers a moment later.
+    errors = [line for line in errors if "no worker is running" not in line]
     assert len(errors) == 2
     assert errors[0] == "Warning: 20 records without text"
 
