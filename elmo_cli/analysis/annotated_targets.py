@@ -100,28 +100,23 @@ class PlaceFinder:
     def warnings(self) -> list[Message]:
         """Return warnings about places without a target word or of other tokens."""
         warnings = []
-        if self._left_out:
-            warnings.append(
-                Message(
-                    "{places} without a target word, so these rows were left out. The "
-                    "first is {unit} {first}",
-                    remedy="Add the form to {--words}, or check the characters.",
-                    places=counted(len(self._left_out), "annotated place"),
-                    unit=self._unit,
-                    first=self._left_out[0],
+        consequences = {
+            "these rows were left out": self._left_out,
+            "the words of these rows were searched for": self._unfound,
+        }
+        for consequence, places in consequences.items():
+            if places:
+                warnings.append(
+                    Message(
+                        "{places} without a target word, so {consequence}. The first "
+                        "is {unit} {first}",
+                        remedy="Add the form to {--words}, or check the characters.",
+                        places=counted(len(places), "annotated place"),
+                        consequence=consequence,
+                        unit=self._unit,
+                        first=places[0],
+                    )
                 )
-            )
-        if self._unfound:
-            warnings.append(
-                Message(
-                    "{places} without a target word, so the words of these rows were "
-                    "searched for. The first is {unit} {first}",
-                    remedy="Add the form to {--words}, or check the characters.",
-                    places=counted(len(self._unfound), "annotated place"),
-                    unit=self._unit,
-                    first=self._unfound[0],
-                )
-            )
         if self._uneven:
             are = "is" if len(self._uneven) == 1 else "are"
             warnings.append(

@@ -11,27 +11,8 @@ from typing import Any
 import pytest
 
 from elmo_cli.cli.command_list import COMMANDS, find_command
-from elmo_cli.options.analysis import (
-    AveragingSettings,
-    ChangeSettings,
-    NeighbourSettings,
-    PlotSettings,
-    TargetSettings,
-)
 from elmo_cli.options.fields import option_fields
-from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.output import OutputSettings
-from elmo_cli.options.prediction import PredictionSettings
-from elmo_cli.options.resources import ResourceSettings
-from elmo_cli.options.selection import SelectionSettings
-from elmo_cli.options.surprisal import SurprisalSettings
-from elmo_cli.options.text import TextSettings
-from elmo_cli.training.training_settings import (
-    RunSettings,
-    StartSettings,
-    TrainingSettings,
-    TrainingTextSettings,
-)
+from tests.support.settings import ALL_SETTINGS
 
 
 def parameters_of(command: str) -> set[str]:
@@ -79,27 +60,7 @@ def test_a_command_uses_each_of_its_parameters(command: str) -> None:
     assert not arguments & in_values
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        AveragingSettings,
-        ChangeSettings,
-        ModelSettings,
-        NeighbourSettings,
-        OutputSettings,
-        PlotSettings,
-        PredictionSettings,
-        ResourceSettings,
-        RunSettings,
-        SelectionSettings,
-        StartSettings,
-        SurprisalSettings,
-        TargetSettings,
-        TextSettings,
-        TrainingSettings,
-        TrainingTextSettings,
-    ],
-)
+@pytest.mark.parametrize("settings", ALL_SETTINGS)
 def test_each_declared_option_is_a_parameter_of_a_command(settings: Any) -> None:
     parameters = set().union(*(parameters_of(command) for command in COMMANDS))
     assert set(option_fields(settings)) <= parameters

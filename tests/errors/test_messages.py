@@ -24,38 +24,10 @@ from elmo_cli.errors.messages import (
     problem_of,
     spelled_as_options,
 )
-from elmo_cli.options.analysis import (
-    AveragingSettings,
-    ChangeSettings,
-    NeighbourSettings,
-    PlotSettings,
-    TargetSettings,
-)
 from elmo_cli.options.fields import info_of, option_fields
-from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.output import OutputSettings
-from elmo_cli.options.prediction import PredictionSettings
-from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.selection import SelectionSettings
-from elmo_cli.options.surprisal import SurprisalSettings
-from elmo_cli.options.text import TextSettings
-from elmo_cli.training.training_settings import TrainingSettings
+from tests.support.settings import ALL_SETTINGS
 
-OPTIONS: tuple[Any, ...] = (
-    AveragingSettings,
-    ChangeSettings,
-    ModelSettings,
-    NeighbourSettings,
-    OutputSettings,
-    PlotSettings,
-    PredictionSettings,
-    ResourceSettings,
-    SelectionSettings,
-    SurprisalSettings,
-    TargetSettings,
-    TextSettings,
-    TrainingSettings,
-)
 QUOTES = Message(
     "{name}: the cell {cell} is in quotes",
     remedy="If quotes are text, use {--quotes none}.",
@@ -82,7 +54,7 @@ def test_an_option_is_an_argument_in_python(
     assert Message(template).as_options() == as_options
 
 
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", ALL_SETTINGS)
 def test_each_option_has_the_name_of_its_field_in_python(options: Any) -> None:
     for name in option_fields(options):
         option = info_of(options, name).name or f"--{name.replace('_', '-')}"
@@ -181,7 +153,7 @@ def test_a_wrong_value_is_reported_in_two_spellings(
 
 def test_messages_know_the_arguments_that_are_not_called_like_their_option() -> None:
     arguments = {}
-    for options in OPTIONS:
+    for options in ALL_SETTINGS:
         for field_name in option_fields(options):
             option_name = info_of(options, field_name).name
             if option_name:
