@@ -42,24 +42,24 @@ _MARKERS: Final = ("o", "^", "s", "D", "v", "P", "X", "*")
 _ROUNDS: Final = 10
 _N_CENTRES: Final = 12
 """Maximum number of dense places with a label."""
+_DISTANCES: Final = (16.0, 28.0, 42.0, 60.0, 82.0, 110.0, 150.0)
+"""Distances of a label from its point, in points (1/72 inch)."""
+_DIRECTIONS: Final = (
+    (0.87, 0.5),
+    (-0.87, 0.5),
+    (0.87, -0.5),
+    (-0.87, -0.5),
+    (0.5, 0.87),
+    (-0.5, 0.87),
+    (0.5, -0.87),
+    (-0.5, -0.87),
+    (1.0, 0.0),
+    (-1.0, 0.0),
+)
+"""Directions in which a label may stand: to the right and upwards, of length 1."""
 _SHIFTS: Final = (
     (0.0, 0.0),
-    *(
-        (distance * cosine, distance * sine)
-        for distance in (16.0, 28.0, 42.0, 60.0, 82.0, 110.0, 150.0)
-        for cosine, sine in (
-            (0.87, 0.5),
-            (-0.87, 0.5),
-            (0.87, -0.5),
-            (-0.87, -0.5),
-            (0.5, 0.87),
-            (-0.5, 0.87),
-            (0.5, -0.87),
-            (-0.5, -0.87),
-            (1.0, 0.0),
-            (-1.0, 0.0),
-        )
-    ),
+    *((distance * x, distance * y) for distance in _DISTANCES for x, y in _DIRECTIONS),
 )
 """Places of a label beside its point, in points, the nearest first."""
 _SEED: Final = 0
