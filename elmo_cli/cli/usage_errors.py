@@ -64,6 +64,13 @@ def misused_error(message: str) -> click.UsageError:
     return click.UsageError(f"{message}.{example_of(ctx.command)}", ctx)
 
 
+def swapped_error(word: str, *others: str) -> click.UsageError:
+    """Return the error for a word that was typed after another argument."""
+    name = str(click.get_current_context().command.name)
+    swapped = shlex.join(["elmo", name, word, *others])
+    return click.UsageError(f"{word}: WORD comes first. Use `{swapped}`.")
+
+
 def _message(error: click.UsageError) -> str:
     ctx = error.ctx
     if ctx is None:
@@ -126,7 +133,10 @@ def _flag_before(value: str, ctx: click.Context) -> str | None:
     if value.lower() not in ("true", "false", "yes", "no", "1", "0"):
         return None
     arguments: list[str] = ctx.meta[TYPED_ARGUMENTS]
-    name = arguments[arguments.index(value) - 1]
+    index = arguments.index(value)
+    if index == 0:
+        return None
+    name = arguments[index - 1]
     for option in ctx.command.params:
         if isinstance(option, click.Option) and option.is_flag and name in option.opts:
             return name

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.wording import listed
 from elmo_cli.options.selection import Pooling
 from elmo_cli.types import Text
 
@@ -65,7 +66,7 @@ def pooling_of(output_value: str | None, pooling: Pooling | None) -> Pooling | N
     if output_value is None:
         raise SettingsError(
             "output_value: encode returns vectors alone. "
-            f"Choose {' or '.join(_OUTPUTS)}."
+            f"Choose {listed(_OUTPUTS, 'or')}."
         )
     check_choice("output_value", output_value, _OUTPUTS)
     return None if output_value == "token_embeddings" else pooling

@@ -22,6 +22,7 @@ from elmo_cli.pretrained.registry import (
     MODELS,
     PublishedModel,
     default_model,
+    language_code,
     published_model,
 )
 from elmo_cli.pretrained.require_softmax import with_softmax_in_weights
@@ -59,15 +60,13 @@ def _language_code(language: str) -> str:
 
     Raise a `SettingsError` for a language without a model.
     """
-    names = {}
-    codes = {}
-    for model in MODELS:
-        if model.language_code is not None:
-            names[model.language] = model.language_code
-            codes[model.language.casefold()] = model.language_code
-            codes[model.language_code] = model.language_code
-    code = codes.get(language.casefold())
-    if code is None:
+    names = {
+        model.language: model.language_code
+        for model in MODELS
+        if model.language_code is not None
+    }
+    code = language_code(language)
+    if code not in names.values():
         raise SettingsError(
             Message(
                 "{--language} {language}: no model.{question} The codes are {codes}.",

@@ -17,7 +17,7 @@ from elmo_cli.cli.queries import (
     read_queries,
 )
 from elmo_cli.cli.row_printer import RowPrinter, cell, open_row_printer
-from elmo_cli.cli.usage_errors import missing_error, misused_error
+from elmo_cli.cli.usage_errors import missing_error, misused_error, swapped_error
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
@@ -98,7 +98,7 @@ def cosine(
     tabs.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
-    _check_arguments(arguments, has_table=pairs is not None)
+    _check_arguments(arguments, has_table=pairs is not None, reads_lines=reads_lines)
     from elmo_cli.text.choose_tokenizer import raw_or_all
 
     model_settings = settings_from(ModelSettings, values)
@@ -145,7 +145,9 @@ def cosine(
         _write_pairs(embedder, chunks, layers, rows)
 
 
-def _check_arguments(arguments: tuple[str, ...], *, has_table: bool) -> None:
+def _check_arguments(
+    arguments: tuple[str, ...], *, has_table: bool, reads_lines: bool
+) -> None:
     """Raise a `UsageError` unless the arguments are a word and two sentences, or -."""
     if has_table:
         if arguments:
@@ -153,7 +155,6 @@ def _check_arguments(arguments: tuple[str, ...], *, has_table: bool) -> None:
             remedy = f"Remove {shlex.join(arguments)}."
             raise click.UsageError(f"{arguments[0]}: {problem}. {remedy}")
         return
-    reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     n_expected = 2 if reads_lines else 3
     if len(arguments) < n_expected:
         raise missing_error(_ARGUMENTS[len(arguments)])
@@ -165,10 +166,7 @@ def _check_arguments(arguments: tuple[str, ...], *, has_table: bool) -> None:
         raise misused_error(f"{unexpected}: unexpected. Put each sentence in quotes")
     word, *sentences = arguments
     if " " in word and " " not in sentences[-1]:
-        raise click.UsageError(
-            f"{sentences[-1]}: WORD comes first. Use "
-            f"`elmo cosine {shlex.join([sentences[-1], word, *sentences[:-1]])}`."
-        )
+        raise swapped_error(sentences[-1], word, *sentences[:-1])
     for sentence in sentences:
         if sentence != STANDARD_INPUT and os.path.isfile(sentence):
             problem = "a file, but elmo cosine takes the sentence itself"

@@ -13,7 +13,7 @@ from elmo_cli.cli.shared_options import choice, command_option, field_option, fl
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import StoppedError
-from elmo_cli.errors.wording import counted, rate_text
+from elmo_cli.errors.wording import counted, listed, rate_text
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -37,18 +37,14 @@ _WITHOUT_RAY = [("--engine", "none")]
     "Input",
     shared_options.input_format_option(
         type=NameChoice(DISTRIBUTED_FORMATS),
-        help="Format of the input: "
-        f"{', '.join(DISTRIBUTED_FORMATS[:-1])} or {DISTRIBUTED_FORMATS[-1]}.",
+        help=f"Format of the input: {listed(DISTRIBUTED_FORMATS, 'or')}.",
         default_text="from the suffix",
     ),
     shared_options.text_column_option(),
     shared_options.splitting_options(),
     shared_options.id_column_option(aliases=("--key-column",)),
     shared_options.keep_columns_option(),
-    field_option(
-        TextSettings,
-        "skip_errors",
-    ),
+    field_option(TextSettings, "skip_errors"),
 )
 @option_group(
     "Workers",

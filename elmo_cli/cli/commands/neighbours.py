@@ -1,7 +1,6 @@
 """`elmo neighbours`."""
 
 import os
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.queries import query_settings, read_query_table
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
-from elmo_cli.cli.usage_errors import missing_error
+from elmo_cli.cli.usage_errors import missing_error, swapped_error
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.errors.messages import Message, problem_of
 from elmo_cli.options.analysis import NeighbourSettings
@@ -174,8 +173,7 @@ def _check_paths(
         raise missing_error("FILE" if has_query_option else names[len(query)])
     first = paths[0]
     if has_sentence and " " in query[0] and " " not in query[1]:
-        swapped = shlex.join(["elmo", "neighbours", query[1], query[0], *paths])
-        raise click.UsageError(f"{query[1]}: WORD comes first. Use `{swapped}`.")
+        raise swapped_error(query[1], query[0], *paths)
     if has_query_option and first.isalpha() and not os.path.exists(first):
         remedy = "With --queries or --sentence, give only FILE."
         raise click.UsageError(f"{first}: no such file. {remedy}")

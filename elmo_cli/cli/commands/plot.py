@@ -1,7 +1,6 @@
 """`elmo plot`."""
 
 import os
-import shlex
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
-from elmo_cli.cli.usage_errors import missing_error
+from elmo_cli.cli.usage_errors import missing_error, swapped_error
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import PlotSettings
 from elmo_cli.options.fields import settings_from
@@ -54,8 +53,7 @@ def plot(
         raise missing_error(("FILE", "OUTPUT")[len(arguments) - 1])
     word, *files, output = arguments
     if os.path.exists(word) and not os.path.exists(files[0]):
-        swapped = shlex.join(["elmo", "plot", files[0], word, *files[1:], output])
-        raise click.UsageError(f"{files[0]}: WORD comes first. Use `{swapped}`.")
+        raise swapped_error(files[0], word, *files[1:], output)
     settings = settings_from(PlotSettings, values)
 
     with progress_bar.progress_bar(" records", leave=False) as bar:
