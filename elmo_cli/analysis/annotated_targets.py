@@ -52,6 +52,7 @@ class PlaceFinder:
         """
         self._unit = unit
         self._words = words
+        self._names = set(words.values())
         self._folded = {form.casefold(): word for form, word in words.items()}
         self._left_out: list[str] = []
         self._unfound: list[str] = []
@@ -88,14 +89,16 @@ class PlaceFinder:
         return [found[start] for start in sorted(found)]
 
     def _word_of(self, forms: list[str], place: AnnotatedPlace) -> str | None:
-        names = set(self._words.values())
-        if place.is_certain and place.lemma in names:
+        if place.is_certain and place.lemma in self._names:
             return place.lemma
         for form in forms:
             word = self._words.get(form) or self._folded.get(form.casefold())
             if word is not None:
                 return word
-        return names.pop() if place.is_certain and len(names) == 1 else None
+        if place.is_certain and len(self._names) == 1:
+            [only_word] = self._names
+            return only_word
+        return None
 
     def warnings(self) -> list[Message]:
         """Return warnings about places without a target word or of other tokens."""

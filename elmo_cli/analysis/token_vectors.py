@@ -20,10 +20,9 @@ from elmo_cli.inference.precision import compute_types
 from elmo_cli.language_model.softmax_file import check_softmax, read_word_vectors
 from elmo_cli.model.token_encoder import TokenEncoder, encode_in_chunks
 from elmo_cli.model.vocabulary_files import read_vocabulary
-from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import files_of
 from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.require_softmax import require_softmax
 
 
 def write_token_vectors(
@@ -91,11 +90,13 @@ def write_vectors_of_model(
     those of `write_token_vectors`.
     """
     output = Path(output)
+    if softmax:
+        # Its vocabulary is a file of the model too, which is not overwritten.
+        files = require_softmax(files)
     words_file = words if isinstance(words, (str, Path)) else None
     check_vectors_file(output, words_file, *files.paths, overwrite=overwrite)
     listed = words_for(output, words)
     if softmax:
-        files = files_of(ModelSettings(model=files), with_softmax=True)
         vectors = _softmax_vectors(listed, files)
         (on_progress or ignore)(len(listed))
     else:

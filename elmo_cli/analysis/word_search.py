@@ -1,7 +1,7 @@
 """Search for the occurrences of words in files of vectors."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from elmo_cli.analysis.targets import TargetFinder
@@ -65,7 +65,7 @@ def _find_all(
     for vectors in files.read(layers):
         found = dict(enumerate(vectors.words))
         if words is not None and "match" not in vectors.source.attributes:
-            found = _find_in_record(vectors, words, finder)
+            found = _find_in_record(vectors, words, occurrences, finder)
         for index, name in found.items():
             if words is None or name in occurrences:
                 occurrence = _embedded_occurrence(vectors, index)
@@ -74,17 +74,21 @@ def _find_all(
 
 
 def _find_in_record(
-    vectors: Vectors, words: Mapping[str, str], finder: TargetFinder
+    vectors: Vectors,
+    words: Mapping[str, str],
+    names: Container[str],
+    finder: TargetFinder,
 ) -> dict[int, str]:
     """Return the target word of each vector that has one, by its index.
 
-    A target word of the file counts in other forms too, because it may be annotated.
+    `names` are the values of `words`. A target word of the file counts in other forms
+    too, because it may be annotated.
     """
     tokens = [vectors.record.tokens[position] for position in vectors.positions]
     own_words: dict[int, str] = {}
     if vectors.source.has_targets:
         for index, word in enumerate(vectors.words):
-            if word in words.values() and tokens[index] not in words:
+            if word in names and tokens[index] not in words:
                 own_words[index] = word
     for index in own_words:
         tokens[index] = ""

@@ -12,13 +12,12 @@ import numpy as np
 from elmo_cli.distributed.part import load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.embedder import ElmoEmbedder
-from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.inference.device import Device
 from elmo_cli.options.model import InitialState, ModelSettings, Precision
 from elmo_cli.options.output import Dtype
-from elmo_cli.options.selection import Layers, Pooling, SelectionSettings, layers_text
+from elmo_cli.options.selection import Layers, Pooling, SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.outputs.arrow_arrays import nested_array
@@ -113,12 +112,8 @@ class EmbedBatch:
             text=TextSettings(
                 text_column=text_column, tokenizer=tokenizer, language=language
             ),
-            selection=SelectionSettings(
-                layers=layers_text(layers),
-                mix=None if mix is None else tuple(check_batch(mix, "mix")),
-                gamma=gamma,
-                pooling=pooling,
-                normalize=normalize,
+            selection=SelectionSettings.from_arguments(
+                layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
             ),
             dtype=dtype,
         )

@@ -26,6 +26,9 @@ from elmo_cli.runs.pipeline import per_item
 from elmo_cli.text.tokenizers import Tokenizer
 from elmo_cli.types import Sentence
 
+_ALL: Final = "all pairs"
+"""Name of the group of all pairs."""
+
 
 class ScoredPair(NamedTuple):
     """Surprisals of the two sentences of a pair in each direction, in bits."""
@@ -226,7 +229,7 @@ class PairTable:
 
 def _surprisal_sums(sentences: list[DirectedSurprisals]) -> list[float]:
     """Return the surprisal of some sentences together in each direction."""
-    of_sentences = [each.surprisal.sum(axis=1) for each in sentences]  # (D,) each
+    of_sentences = [each.surprisal.sum(axis=1) for each in sentences]  # (K,) each
     sums: list[float] = sum(of_sentences).tolist()
     return sums
 
@@ -283,9 +286,6 @@ class Accuracy:
             share = total / len(pairs)
             shares.append(f"{kind} {total:g} of {len(pairs):,} ({share:.1%})")
         return ", ".join(shares)
-
-
-_ALL: Final = "all pairs"
 
 
 def _pairs_without_unknown(pairs: list[ScoredPair]) -> list[ScoredPair]:

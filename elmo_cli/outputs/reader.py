@@ -134,12 +134,7 @@ class Activations:
 
         In AllenNLP's layout, only the last record of a repeated sentence has its text.
         """
-        text = self._record(index).text
-        if not text and not (
-            self.has_sentences and self._files[0].layout.has_each_sentence
-        ):
-            return None
-        return text
+        return self._sentence_of(self._record(index))
 
     def id(self, index: SupportsIndex) -> str | None:
         """Return the id of a record, or None if it has no id."""
@@ -159,20 +154,26 @@ class Activations:
         """
         return self._record(index).tokens or None
 
-    def offsets(self, number: SupportsIndex) -> list[CharacterSpan] | None:
+    def offsets(self, index: SupportsIndex) -> list[CharacterSpan] | None:
         """Return the characters of each token of a record in its sentence.
 
-        `sentence(number)[start:end]` are those of a token. It is None if the file does
+        `sentence(index)[start:end]` are those of a token. It is None if the file does
         not contain the sentence or the tokens.
 
         Raises:
             InputError: The tokens are not those of the sentence.
         """
-        sentence = self.sentence(number)
-        tokens = self.tokens(number)
-        if sentence is None or tokens is None:
+        record = self._record(index)
+        sentence = self._sentence_of(record)
+        if sentence is None or not record.tokens:
             return None
-        return locate_tokens(sentence, tokens)
+        return locate_tokens(sentence, record.tokens)
+
+    def _sentence_of(self, record: Record) -> str | None:
+        if record.text:
+            return record.text
+        has_each = self.has_sentences and self._files[0].layout.has_each_sentence
+        return record.text if has_each else None
 
     def records(self) -> Iterator[tuple[Record, Array]]:
         """Yield all records in order with their activations, with little in memory."""

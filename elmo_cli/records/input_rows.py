@@ -192,6 +192,8 @@ def texts_of_tokens(tokens: list[Any], text: object = None) -> list[Any]:
     Prodigy's objects have a `text`, and spaCy's the `start` and `end` of their
     characters in the text of the row.
     """
+    if dict not in map(type, tokens):
+        return tokens
     texts = []
     for token in tokens:
         if isinstance(token, dict) and "text" in token:

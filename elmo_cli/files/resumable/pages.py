@@ -18,7 +18,7 @@ class PageSpan(NamedTuple):
     """Bytes of a range that are in one page."""
 
     page_index: int
-    """Number of the page in the file."""
+    """Index of the page in the file."""
     in_page: slice
     """Positions of the bytes in the page."""
     in_range: slice
