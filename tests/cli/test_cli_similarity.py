@@ -529,7 +529,9 @@ def test_a_layer_that_the_file_lacks_is_an_error() -> None:
     assert_misused(result, message)
 
 
-def test_layers_are_chosen_by_number_name_or_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_are_chosen_by_number_name_or_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def answer(*options: str) -> str:
         return elmo("neighbours", "bank", NEW, "v.hdf5", *options).stdout
 

@@ -160,16 +160,12 @@ def test_a_text_has_the_same_values_in_every_form(
         lists.append({"id": number, "text": words})
         regions.append({"id": number, "text": " | ".join(words)})
         rows += [{"id": number, "word": word} for word in words]
-    expected = surprisals(
-        write_table("cells.csv", cells), *options, "--by", "word"
-    )
+    expected = surprisals(write_table("cells.csv", cells), *options, "--by", "word")
     by_row = surprisals(
         write_table("rows.csv", rows), *options, "--word-column", "word"
     )
     assert by_row == expected
-    by_list = surprisals(
-        write_table("lists.jsonl", lists), *options, "--by", "word"
-    )
+    by_list = surprisals(write_table("lists.jsonl", lists), *options, "--by", "word")
     assert by_list == expected
     by_word_of_region = surprisals(
         write_table("regions.csv", regions), *options, "--regions", "text", "--by=word"
