@@ -135,7 +135,6 @@ _OF_COMMANDS = {
     "predict": "predict_words",
     "similarity": "ElmoEmbedder.similarity",
     "surprisal": "measure_surprisal",
-    "usages": "write_occurrences",
     "word_vectors": "write_word_vectors",
 }
 """Name to use instead of the name of a command or a method."""

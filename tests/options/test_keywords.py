@@ -183,7 +183,7 @@ def test_analyses_have_the_defaults_of_their_command(
         pytest.param(
             [predict_words, find_substitutes, sample_sentences],
             PredictionSettings,
-            {"backward", "each"},  # a direction, and a list of texts
+            {"each"},  # a list of texts
             id="prediction",
         ),
         pytest.param(

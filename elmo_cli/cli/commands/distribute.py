@@ -42,7 +42,7 @@ _WITHOUT_RAY = [("--engine", "none")]
     ),
     shared_options.text_column_option(),
     shared_options.splitting_options(),
-    shared_options.id_column_option(aliases=("--key-column",)),
+    shared_options.id_column_option(),
     shared_options.keep_columns_option(),
     field_option(TextSettings, "skip_errors"),
 )

@@ -66,9 +66,11 @@ _READING = (
     ),
 )
 @field_option(PredictionSettings, "top", type=WholeNumber(1), excludes=["--sample"])
-@field_option(PredictionSettings, "backward")
+@field_option(PredictionSettings, "direction")
 @field_option(PredictionSettings, "with_unknown", excludes=["--sample", "--each"])
-@field_option(PredictionSettings, "each", excludes=["--backward", "--sample"])
+@field_option(
+    PredictionSettings, "each", excludes=[("--direction", "backward"), "--sample"]
+)
 @field_option(PredictionSettings, "n_samples", type=WholeNumber(1))
 @field_option(PredictionSettings, "temperature", type=POSITIVE, requires=["--sample"])
 @field_option(

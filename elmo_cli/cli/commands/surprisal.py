@@ -12,7 +12,7 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
-from elmo_cli.cli.shared_options import choice, field_option
+from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import extra_arguments_error
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.exceptions import InputError
@@ -38,13 +38,6 @@ if TYPE_CHECKING:
 @option_group(
     "Rows",
     field_option(SurprisalSettings, "by", excludes=["--pair-columns"]),
-    choice(
-        "--words-by",
-        ["space", "word"],
-        excludes=["--pair-columns"],
-        hidden=True,
-        help="Same as --by word.",
-    ),
     field_option(
         SurprisalSettings,
         "regions",
@@ -59,7 +52,6 @@ if TYPE_CHECKING:
     field_option(
         SurprisalSettings,
         "pair_columns",
-        aliases=("--pairs",),
         excludes=["--word-column"],
         type=names_with_commas,
         shell_complete=complete_columns,
@@ -82,7 +74,6 @@ if TYPE_CHECKING:
 @score_options(shows_cells=True, shows_softmax=True)
 def surprisal(
     inputs: tuple[str, ...],
-    words_by: str | None,
     plot: str | None,
     overwrite: bool,
     row_format: str | None,
@@ -113,8 +104,6 @@ def surprisal(
     probable.
     """
     settings = settings_from(SurprisalSettings, values)
-    if words_by is not None and settings.by is None:
-        settings = replace(settings, by="word")
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     if len(inputs) > 1 and not settings.pair_columns:
