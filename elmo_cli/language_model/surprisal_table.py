@@ -167,7 +167,9 @@ class SurprisalTable:
         )
         frequencies = self.log_frequencies
         if frequencies is None:
-            frequencies = estimate_frequencies(model.vocabulary)
+            frequencies = {}
+            if model.has_ranked_words:
+                frequencies = estimate_frequencies(model.vocabulary)
         frequency = lru_cache(2**16)(partial(self._frequency, frequencies))
         for scored in score_records(records, measure_sentences):
             try:

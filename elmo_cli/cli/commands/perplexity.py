@@ -113,8 +113,10 @@ def perplexity(
         with printer if per_sentence else nullcontext() as rows:
             result = perplexity_of_scores(scores(), source.name)
     if per_sentence:
-        average = f"{result.all_words.average:,.2f} (average of directions)"
-        stderr.say(f"{counted(result.tokens, 'token')}, perplexity {average}")
+        mean = f"{result.all_words.forward:,.2f} (forward)"
+        if result.all_words.average is not None:
+            mean = f"{result.all_words.average:,.2f} (average of directions)"
+        stderr.say(f"{counted(result.tokens, 'token')}, perplexity {mean}")
     elif row_format == "jsonl":
         click.echo(json_text(asdict(result)))
     else:
@@ -132,5 +134,6 @@ def _perplexity_table(text_perplexity: "Perplexity") -> str:
     ]
     known_words = asdict(text_perplexity.known_words)
     for name, value in asdict(text_perplexity.all_words).items():
-        lines.append(f"{name:<11}  {value:>12,.2f}  {known_words[name]:>12,.2f}")
+        if value is not None:
+            lines.append(f"{name:<11}  {value:>12,.2f}  {known_words[name]:>12,.2f}")
     return "\n".join(lines)

@@ -24,7 +24,7 @@ from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.fields import settings_from
-from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.model import Direction, ModelSettings
 from elmo_cli.options.prediction import PredictionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.ids import IdRules
@@ -125,7 +125,8 @@ def predict(
         if opened.splits_records and not settings.each:
             raise click.UsageError("--split-sentences of a table requires --each")
         text_settings.check_whole_records()
-    model = load_language_model(resolved)
+    direction: Direction = "both" if settings.each else settings.direction
+    model = load_language_model(resolved, direction)
     if isinstance(opened, Tokenizer):
         texts = _typed_text(text or "", opened, each=settings.each)
         _print_answers(texts, model, settings, row_format)
