@@ -70,6 +70,7 @@ from elmo_cli.pretrained.find_model import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.pretrained.require_directions import require_both_directions
 from elmo_cli.records.first_texts import read_first_texts
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_input import open_input
@@ -225,6 +226,7 @@ class ElmoEmbedder:
     @classmethod
     def from_engine(cls, engine: Engine) -> "ElmoEmbedder":
         """Return an embedder on a loaded model."""
+        require_both_directions(engine.files)
         embedder = cls.__new__(cls)
         embedder._engine = engine
         return embedder

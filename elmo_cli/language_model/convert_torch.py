@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from elmo_cli.errors.exceptions import InputError, OutputNameError
+from elmo_cli.errors.exceptions import InputError, OutputError, OutputNameError
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.files.output_checks import check_output, output_error
@@ -89,6 +89,8 @@ def convert_torch_model(
     if folder.suffix in WEIGHTS_SUFFIXES:
         problem = f"{folder}: expected a folder, found the name of a file"
         raise OutputNameError(f"{problem}. A language model has several files.")
+    if folder.is_file():
+        raise OutputError(f"{folder}: expected a folder, found a file")
     model = read_torch_language_model(source)
     words = _read_words(Path(vocabulary_file))
     _check_words(words, len(model.embedding), vocabulary_file)

@@ -9,11 +9,11 @@ from elmo_cli.pretrained.model_files import ModelFiles
 
 
 def require_both_directions(files: ModelFiles) -> None:
-    """Raise a `ModelError` if a model has no vectors, because it only reads forward."""
+    """Raise a `ModelError` for a model that only reads forward."""
     if "backward" not in files.architecture.directions:
         raise ModelError(
             Message(
-                "{name}: the model only reads forward, so it has no ELMo vectors",
+                "{name}: the model only reads forward, and ELMo needs both directions",
                 remedy="Use LanguageModel.",
                 shell_remedy=(
                     "Use `elmo surprisal`, `elmo perplexity` or `elmo predict`."

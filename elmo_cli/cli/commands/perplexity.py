@@ -124,10 +124,13 @@ def perplexity(
 
 
 def _perplexity_table(text_perplexity: "Perplexity") -> str:
+    directions = "in each direction"
+    if text_perplexity.all_words.backward is None:
+        directions = "of the forward direction"
     lines = [
         f"sentences    {text_perplexity.sentences:>12,}",
         f"tokens       {text_perplexity.tokens:>12,}",
-        f"predictions  {text_perplexity.predictions:>12,}  in each direction",
+        f"predictions  {text_perplexity.predictions:>12,}  {directions}",
         f"unknown      {text_perplexity.unknown:>12.2%}  of the tokens",
         "",
         f"perplexity   {'all words':>12}  {'known words':>12}",
