@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError
 from elmo_cli.errors.wording import first_line, shown, size_text
+from elmo_cli.files import disk
 from elmo_cli.files.atomic import renamed
 from elmo_cli.pretrained.cache import not_written_error
 from elmo_cli.pretrained.limits import MAX_BYTES
@@ -144,7 +145,7 @@ def _receive(
         n_bytes_due = _MIN_BYTES
         due = time.monotonic() + TIMEOUT_SECONDS
         with (
-            open(path, "wb") as file,
+            disk.create(path) as file,
             tqdm.wrapattr(
                 file, "write", desc=name, total=total or None, disable=tqdm_disable()
             ) as body,
