@@ -42,8 +42,8 @@ halves the time of `--help`.
 """
 COMMANDS: Final = [name for group in COMMAND_GROUPS.values() for name in group]
 """Names of the commands."""
-OTHER_NAMES: Final = {"neighbors": "neighbours", "usages": "occurrences"}
-"""Names of commands that work too. No help shows them."""
+OTHER_NAMES: Final = {"neighbors": "neighbours"}
+"""Other spellings of commands. No help shows them."""
 
 
 def find_command(name: str) -> click.Command:

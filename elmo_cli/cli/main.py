@@ -77,7 +77,7 @@ class ElmoGroup(click.Group):
 
             raise no_such_command_error(args, COMMANDS, ctx)
         _, command, rest = super().resolve_command(ctx, args)
-        # The help and the errors of `elmo usages` are those of `elmo occurrences`.
+        # The help and the errors of `elmo neighbors` are those of `elmo neighbours`.
         name_of_command = None if command is None else command.name
         return name_of_command, command, rest
 

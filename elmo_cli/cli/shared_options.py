@@ -282,7 +282,6 @@ mean_layers_option = partial(
     command_option,
     "--layers N,...",
     "layers",
-    aliases=("--layer", "--mean-layers"),
     shell_complete=complete_values("average", "top", "0", "1", "2", "1,2"),
     help="Layers to average, such as 2 or 1,2.",
     default_text="all but layer 0, which only reflects spelling",
@@ -297,7 +296,6 @@ def layers_option(default: str) -> Decorator:
         "layers",
         default=None,
         default_text=default,
-        aliases=("--layer",),
         shell_complete=complete_values(*NAMED_LAYERS, "lstm1", "lstm2"),
     )
 

@@ -36,8 +36,10 @@ MEANT_DEVICES: Final = {
 }
 """Device for a name that other programs have for an option without a value."""
 _MEANT_OPTIONS: Final = {
+    "--backward": "--direction backward",
     "--batch": "--batch-tokens",
     "--bs": "--batch-tokens",
+    "--forward": "--direction forward",
     "--k": "--top",
     "--lr": "--learning-rate",
     "--n": "--top",
@@ -47,7 +49,7 @@ _MEANT_OPTIONS: Final = {
     "-k": "--top",
     "-n": "--top",
 }
-"""Option for a name that other programs have."""
+"""Option, perhaps with its value, for a name that other programs have."""
 _OUTPUT_NAMES: Final = ("-o", "--output", "--out", "--outfile", "--output-file")
 """Names that other programs have for the output."""
 _INPUT_NAMES: Final = ("-i", "--input", "--in", "--infile", "--input-file")
@@ -89,7 +91,7 @@ def no_such_option_message(name: str, command: click.Command) -> str:
             names = [each for each in option.opts if each.startswith("--")]
             (hidden if option.hidden else shown).extend(names)
     own_name = "elmo" if isinstance(command, click.Group) else f"elmo {command.name}"
-    meant = _MEANT_OPTIONS.get(name)
+    meant = _MEANT_OPTIONS.get(name, "")
     longer = [each for each in shown if name.startswith("--") and each.startswith(name)]
     if name in MEANT_DEVICES and "--device" in shown:
         advice = f" Use --device {MEANT_DEVICES[name]}."
@@ -99,7 +101,7 @@ def no_such_option_message(name: str, command: click.Command) -> str:
         advice = f" {_advice_for_output(command)}"
     elif name.replace("_", "-") in [*shown, *hidden]:
         advice = f" Use {name.replace('_', '-')}."
-    elif meant in shown:
+    elif meant.split(" ")[0] in shown:
         advice = f" Use {meant}."
     elif longer:
         advice = f" Did you mean {listed(map(repr, longer), 'or')}?"

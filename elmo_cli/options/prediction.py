@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from elmo_cli.options.fields import option
-from elmo_cli.options.model import ReadingDirection
+from elmo_cli.options.fields import check_choices, option
+from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
 
 
 @dataclass(frozen=True)
@@ -11,7 +11,11 @@ class PredictionSettings:
     """Settings of predictions: words after a text, before it, or in its gaps."""
 
     top: int = option(10, "Number of words to print.", value="N")
-    backward: bool = option(False, "Predict the words before TEXT.")
+    direction: ReadingDirection = option(
+        "forward",
+        "Predict the words after TEXT (forward) or before it (backward).",
+        choices=READING_DIRECTIONS,
+    )
     with_unknown: bool = option(
         False, "Also show <UNK>, which stands for all words outside the vocabulary."
     )
@@ -27,7 +31,5 @@ class PredictionSettings:
     max_words: int = option(50, "Maximum number of words to add.", value="N")
     seed: int = option(0, "Seed of {--sample}.", value="N")
 
-    @property
-    def direction(self) -> ReadingDirection:
-        """Direction of the predictions."""
-        return "backward" if self.backward else "forward"
+    def __post_init__(self) -> None:
+        check_choices(self)

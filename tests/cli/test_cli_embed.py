@@ -521,7 +521,7 @@ def test_a_language_may_be_named_for_a_model_without_one() -> None:
         "De l'eau !",
         "--language",
         "fr",
-        "--layer",
+        "--layers",
         "0",
         "--model",
         TINY,

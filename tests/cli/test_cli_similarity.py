@@ -123,8 +123,6 @@ def test_the_cosine_of_chosen_layers_is_a_number(
     assert result.stderr == ""
     assert len(result.stdout.splitlines()) == 1
     assert float(result.stdout) == pytest.approx(expected[index], abs=2e-6)
-    for name in ("--layer", "--mean-layers"):
-        assert cosine("-q", "bank", RIVER, MONEY, name, layer).stdout == result.stdout
 
 
 def test_tokenized_sentences_are_split_at_spaces() -> None:
@@ -531,14 +529,14 @@ def test_a_layer_that_the_file_lacks_is_an_error() -> None:
     assert_misused(result, message)
 
 
-def test_layers_may_have_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_layers_are_chosen_by_number_name_or_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def answer(*options: str) -> str:
         return elmo("neighbours", "bank", NEW, "v.hdf5", *options).stdout
 
     layer_1 = answer("--layers", "1")
     assert layer_1 not in ("", answer())
-    for name in ("--layer", "--mean-layers"):
-        assert answer(name, "1") == layer_1
     assert answer("--layers", "lstm1") == layer_1
     assert answer("--layers", "top") == answer("--layers", "2")
     assert answer("--layers", "all") == answer("--layers", "0,1,2")

@@ -129,7 +129,6 @@ def test_names_mean_one_thing_in_all_commands(name: str) -> None:
             options[spelling] = parameter
     assert options.get("-m") == options.get("--model")
     assert options.get("-f") == options.get("--format")
-    assert ("--layer" in options) == ("--layers" in options)
     if "--top" in options and name != "embed":
         assert "N" in str(options["--top"].metavar)
     if "--format" in options:

@@ -82,36 +82,15 @@ def test_gamma_scales_a_mix() -> None:
     assert float(re.findall(r"-?\d\.\d+", double)[0]) == pytest.approx(2 * first)
 
 
-# Older names of commands and options
+# Another spelling of a command
 
 
 @pytest.mark.usefixtures("folder")
-def test_the_older_names_of_commands_work() -> None:
+def test_neighbours_is_also_spelled_neighbors() -> None:
     Path("text.txt").write_text("The cat sat .\nA cat ran .\n")
-    Path("words.txt").write_text("cat\n")
-    options = ["--words", "words.txt", "-m", str(TINY)]
-    assert elmo("usages", "text.txt", "old.hdf5", *options).exit_code == 0
-    assert elmo("occurrences", "text.txt", "new.hdf5", *options).exit_code == 0
-    assert Path("old.hdf5").read_bytes() == Path("new.hdf5").read_bytes()
-    query = ["cat", "The cat slept .", "new.hdf5"]
+    assert elmo("embed", "text.txt", "v.hdf5", "-m", str(TINY)).exit_code == 0
+    query = ["cat", "The cat slept .", "v.hdf5"]
     assert elmo("neighbors", *query).stdout == elmo("neighbours", *query).stdout != ""
-    assert elmo("usages", "--help").stdout.startswith("Usage: elmo occurrences ")
-    assert elmo("help", "usages").exit_code == 0
-    assert " usages " not in elmo("--help").stdout
-
-
-@pytest.mark.usefixtures("word_model")
-def test_the_older_names_of_surprisal_work() -> None:
-    Path("pairs.csv").write_text("good,bad\nthe cat,cat the\n")
-
-    def rows(*options: str) -> str:
-        result = elmo("surprisal", "pairs.csv", "-m", "model", *options)
-        assert result.exit_code == 0
-        return result.stdout
-
-    assert rows("--pairs", "good,bad") == rows("--pair-columns", "good,bad")
-    by_word = rows("--text-column", "good", "--by", "word")
-    assert rows("--text-column", "good", "--words-by", "space") == by_word
-    assert rows("--text-column", "good", "--words-by", "word") == by_word
-    twice = rows("--text-column", "good", "--by", "word", "--words-by", "space")
-    assert twice == by_word
+    assert elmo("neighbors", "--help").stdout.startswith("Usage: elmo neighbours ")
+    assert elmo("help", "neighbors").exit_code == 0
+    assert " neighbors " not in elmo("--help").stdout

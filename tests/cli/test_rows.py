@@ -210,7 +210,7 @@ def assert_rows_have_lines(
         "surprisal {}",
         "perplexity {} --per-sentence",
         "predict --file {} --top 2",
-        "surprisal {} --words-by space",
+        "surprisal {} --by word",
     ],
 )
 @pytest.mark.parametrize("name", ["in.csv", "in.json", "in.jsonl", "in.parquet"])
@@ -466,7 +466,8 @@ def test_samples_continue_the_text() -> None:
 
 
 def test_empty_samples_are_reported() -> None:
-    command = ["predict", "The cat", "--model", "mini", "--backward", "--sample", "3"]
+    command = ["predict", "The cat", "--model", "mini", "--sample", "3"]
+    command += ["--direction", "backward"]
     result = elmo(*command)
     n_empty = result.stdout.splitlines().count("The cat")
     assert n_empty > 0
@@ -487,7 +488,7 @@ def test_cold_samples_are_of_likely_words() -> None:
 
 
 def test_samples_of_the_backward_model_end_in_the_text() -> None:
-    for line in sample("--backward").stdout.splitlines():
+    for line in sample("--direction", "backward").stdout.splitlines():
         assert line.endswith("the cat")
 
 
@@ -510,7 +511,7 @@ def test_the_accuracy_of_every_group_is_printed() -> None:
     result = elmo(
         "surprisal",
         "pairs.csv",
-        "--pairs",
+        "--pair-columns",
         "good,bad",
         "--group-by",
         "group",
@@ -529,8 +530,8 @@ def test_a_plot_is_drawn() -> None:
         "items.csv",
         "--model",
         "model",
-        "--words-by",
-        "space",
+        "--by",
+        "word",
         "--plot",
         "s.html",
     )

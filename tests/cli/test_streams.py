@@ -107,7 +107,7 @@ def test_a_terminal_shows_control_characters_and_a_pipe_has_them() -> None:
 def test_a_standard_output_is_utf8_in_every_locale(encoding: str) -> None:
     Path("text").write_text("a € 東京 bank\n", encoding="utf-8")
     commands = {
-        "latin1": ("surprisal text --json", "surprisal text -v --words-by space"),
+        "latin1": ("surprisal text --json", "surprisal text -v --by word"),
         "cp1252": ("embed text - --format jsonl --layers top",),
         "ascii": (
             "surprisal text --format csv",

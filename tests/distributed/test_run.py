@@ -134,7 +134,7 @@ def test_fasta_keeps_its_ids() -> None:
 
 def test_columns_of_a_table_can_be_named() -> None:
     write_table("rows.jsonl", [{"body": f"The cat {i}", "id": i} for i in range(6)])
-    command = "distribute rows.jsonl rows --text-column body --key-column id"
+    command = "distribute rows.jsonl rows --text-column body --id-column id"
     assert elmo(*command.split(), *SMALL_PARTS).exit_code == 0
     with open_activations("rows") as activations:
         assert activations.id(3) == "3"

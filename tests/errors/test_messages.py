@@ -90,8 +90,8 @@ def names_in_python() -> set[str]:
 
 
 IN_PYTHON_ONLY = {
-    "analysis/word_vector_files.py",
-    "analysis/word_vectors.py",
+    "analysis/word_vectors/file_formats.py",
+    "analysis/word_vectors/write_word_vectors.py",
     "elmo.py",
     "embedder.py",
     "integrations/vectorizer.py",
@@ -185,7 +185,7 @@ def test_values_are_inserted_as_they_are() -> None:
 def test_a_remedy_whose_option_a_command_lacks_is_left_out() -> None:
     problem = "run--top.hdf5: the cell '--layers {a}' is in quotes"
     assert QUOTES.as_options({"--layers": "--layers"}) == problem
-    assert "--quotes" in QUOTES.as_options({"--layers": "--layer", "--quotes": "-q"})
+    assert "--quotes" in QUOTES.as_options({"--layers": "--layers", "--quotes": "-q"})
 
 
 def test_a_remedy_for_the_shell_is_shown_on_the_command_line_alone() -> None:

@@ -26,7 +26,7 @@ from elmo_cli import (
     write_occurrences,
     write_word_vectors,
 )
-from elmo_cli.analysis.word_neighbours import find_word_neighbours
+from elmo_cli.analysis.search.word_neighbours import find_word_neighbours
 from elmo_cli.language_model.surprisal_table import SurprisalTable
 from elmo_cli.options.analysis import (
     AveragingSettings,
@@ -183,7 +183,7 @@ def test_analyses_have_the_defaults_of_their_command(
         pytest.param(
             [predict_words, find_substitutes, sample_sentences],
             PredictionSettings,
-            {"backward", "each"},  # a direction, and a list of texts
+            {"each"},  # a list of texts
             id="prediction",
         ),
         pytest.param(

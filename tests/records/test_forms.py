@@ -160,16 +160,12 @@ def test_a_text_has_the_same_values_in_every_form(
         lists.append({"id": number, "text": words})
         regions.append({"id": number, "text": " | ".join(words)})
         rows += [{"id": number, "word": word} for word in words]
-    expected = surprisals(
-        write_table("cells.csv", cells), *options, "--words-by", "space"
-    )
+    expected = surprisals(write_table("cells.csv", cells), *options, "--by", "word")
     by_row = surprisals(
         write_table("rows.csv", rows), *options, "--word-column", "word"
     )
     assert by_row == expected
-    by_list = surprisals(
-        write_table("lists.jsonl", lists), *options, "--words-by", "space"
-    )
+    by_list = surprisals(write_table("lists.jsonl", lists), *options, "--by", "word")
     assert by_list == expected
     by_word_of_region = surprisals(
         write_table("regions.csv", regions), *options, "--regions", "text", "--by=word"
@@ -322,8 +318,8 @@ def test_surprisal_of_a_passage_is_that_of_its_sentences(model_folder: Path) -> 
         "--split-sentences",
         "--model",
         model_folder,
-        "--words-by",
-        "space",
+        "--by",
+        "word",
     )
     expected = surprisals(
         "lines.txt",
@@ -331,8 +327,8 @@ def test_surprisal_of_a_passage_is_that_of_its_sentences(model_folder: Path) -> 
         "moses",
         "--model",
         model_folder,
-        "--words-by",
-        "space",
+        "--by",
+        "word",
     )
     bits = [row["surprisal"] for row in rows]
     assert bits == [row["surprisal"] for row in expected]
@@ -517,7 +513,7 @@ def test_lines_are_split_at_spaces_with_the_flags_of_allennlp() -> None:
     ("by", "options"),
     [
         ("token", []),
-        ("word", ["--words-by", "space"]),
+        ("word", ["--by", "word"]),
         ("region", ["--regions", "text"]),
     ],
 )

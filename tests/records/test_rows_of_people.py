@@ -275,7 +275,7 @@ def test_characters_count_in_joined_tokens_on_both_sides() -> None:
     Path("objects.jsonl").write_text(json.dumps({**objects, **places}) + "\n")
     printed = []
     for name in ("text.jsonl", "lists.jsonl", "objects.jsonl"):
-        options = ["--format", "csv", "--tokenizer", "whitespace", "--layer", "2"]
+        options = ["--format", "csv", "--tokenizer", "whitespace", "--layers", "2"]
         result = elmo("cosine", "--pairs", name, "--model", TINY, *options)
         assert result.exit_code == 0, result.stderr
         (row,) = csv.DictReader(io.StringIO(result.stdout))

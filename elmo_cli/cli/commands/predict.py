@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from elmo_cli.cli import loading, shared_options, stderr
+from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.load_model import load_language_model, resolve_model
+from elmo_cli.cli.open_text import load_tokenizer, open_text
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import POSITIVE, WholeNumber
 from elmo_cli.cli.queries import in_chunks
@@ -66,9 +68,11 @@ _READING = (
     ),
 )
 @field_option(PredictionSettings, "top", type=WholeNumber(1), excludes=["--sample"])
-@field_option(PredictionSettings, "backward")
+@field_option(PredictionSettings, "direction")
 @field_option(PredictionSettings, "with_unknown", excludes=["--sample", "--each"])
-@field_option(PredictionSettings, "each", excludes=["--backward", "--sample"])
+@field_option(
+    PredictionSettings, "each", excludes=[("--direction", "backward"), "--sample"]
+)
 @field_option(PredictionSettings, "n_samples", type=WholeNumber(1))
 @field_option(PredictionSettings, "temperature", type=POSITIVE, requires=["--sample"])
 @field_option(
@@ -110,20 +114,18 @@ def predict(
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     path = _find_texts(text, file)
-    resolved = loading.resolve(model_settings)
+    resolved = resolve_model(model_settings)
     opened: Tokenizer | TextInput
     if path is None:
-        opened = loading.load_tokenizer(text_settings, resolved, [text or ""])
+        opened = load_tokenizer(text_settings, resolved, [text or ""])
     else:
         source = Source(path)
         source.check()
-        opened = loading.open_text(
-            source, text_settings, resolved, lines_are_texts=True
-        )
+        opened = open_text(source, text_settings, resolved, lines_are_texts=True)
         if opened.splits_records and not settings.each:
             raise click.UsageError("--split-sentences of a table requires --each")
         text_settings.check_whole_records()
-    model = loading.load_language_model(resolved)
+    model = load_language_model(resolved)
     if isinstance(opened, Tokenizer):
         texts = _typed_text(text or "", opened, each=settings.each)
         _print_answers(texts, model, settings, row_format)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, shared_options, stderr
+from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.load_model import load_language_model, resolve_model
+from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
-from elmo_cli.cli.shared_options import choice, field_option
+from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import extra_arguments_error
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.exceptions import InputError
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from elmo_cli.language_model.pairs import PairTable
     from elmo_cli.language_model.surprisal_run import SurprisalSummary
     from elmo_cli.language_model.surprisal_table import MeasuredRecord
-    from elmo_cli.pretrained.find import ResolvedModel
+    from elmo_cli.pretrained.find_model import ResolvedModel
 
 
 @command()
@@ -38,13 +40,6 @@ if TYPE_CHECKING:
 @option_group(
     "Rows",
     field_option(SurprisalSettings, "by", excludes=["--pair-columns"]),
-    choice(
-        "--words-by",
-        ["space", "word"],
-        excludes=["--pair-columns"],
-        hidden=True,
-        help="Same as --by word.",
-    ),
     field_option(
         SurprisalSettings,
         "regions",
@@ -59,7 +54,6 @@ if TYPE_CHECKING:
     field_option(
         SurprisalSettings,
         "pair_columns",
-        aliases=("--pairs",),
         excludes=["--word-column"],
         type=names_with_commas,
         shell_complete=complete_columns,
@@ -82,7 +76,6 @@ if TYPE_CHECKING:
 @score_options(shows_cells=True, shows_softmax=True)
 def surprisal(
     inputs: tuple[str, ...],
-    words_by: str | None,
     plot: str | None,
     overwrite: bool,
     row_format: str | None,
@@ -113,8 +106,6 @@ def surprisal(
     probable.
     """
     settings = settings_from(SurprisalSettings, values)
-    if words_by is not None and settings.by is None:
-        settings = replace(settings, by="word")
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     if len(inputs) > 1 and not settings.pair_columns:
@@ -124,7 +115,7 @@ def surprisal(
     for source in sources:
         source.check()  # Loading the model can take a while.
     if plot is not None:
-        from elmo_cli.analysis.drawing import check_figure
+        from elmo_cli.analysis.pictures.drawing import check_figure
 
         check_figure(plot, overwrite=overwrite)
     unit = settings.unit_of(text_settings)
@@ -133,7 +124,7 @@ def surprisal(
             _check_is_table(source, text_settings, settings)
     if settings.regions:
         text_settings = replace(text_settings, text_column=settings.regions)
-    resolved = loading.resolve(model_settings)
+    resolved = resolve_model(model_settings)
     if settings.pair_columns:
         _print_pairs(
             sources,
@@ -146,7 +137,7 @@ def surprisal(
         return
     [source] = sources
     by_word = unit == "word"
-    opened = loading.open_text(
+    opened = open_text(
         source,
         text_settings,
         resolved,
@@ -157,7 +148,7 @@ def surprisal(
         opened, unit, settings, resolved, row_format=row_format, batch_size=batch_size
     )
     if plot is not None:
-        from elmo_cli.analysis.surprisal_picture import plot_surprisals
+        from elmo_cli.analysis.pictures.plot_surprisals import plot_surprisals
 
         n_drawn = plot_surprisals(drawn, plot, settings.direction, overwrite=overwrite)
         stderr.say(f"Wrote {plot}: {counted(n_drawn, 'sentence')}")
@@ -183,7 +174,7 @@ def _print_units(
     batch_size: int,
 ) -> "list[MeasuredRecord]":
     """Print the rows of a text, and return its first records for a picture."""
-    from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES
+    from elmo_cli.analysis.pictures.plot_surprisals import MAX_SENTENCES
     from elmo_cli.language_model.surprisal_run import run_surprisal
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import ignore_marks
@@ -205,7 +196,7 @@ def _print_units(
         with_regions=settings.regions is not None and unit != "region",
         with_sentence_numbers=text_input.splits_records,
     )
-    model = loading.load_language_model(resolved)
+    model = load_language_model(resolved)
     with open_scored_text(
         text_input, model, may_have_regions=True, region_column=settings.regions
     ) as opened:
@@ -290,7 +281,7 @@ def _print_pairs(
 
     table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
     text_inputs = _open_tables_of_pairs(sources, table, resolved)
-    model = loading.load_language_model(resolved)
+    model = load_language_model(resolved)
     accuracy = Accuracy(settings.direction)
     rows: RowPrinter | None = None
     name_columns: Sequence[str] = ()
@@ -340,7 +331,7 @@ def _open_tables_of_pairs(
     """
     from elmo_cli.records.open_input import open_input
 
-    first = loading.open_text(sources[0], table.reading, resolved)
+    first = open_text(sources[0], table.reading, resolved)
     text_inputs = [first]
     for source in sources[1:]:
         text_inputs.append(open_input(source, table.reading, first.tokenizer))

@@ -39,6 +39,8 @@ class FileCheckpoint:
     """Pages that have changed since the checkpoint before."""
     checksum: int = 0
     """Checksum of the whole file, these pages included."""
+    old_checksum: int | None = None
+    """Checksum in logs of versions that knew no other one."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def write_log(path: Path, checkpoint: FileCheckpoint) -> None:
         "size": checkpoint.size,
         "state": checkpoint.state,
         "pages": list(checkpoint.pages),
-        "checksum": checkpoint.checksum,
+        "page_checksum": checkpoint.checksum,
     }
     line = json.dumps(header).encode()
     content = b"".join([line, b"\n", *checkpoint.pages.values()])
@@ -85,15 +87,16 @@ def read_checkpoint_log(path: Path) -> FileCheckpoint:
         raise _not_a_log_error(path)
     line, _, body = content.partition(b"\n")
     header = json.loads(line)
-    if "checksum" not in header:  # Versions before the first release wrote none.
-        raise _not_a_log_error(path)
+    if not header.keys() & {"page_checksum", "checksum"}:
+        raise _not_a_log_error(path)  # Versions before the first release wrote none.
     starts = range(0, len(body), PAGE_BYTES)
     pages = [bytearray(body[start : start + PAGE_BYTES]) for start in starts]
     return FileCheckpoint(
         size=header["size"],
         state=header["state"],
         pages=dict(zip(header["pages"], pages, strict=True)),
-        checksum=header["checksum"],
+        checksum=header.get("page_checksum", 0),
+        old_checksum=header.get("checksum"),
     )
 
 

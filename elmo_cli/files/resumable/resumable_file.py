@@ -185,8 +185,14 @@ class ResumableFile:
             raise self._damage_error("truncated", problem)
 
     def _check_content(self, checkpoint: FileCheckpoint, should_stop: Stop) -> None:
-        checksum = self.file.checksum_of(0, checkpoint.size, should_stop)
-        if checksum != checkpoint.checksum:
+        size = checkpoint.size
+        self._checksum = self.file.checksum_of(0, size, should_stop)
+        if checkpoint.old_checksum is None:
+            is_damaged = self._checksum != checkpoint.checksum
+        else:
+            old_checksum = self.file.old_checksum(size, should_stop)
+            is_damaged = old_checksum != checkpoint.old_checksum
+        if is_damaged:
             problem = "its bytes have changed since the last checkpoint"
             raise self._damage_error("damaged", problem)
 
