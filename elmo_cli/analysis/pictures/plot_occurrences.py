@@ -24,8 +24,8 @@ from elmo_cli.analysis.pictures.marked_labels import (
     shorten,
 )
 from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
-from elmo_cli.analysis.search.vector_sources import Array
 from elmo_cli.analysis.search.word_search import EmbeddedOccurrence, find_word
+from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_at_least, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
@@ -203,7 +203,7 @@ def _sample(occurrences: list[EmbeddedOccurrence]) -> list[EmbeddedOccurrence]:
     return [occurrences[index] for index in sorted(chosen)]
 
 
-def _stack_vectors(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
+def _stack_vectors(occurrences: list[EmbeddedOccurrence], word: str) -> AnyArray:
     """Return the vectors of occurrences, shape (n, W)."""
     first = occurrences[0]
     width = len(first.vector)
@@ -224,7 +224,7 @@ def _stack_vectors(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
     return vectors
 
 
-def _project(vectors: Array, method: str) -> tuple[Array, tuple[float, ...]]:
+def _project(vectors: AnyArray, method: str) -> tuple[AnyArray, tuple[float, ...]]:
     """Project vectors to the plane.
 
     Returns:
@@ -243,7 +243,7 @@ def _project(vectors: Array, method: str) -> tuple[Array, tuple[float, ...]]:
     return tsne.fit_transform(vectors), ()
 
 
-def _cluster(vectors: Array, n_clusters: int) -> list[str]:
+def _cluster(vectors: AnyArray, n_clusters: int) -> list[str]:
     """Return the cluster of each vector, by k-means. The largest is `cluster 1`."""
     from sklearn.cluster import KMeans
 
@@ -291,7 +291,7 @@ def _add_groups(
     drawing: Drawing,
     axes: Any,
     groups: dict[str, list[int]],
-    points: Array,
+    points: AnyArray,
     tooltips: list[str],
 ) -> None:
     """Draw the points of each group in a colour and a shape.
@@ -325,7 +325,7 @@ def _add_groups(
 
 
 def _label_points(
-    axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]
+    axes: Any, points: AnyArray, occurrences: Sequence[EmbeddedOccurrence]
 ) -> None:
     """Label points that have space for a label nearby.
 
@@ -349,7 +349,7 @@ def _label_points(
             n_labels += 1
 
 
-def _central_points(points: Array) -> list[int]:
+def _central_points(points: AnyArray) -> list[int]:
     """Return the indices of the points in the middle of the densest places.
 
     These are the points that are nearest to the centres of k-means.
@@ -370,7 +370,7 @@ def _central_points(points: Array) -> list[int]:
 class _LabelSpace:
     """Space in a picture that is not taken by points, labels or their lines."""
 
-    def __init__(self, axes: Any, points: Array) -> None:
+    def __init__(self, axes: Any, points: AnyArray) -> None:
         self._axes = axes
         self._renderer = axes.figure.canvas.get_renderer()
         self._frame = axes.get_window_extent(self._renderer)
@@ -383,7 +383,7 @@ class _LabelSpace:
             self._taken.append(legend.get_window_extent(self._renderer))
 
     def draw(
-        self, point: Array, label: MarkedText, shifts: Sequence[tuple[float, float]]
+        self, point: AnyArray, label: MarkedText, shifts: Sequence[tuple[float, float]]
     ) -> list[Any]:
         """Draw a label in the first of several places that is free.
 
@@ -418,14 +418,14 @@ class _LabelSpace:
                     return draw_label(self._axes, point, label, side, shift)
         return []
 
-    def _line(self, point: Array, x_pixels: float, y_pixels: float) -> Array:
+    def _line(self, point: AnyArray, x_pixels: float, y_pixels: float) -> AnyArray:
         """Return pixels on the line from a point to its label, shape (n, 2)."""
         start = self._axes.transData.transform(point)
         steps = np.linspace(0, 1, 30)[:, None]
-        line: Array = start + steps * np.array([x_pixels, y_pixels])
+        line: AnyArray = start + steps * np.array([x_pixels, y_pixels])
         return line
 
-    def _is_free(self, box: Any, line: Array) -> bool:
+    def _is_free(self, box: Any, line: AnyArray) -> bool:
         if box.x0 <= self._frame.x0 or box.x1 >= self._frame.x1:
             return False
         if box.y0 <= self._frame.y0 or box.y1 >= self._frame.y1:
@@ -438,7 +438,7 @@ class _LabelSpace:
         return True
 
     def _take(
-        self, point: Array, shift: tuple[float, float], box: Any, line: Array
+        self, point: AnyArray, shift: tuple[float, float], box: Any, line: AnyArray
     ) -> None:
         """Keep the space of a label, and draw the line that leads to it."""
         self._taken.append(box)
@@ -465,7 +465,7 @@ class _LabelSpace:
         leader.set_in_layout(False)
 
 
-def _has_any(box: Any, pixels: Array) -> bool:
+def _has_any(box: Any, pixels: AnyArray) -> bool:
     """Return whether any of some pixels, shape (n, 2), is in a box."""
     are_inside = ((pixels > box.min) & (pixels < box.max)).all(axis=1)
     return bool(are_inside.any())

@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from elmo_cli import (
     ElmoEmbedder,
@@ -38,7 +37,6 @@ from tests.support.table_files import write_matrices
 pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
 
 SVG = "{http://www.w3.org/2000/svg}"
-Array = NDArray[Any]
 
 
 def senses(n_each: int, seed: int = 0) -> Corpus:
