@@ -3,7 +3,7 @@
 Points that are near each other have similar vectors.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,7 @@ from elmo_cli.analysis.pictures.drawing import (
 from elmo_cli.analysis.pictures.marked_labels import (
     SIDES,
     MarkedText,
+    Side,
     draw_label,
     mark_token,
     name_label,
@@ -67,6 +68,10 @@ _SHIFTS: Final = (
     *((distance * x, distance * y) for distance in _DISTANCES for x, y in _DIRECTIONS),
 )
 """Places of a label beside its point, in points, the nearest first."""
+_POINT_RADIUS: Final = 3.0
+"""Half the size of a point, in points (1/72 inch)."""
+_LINE_DISTANCE: Final = 8.0
+"""Minimum distance between the lines of two labels, in points."""
 _SEED: Final = 0
 
 
@@ -367,6 +372,19 @@ def _central_points(points: AnyArray) -> list[int]:
     return central
 
 
+class _Place(NamedTuple):
+    """Place of a label."""
+
+    side: Side
+    """Side of its point, or of the end of its line, on which the label stands."""
+    shift: tuple[float, float]
+    """Distance from the point to the right and upwards, in points (1/72 inch)."""
+    box: Any
+    """Box of matplotlib around the label, in pixels."""
+    line: AnyArray
+    """Pixels on the line from the point to the label, shape (n, 2)."""
+
+
 class _LabelSpace:
     """Space in a picture that is not taken by points, labels or their lines."""
 
@@ -375,8 +393,12 @@ class _LabelSpace:
         self._renderer = axes.figure.canvas.get_renderer()
         self._frame = axes.get_window_extent(self._renderer)
         self._pixels_per_point = axes.figure.dpi / 72
-        self._obstacles = axes.transData.transform(points)
+        self._points = axes.transData.transform(points)
+        """Pixels of all points, shape (n, 2)."""
+        self._obstacles = self._points
         """Pixels that no label covers, shape (n, 2)."""
+        self._lines = np.empty((0, 2))
+        """Pixels of the lines that lead to labels, shape (n, 2)."""
         legend = axes.get_legend()
         self._taken = []
         if legend is not None:
@@ -396,6 +418,18 @@ class _LabelSpace:
         Returns:
             The texts of the label; none if there is no space.
         """
+        places = list(self._free_places(point, label, shifts))
+        if not places:
+            return []
+        # The first one is the nearest.
+        place = min(places, key=lambda place: self._n_points_on(place.line))
+        self._take(point, place)
+        return draw_label(self._axes, point, label, place.side, place.shift)
+
+    def _free_places(
+        self, point: AnyArray, label: MarkedText, shifts: Sequence[tuple[float, float]]
+    ) -> Iterator[_Place]:
+        """Yield the free places of a label; the arguments are those of `draw`."""
         from matplotlib.transforms import Bbox
 
         for side in SIDES:
@@ -414,9 +448,7 @@ class _LabelSpace:
                 box = unshifted.translated(x_pixels, y_pixels)
                 line = self._line(point, x_pixels, y_pixels)
                 if self._is_free(box, line):
-                    self._take(point, shift, box, line)
-                    return draw_label(self._axes, point, label, side, shift)
-        return []
+                    yield _Place(side, shift, box, line)
 
     def _line(self, point: AnyArray, x_pixels: float, y_pixels: float) -> AnyArray:
         """Return pixels on the line from a point to its label, shape (n, 2)."""
@@ -435,16 +467,31 @@ class _LabelSpace:
         for other in self._taken:
             if box.overlaps(other) or _has_any(other, line):
                 return False
-        return True
+        return not self._meets_line(line)
 
-    def _take(
-        self, point: AnyArray, shift: tuple[float, float], box: Any, line: AnyArray
-    ) -> None:
+    def _meets_line(self, line: AnyArray) -> bool:
+        """Return whether a line comes so near to another one that a reader mixes them.
+
+        The steps of lines are shorter than this distance, so that crossings are found.
+        """
+        distances = np.linalg.norm(line[:, None] - self._lines, axis=2)
+        nearest = _LINE_DISTANCE * self._pixels_per_point
+        return bool((distances < nearest).any())
+
+    def _n_points_on(self, line: AnyArray) -> int:
+        """Count the points that a line touches, apart from the one where it begins."""
+        distances = np.linalg.norm(self._points[:, None] - line, axis=2)
+        touched = distances.min(axis=1) < _POINT_RADIUS * self._pixels_per_point
+        return int(touched.sum()) - 1
+
+    def _take(self, point: AnyArray, place: _Place) -> None:
         """Keep the space of a label, and draw the line that leads to it."""
+        _, shift, box, line = place
         self._taken.append(box)
         if shift == (0, 0):
             return
         self._obstacles = np.concatenate([self._obstacles, line])
+        self._lines = np.concatenate([self._lines, line])
         x_shift, y_shift = shift
         # The line ends at the text, which begins a little beside the place.
         gap = 3 if x_shift >= 0 else -3

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -163,12 +164,32 @@ def test_axes_have_no_numbers_and_the_page_says_what_they_are(method: str) -> No
     assert said[method] in caption
 
 
+def lines_to_labels(path: str) -> list[NDArray[np.float64]]:
+    """Return points on the line of each label that has one, each of shape (50, 2)."""
+    found = []
+    for line in ElementTree.parse(path).iter(f"{SVG}path"):
+        if "opacity: 0.4;" in line.get("style", ""):
+            numbers = re.findall(r"[\d.]+", line.get("d", ""))
+            start = np.array(numbers[:2], float)
+            end = np.array(numbers[-2:], float)
+            found.append(np.linspace(start, end))
+    return found
+
+
 def test_a_label_without_space_beside_its_point_has_a_line_to_it() -> None:
     write(senses(300), "dense.hdf5", "packed")
     plot("dense.svg", "dense.hdf5")
-    paths = ElementTree.parse("dense.svg").iter(f"{SVG}path")
-    lines = [path for path in paths if "opacity: 0.4;" in path.get("style", "")]
+    lines = lines_to_labels("dense.svg")
     assert 1 <= len(lines) <= len(labels("dense.svg"))
+
+
+def test_lines_to_labels_do_not_meet() -> None:
+    write(senses(300), "dense.hdf5", "packed")
+    plot("dense.svg", "dense.hdf5")
+    lines = lines_to_labels("dense.svg")
+    for first, second in combinations(lines, 2):
+        distances = np.linalg.norm(first[:, None] - second, axis=2)
+        assert distances.min() > 4
 
 
 def test_a_file_is_opened_by_its_path() -> None:
