@@ -164,7 +164,7 @@ def test_axes_have_no_numbers_and_the_page_says_what_they_are(method: str) -> No
     assert said[method] in caption
 
 
-def lines_to_labels(path: str) -> list[NDArray[np.float64]]:
+def lines_to_labels(path: str) -> list[AnyArray]:
     """Return points on the line of each label that has one, each of shape (50, 2)."""
     found = []
     for line in ElementTree.parse(path).iter(f"{SVG}path"):
