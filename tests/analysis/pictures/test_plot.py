@@ -28,6 +28,7 @@ from elmo_cli.analysis.pictures.plot_occurrences import (
     plot_occurrences,
 )
 from elmo_cli.analysis.pictures.plot_surprisals import plot_surprisals
+from elmo_cli.arrays import AnyArray
 from elmo_cli.cli.main import main
 from elmo_cli.language_model.surprisal_table import MeasuredRecord, UnitSurprisal
 from elmo_cli.records.record import Record
