@@ -17,7 +17,7 @@ from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, Weig
 from elmo_cli.files import atomic
 from elmo_cli.files.atomic import replace_file, replaced
 from elmo_cli.model.tensor_files import open_tensors
-from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.find_model import find_model
 from tests.support.commands import TINY, elmo
 from tests.support.layouts import lines, write
 
@@ -138,10 +138,10 @@ def test_embed_finishes_after_the_output_was_closed(refusals: list[Exception]) -
 
 
 def test_paths_of_windows_are_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elmo_cli.pretrained.find.os.sep", "\\")
-    monkeypatch.setattr("elmo_cli.pretrained.find.os.altsep", "/")
+    monkeypatch.setattr("elmo_cli.pretrained.find_model.os.sep", "\\")
+    monkeypatch.setattr("elmo_cli.pretrained.find_model.os.altsep", "/")
     monkeypatch.setattr(
-        "elmo_cli.pretrained.find.os.path.splitdrive", ntpath.splitdrive
+        "elmo_cli.pretrained.find_model.os.path.splitdrive", ntpath.splitdrive
     )
     for path in ("C:\\models\\elmo", "models/elmo", "..\\elmo", "C:elmo"):
         with pytest.raises(ModelError, match="no such model folder or zip file"):

@@ -10,7 +10,7 @@ from elmo_cli.files.atomic import write_lines
 from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.text_files import read_text
 from elmo_cli.pretrained.convert import convert_weights
-from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.model_files import ModelFiles
 
 _README: Final = "README.md"
 _FILES: Final = (
