@@ -15,8 +15,8 @@ from itertools import zip_longest
 from typing import IO, Any, Final
 
 import torch
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.distributed.find_inputs import Input, find_input_format, find_inputs
 from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.split_inputs import split_inputs
@@ -249,7 +249,7 @@ def open_writer(
 def _encode_file(
     plan: Plan,
     settings: CorpusSettings,
-    vector: NDArray[Any],
+    vector: AnyArray,
     column_types: dict[str, Any],
 ) -> bytes:
     """Return a Parquet file without rows.
@@ -311,16 +311,16 @@ def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str,
     }
 
 
-def _empty_vector(settings: CorpusSettings, architecture: Architecture) -> NDArray[Any]:
+def _empty_vector(settings: CorpusSettings, architecture: Architecture) -> AnyArray:
     """Return zeros of the shape of a record's activations: of one token, or pooled."""
     selection = settings.selection.for_model(architecture.n_layers)
     layers = torch.zeros(architecture.n_layers, 1, architecture.width, device="cpu")
-    vector: NDArray[Any] = choose_layers(selection, layers).numpy()
+    vector: AnyArray = choose_layers(selection, layers).numpy()
     return vector.squeeze(-2) if selection.pooling else vector
 
 
 def _n_part_tokens(
-    vector: NDArray[Any], settings: CorpusSettings, part_mb: float | None
+    vector: AnyArray, settings: CorpusSettings, part_mb: float | None
 ) -> float:
     """Return the tokens of a part; `vector` is what a token or record takes."""
     value_bytes = 2 if settings.dtype == "float16" else 4

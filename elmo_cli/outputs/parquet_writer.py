@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_pyarrow
@@ -11,7 +12,7 @@ from elmo_cli.files.json_form import json_text
 from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, SealedFile
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.output_rows import INTEGERS, Array, ColumnValues
+from elmo_cli.outputs.output_rows import INTEGERS, ColumnValues
 from elmo_cli.outputs.row_writer import RowWriter
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.outputs.token_rows import TokenRows
@@ -44,9 +45,9 @@ class ParquetWriter(RowWriter):
         self._vectors: ColumnValues = {}
         self._n_held = 0
         self._n_bytes = 0
-        self._example: tuple[Record, Array] | None = None
+        self._example: tuple[Record, AnyArray] | None = None
 
-    def describe(self, example: Record, values: Array) -> None:
+    def describe(self, example: Record, values: AnyArray) -> None:
         """Give a file without rows the columns and types of an example."""
         self._example = example, values
 
@@ -59,7 +60,7 @@ class ParquetWriter(RowWriter):
             else:
                 self._kept[name] = []
 
-    def write(self, index: int, record: Record, values: Array) -> None:
+    def write(self, index: int, record: Record, values: AnyArray) -> None:
         """Hold the rows of a record, and write a group of rows that is large enough."""
         rows = self.rows.of(index, record, values.copy())  # It may share memory.
         self._check_columns(rows.kept, index)
