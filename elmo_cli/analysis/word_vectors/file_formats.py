@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, OutputNameError
 from elmo_cli.errors.messages import Message
@@ -33,7 +33,6 @@ _WHITE_SPACE: Final = {
 }
 """White space, and empty words, that a format cannot store."""
 
-Array = NDArray[np.float32]
 Counts = Sequence[int] | None
 
 
@@ -44,7 +43,7 @@ class _Writer(Protocol):
         self,
         path: Path,
         words: Sequence[str],
-        vectors: Array,
+        vectors: FloatArray,
         counts: Counts,
         /,
         *,
@@ -157,7 +156,7 @@ def _stores_phrases(output: Path) -> bool:
 def write_vectors_file(
     path: Path,
     words: Sequence[str],
-    vectors: Array,
+    vectors: FloatArray,
     counts: Counts = None,
     *,
     overwrite: bool = False,
@@ -212,7 +211,7 @@ def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
 
 
 def _write_hdf5(
-    path: Path, _words: object, vectors: Array, _counts: object, *, overwrite: bool
+    path: Path, _words: object, vectors: FloatArray, _counts: object, *, overwrite: bool
 ) -> None:
     write_tensors(path, [("embedding", vectors)], "float32", overwrite=overwrite)
 
@@ -220,7 +219,7 @@ def _write_hdf5(
 def _write_text(
     path: Path,
     words: Sequence[str],
-    vectors: Array,
+    vectors: FloatArray,
     _counts: object,
     *,
     overwrite: bool,
@@ -240,7 +239,7 @@ def _write_text(
 def _write_binary(
     path: Path,
     words: Sequence[str],
-    vectors: Array,
+    vectors: FloatArray,
     _counts: object,
     *,
     overwrite: bool,
@@ -254,7 +253,7 @@ def _write_binary(
 def _write_npz(
     path: Path,
     words: Sequence[str],
-    vectors: Array,
+    vectors: FloatArray,
     counts: Counts,
     *,
     overwrite: bool,
@@ -269,7 +268,7 @@ def _write_npz(
 def _write_tsv(
     path: Path,
     words: Sequence[str],
-    vectors: Array,
+    vectors: FloatArray,
     counts: Counts,
     *,
     overwrite: bool,
