@@ -145,12 +145,8 @@ def joined(parts: Iterable[object], separator: str = ", ") -> Message:
 
 def problem_of(error: Exception) -> object:
     """Return the message of an error without its remedy, as a value of a message."""
-    message = error.args[0]
-    if isinstance(message, Message):
-        return Message(
-            message._problem, remedy=None, shell_remedy=None, **message._values
-        )
-    return str(message).removesuffix(".")
+    message: Message = error.args[0]
+    return Message(message._problem, remedy=None, shell_remedy=None, **message._values)
 
 
 def spelled_as_options(value: object, offered: Mapping[str, str] | None = None) -> str:
