@@ -15,7 +15,6 @@ from pathlib import Path
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ElmoError, ModelError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.archive import unpack_once
 from elmo_cli.pretrained.files import ModelFiles
@@ -57,11 +56,9 @@ def files_of(settings: ModelSettings, *, with_softmax: bool = False) -> ModelFil
 def _check_reads_words(files: ModelFiles) -> None:
     if files.architecture.char_cnn is not None:
         raise SettingsError(
-            Message(
-                "{name}: the model reads characters and takes no vocabulary",
-                remedy="Remove {--vocabulary-file}.",
-                name=files.name,
-            )
+            "{name}: the model reads characters and takes no vocabulary",
+            remedy="Remove {--vocabulary-file}.",
+            name=files.name,
         )
 
 
@@ -78,10 +75,7 @@ def _find_options_and_weights(
         return _find_two_files(options_file=options_file, weight_file=weight_file)
     if weight_file is not None or (model is not None and options_file is not None):
         raise ModelError(
-            Message(
-                "Give either {--options-file} and {--weight-file}, or {--model}, or "
-                "none"
-            )
+            "Give either {--options-file} and {--weight-file}, or {--model}, or none"
         )
     name = options_file if model is None else model
     is_softmax_missing = with_softmax and settings.softmax_file is None
@@ -123,7 +117,7 @@ def find_model(
     check_type("model", name, (str, os.PathLike), "a name or a path")
     if name == "":  # Its Path would be the current folder.
         problem = "the name of the model is empty"
-        raise ModelError(f"{problem}. Give a name, a folder or a zip file.")
+        raise ModelError(problem, remedy="Give a name, a folder or a zip file.")
     if isinstance(name, str):
         published = published_model(name)
         if published is not None:
@@ -144,10 +138,13 @@ def find_model(
         raise no_such_model_error(name, start_of_error)
     if path.suffix != ".zip" and not zipfile.is_zipfile(path):
         problem = "expected a name, a folder or a zip file, found another file"
-        remedy = (
-            "Give the folder that has the options.json and the weights of the model."
+        raise ModelError(
+            f"{path}: {problem}",
+            remedy=(
+                "Give the folder that has the options.json and the weights of the "
+                "model."
+            ),
         )
-        raise ModelError(f"{path}: {problem}. {remedy}")
     return read_folder(unpack_once(path), str(name))
 
 

@@ -120,7 +120,7 @@ def _invalid_name_error(identifier: str, shown: str, n_columns: int) -> Message 
     The parts of an id with several columns name the groups around its dataset.
     """
     if "\0" in identifier:
-        return Message("the id {id} has a zero byte. Remove it.", id=shown)
+        return Message("the id {id} has a zero byte", remedy="Remove it.", id=shown)
     n_bytes = len(identifier.encode("utf-8", "surrogatepass"))
     if n_bytes > _MAX_NAME_BYTES:
         return Message(

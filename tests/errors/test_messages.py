@@ -18,6 +18,7 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import (
     ARGUMENT_OF_OPTION,
     Message,
+    TypedCommand,
     joined,
     option_named,
     option_of,
@@ -170,8 +171,8 @@ def test_an_option_may_be_a_value() -> None:
     assert str(message) == "quotes has no effect. Remove quotes."
     assert message.as_options() == "--quotes has no effect. Remove --quotes."
     typed = {"--quotes": "-q"}
-    assert message.as_options(typed) == "-q has no effect. Remove --quotes."
-    assert message.as_options({}) == "--quotes has no effect"
+    assert message.as_options(TypedCommand(typed)) == "-q has no effect. Remove --quotes."
+    assert message.as_options(TypedCommand({})) == "--quotes has no effect"
 
 
 def test_values_are_inserted_as_they_are() -> None:
@@ -184,8 +185,8 @@ def test_values_are_inserted_as_they_are() -> None:
 
 def test_a_remedy_whose_option_a_command_lacks_is_left_out() -> None:
     problem = "run--top.hdf5: the cell '--layers {a}' is in quotes"
-    assert QUOTES.as_options({"--layers": "--layers"}) == problem
-    assert "--quotes" in QUOTES.as_options({"--layers": "--layer", "--quotes": "-q"})
+    assert QUOTES.as_options(TypedCommand({"--layers": "--layers"})) == problem
+    assert "--quotes" in QUOTES.as_options(TypedCommand({"--layers": "--layer", "--quotes": "-q"}))
 
 
 def test_a_remedy_for_the_shell_is_shown_on_the_command_line_alone() -> None:
@@ -202,7 +203,7 @@ def test_a_message_may_contain_another_message_or_error() -> None:
         outer = Message("{number}: {problem}", number=3, problem=inner)
         assert str(outer) == f"3: {QUOTES}"
         assert outer.as_options() == f"3: {QUOTES.as_options()}"
-        assert outer.as_options({"--a": "-a"}) == f"3: {QUOTES.as_options({})}"
+        assert outer.as_options(TypedCommand({"--a": "-a"})) == f"3: {QUOTES.as_options(TypedCommand({}))}"
 
 
 def test_a_problem_has_no_remedy_but_keeps_its_options() -> None:
@@ -237,7 +238,7 @@ def test_errors_with_messages_can_be_pickled() -> None:
 def test_a_problem_has_the_typed_name_of_an_option_and_a_remedy_its_own() -> None:
     message = Message("{--device}: no GPU", remedy="Use {--device cpu}.")
     typed = {"--device": "--cuda", "--cuda": "--cuda"}
-    assert message.as_options(typed) == "--cuda: no GPU. Use --device cpu."
+    assert message.as_options(TypedCommand(typed)) == "--cuda: no GPU. Use --device cpu."
 
 
 def literals_of_messages() -> Iterator[tuple[str, str]]:
