@@ -1032,10 +1032,9 @@ def _warn_of_raw_lines(text_input: TextInput) -> None:
         logger.warning(
             "%s",
             Message(
-                "{name}: the text seems raw, but is split at white space, as in "
-                "AllenNLP",
+                f"{text_input.source.name}: the text seems raw, but is split at "
+                "white space, as in AllenNLP",
                 remedy="Use {--tokenizer auto}.",
-                name=text_input.source.name,
             ),
         )
 

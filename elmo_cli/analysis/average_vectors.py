@@ -170,10 +170,8 @@ def _average(
     frequent = [word for word in words if counts[word] >= averaging.min_count]
     if not frequent:
         raise InputError(
-            "{name}: no word occurs {min_count} times or more",
+            f"{name}: no word occurs {averaging.min_count:,} times or more",
             remedy="Lower {--min-count}.",
-            name=name,
-            min_count=f"{averaging.min_count:,}",
         )
     width = len(sums[frequent[0]])
     means = np.empty((len(frequent), width), np.float32)

@@ -114,9 +114,8 @@ def _read_matrices(
 ) -> Occurrences:
     if words is None and not all(source.has_targets for source in files.sources):
         raise SettingsError(
-            "{path}: contains the vectors of all tokens",
+            f"{files.paths[0]}: contains the vectors of all tokens",
             remedy="Name the words to compare with {--words}.",
-            path=files.paths[0],
         )
     found = find_occurrences(files, words, layers, ignore_case=ignore_case)
     matrices: Occurrences = {}

@@ -78,10 +78,9 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
             pooling = source.attributes.get("pooling")
             if pooled and pooling is None:
                 raise InputError(
-                    "{path}: the file has one vector per token",
+                    f"{source.path}: the file has one vector per token",
                     remedy="Embed with {--pooling mean}.",
                     shell_remedy="`elmo embed --pooling mean` writes one per sentence.",
-                    path=source.path,
                 )
             if not pooled and pooling is not None:
                 raise InputError(

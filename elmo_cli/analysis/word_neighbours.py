@@ -172,9 +172,8 @@ def _embed_queries(
         selection = SelectionSettings(layers_text(layers))
     else:
         raise SettingsError(
-            "{path}: unknown layer",
+            f"{files.paths[0]}: unknown layer",
             remedy="Name it with {--layers}.",
-            path=files.paths[0],
         )
     options: dict[str, Any] = asdict(selection)
     sentences = (query.sentence for query in queries)

@@ -149,13 +149,12 @@ def write_vectors_file(
     if not is_finite.all():
         n_others = int((~is_finite).sum())
         first = words[int(is_finite.argmin())]
-        logger.warning(
-            "%s: the vectors of %s are not finite (NaN or infinity), the "
-            "first of %r. Check the weights of the model.",
-            path,
-            counted(n_others, "word"),
-            first,
+        warning = Message(
+            f"{path}: the vectors of {counted(n_others, 'word')} are not finite (NaN "
+            f"or infinity), the first of {first!r}",
+            remedy="Check the weights of the model.",
         )
+        logger.warning("%s", warning)
     write = _WRITERS[_suffix(path)]
     write(path, _without_white_space(path, words), vectors, counts)
 

@@ -120,10 +120,9 @@ class RowPrinter:
         unknown = input_columns.keys() - set(self.input_names)
         if unknown:
             raise InputError(
-                "column {name}: the first record does not have it",
+                f"column {min(unknown)!r}: the first record does not have it",
                 remedy="Use {--format jsonl}, or name the columns with "
                 "{--keep-columns}.",
-                name=repr(min(unknown)),
             )
         last = [_exact_cell(input_columns.get(name)) for name in self.input_names]
         for row in rows:

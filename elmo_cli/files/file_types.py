@@ -113,10 +113,8 @@ def binary_error(
         remedy = "Convert it with {command}."
         command = utf8_command(name, file_type.encoding)
     return InputError(
-        "{name}: {type}, not UTF-8 text",
+        f"{name}: {file_type.name}, not UTF-8 text",
         remedy=remedy,
-        name=name,
-        type=file_type.name,
         command=command,
     )
 

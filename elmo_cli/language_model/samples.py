@@ -96,10 +96,9 @@ def sample_sentences(
         text = check_sentence(text, "text")
     if GAP in mark_gaps(text):
         raise InputError(
-            "a text to continue cannot contain a gap ({gap})",
+            f"a text to continue cannot contain a gap ({GAP})",
             remedy="Remove the gap.",
             shell_remedy="Remove the gap, or remove {--sample}.",
-            gap=GAP,
         )
     is_backward = direction == "backward"
     end = START_TOKEN if is_backward else END_TOKEN

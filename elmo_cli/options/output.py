@@ -101,18 +101,15 @@ class OutputSettings:
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in REFUSED_SUFFIXES:
             raise SettingsError(
-                "{path}: vectors are not written as {suffix}",
+                f"{path}: vectors are not written as {suffix}",
                 remedy="Choose .hdf5, .jsonl, .npz, .npy or .parquet, or name a "
                 "format with {--format}.",
-                path=path,
-                suffix=suffix,
             )
         name = self.file_format or (format_of_suffix(path) or HDF5).name
         if str(path) == STANDARD_OUTPUT and not OUTPUT_FORMATS_BY_NAME[name].can_stream:
             raise SettingsError(
-                "-: {name} cannot be written to standard output",
+                f"-: {name} cannot be written to standard output",
                 remedy="Use {--format jsonl}.",
-                name=name,
             )
         chosen = replace(self, file_format=name, pooled=pooled)
         chosen._check_hdf5_options()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ElmoError, ModelError, SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.archive import unpack_once
 from elmo_cli.pretrained.files import ModelFiles
@@ -56,9 +57,8 @@ def files_of(settings: ModelSettings, *, with_softmax: bool = False) -> ModelFil
 def _check_reads_words(files: ModelFiles) -> None:
     if files.architecture.char_cnn is not None:
         raise SettingsError(
-            "{name}: the model reads characters and takes no vocabulary",
+            f"{files.name}: the model reads characters and takes no vocabulary",
             remedy="Remove {--vocabulary-file}.",
-            name=files.name,
         )
 
 
@@ -122,11 +122,11 @@ def find_model(
         published = published_model(name)
         if published is not None:
             if os.path.isdir(name):
-                logger.warning(
-                    "%s means the published model. For the folder, use ./%s.",
-                    name,
-                    name,
+                warning = Message(
+                    f"{name} means the published model",
+                    remedy=f"For the folder, use ./{name}.",
                 )
+                logger.warning("%s", warning)
             return download_model(published, with_softmax=with_softmax)
         if name.startswith(HUB_PREFIX):
             return find_in_hub(name, with_softmax=with_softmax)

@@ -105,10 +105,8 @@ def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
         old = find_candidates(folder, role)
         if not old:
             raise ModelError(
-                "{name}: expected {file} too, found none",
+                f"{model.name}: expected {FILE_NAMES[role]} too, found none",
                 remedy="Give it with another {--from}.",
-                name=model.name,
-                file=FILE_NAMES[role],
             )
         for path in old:
             shutil.copyfile(path, staged / path.name)

@@ -86,9 +86,8 @@ def _decoded(head: bytes) -> str:
 def _refuse_columns(lines: Sequence[str], name: str) -> None:
     if any("\0" in line for line in lines):
         raise InputError(
-            "{name}: it contains zero bytes, so it is probably not a text",
+            f"{name}: it contains zero bytes, so it is probably not a text",
             remedy="To read it nevertheless, use {--input-format text}.",
-            name=name,
         )
     lines = [line for line in lines if line]
     as_text = "or {--input-format text} to read one sentence per line."
@@ -114,13 +113,11 @@ def _refuse_columns(lines: Sequence[str], name: str) -> None:
         if len(columns) > _MAX_SHOWN:
             listed += ", ..."
         raise InputError(
-            "{name}: it seems to be a table with the columns {columns}, not text",
+            f"{name}: it seems to be a table with the columns {listed}, not text",
             remedy=[
                 f"Use {{--input-format {table_format}}}, {as_text}",
                 f"Give its file the suffix .{table_format}.",
             ],
-            name=name,
-            columns=listed,
         )
 
 

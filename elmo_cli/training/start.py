@@ -85,9 +85,8 @@ def choose_start(settings: StartSettings) -> Start:
             vocabulary = read_vocabulary(files.vocabulary)
         elif not content.get("char_cnn"):
             raise SettingsError(
-                "{name}: a word-level model keeps its own vocabulary",
+                f"{files.name}: a word-level model keeps its own vocabulary",
                 remedy="Remove {--vocabulary-file}.",
-                name=files.name,
             )
     n_words = None
     if vocabulary is None:

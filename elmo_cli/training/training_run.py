@@ -159,10 +159,9 @@ class Run:
         sums = torch.stack(self.processes.gather(self._loss_sums)).sum(dim=0)
         if not sums.isfinite().all():
             raise ElmoError(
-                "step {step}: the loss is not finite, so training has failed",
+                f"step {self.step}: the loss is not finite, so training has failed",
                 remedy="Try a lower {--learning-rate} in another folder, or resume "
                 "from the last checkpoint.",
-                step=self.step,
             )
         return sums
 

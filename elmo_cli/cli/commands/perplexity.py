@@ -73,7 +73,7 @@ def perplexity(
     source.check()  # Loading the model can take a while.
     if text_settings.keep_columns and not per_sentence:
         raise SettingsError(
-            "{--keep-columns}: requires {--per-sentence}",
+            "{--keep-columns}: requires {--per-sentence True}",
             remedy="Add it, or remove {--keep-columns}.",
         )
     text_settings.check_whole_records()

@@ -121,7 +121,9 @@ def predict(
             source, text_settings, resolved, lines_are_texts=True
         )
         if opened.splits_records and not settings.each:
-            raise SettingsError("{--split-sentences} of a table requires {--each}")
+            raise SettingsError(
+                "{--split-sentences True} of a table requires {--each True}"
+            )
         text_settings.check_whole_records()
     model = loading.load_language_model(resolved)
     if isinstance(opened, Tokenizer):

@@ -355,10 +355,7 @@ def _other_names_error(
 ) -> InputError:
     """Return the error of a table whose rows have other names than the first one's."""
     return InputError(
-        "{name}: its rows are named by {columns}, and those of the first INPUT by "
-        "{first_columns}",
+        f"{name}: its rows are named by {' and '.join(columns)}, and "
+        f"those of the first INPUT by {' and '.join(first_columns)}",
         remedy="Choose a column of all of them with {--id-column}.",
-        name=name,
-        columns=" and ".join(columns),
-        first_columns=" and ".join(first_columns),
     )
