@@ -122,6 +122,8 @@ def naming_damaged_part(folder: Folder, number: int) -> Iterator[None]:
     try:
         yield
     except (pyarrow.ArrowException, OSError) as error:
-        path = f"{folder.location}/{part_name(number)}"
-        reason = f"the part is damaged: {first_line(error).rstrip('.')}"
-        raise InputError(f"{path}: {reason}. Remove it. {AGAIN}.") from error
+        raise InputError(
+            f"{folder.location}/{part_name(number)}: the part is damaged: "
+            f"{first_line(error).rstrip('.')}",
+            remedy=f"Remove it. {AGAIN}.",
+        ) from error

@@ -85,7 +85,7 @@ def download_file(
             reason = failure_reason(error)
         reason = reason.removesuffix(".")
         problem = f"cannot download {destination.name} from {host}: {reason}"
-    raise ModelError(f"{problem}. {advice}")
+    raise ModelError(problem, remedy=advice)
 
 
 class _NotReceivedError(Exception):

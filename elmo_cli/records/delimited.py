@@ -204,9 +204,8 @@ def _read_row(line: Line, following: Iterator[Line], dialect: _Dialect) -> _Cell
         match = _SPACED_QUOTES.search(line.text)
         if match is not None:
             problem = Message(
-                "the cell {cell} is in quotes",
+                f"the cell {match[1][:60]} is in quotes",
                 remedy=dialect.remedy,
-                cell=match[1][:60],
             )
     return _CellRow(
         start=line.number,
