@@ -17,6 +17,7 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import first_line, shown, size_text
 from elmo_cli.files.atomic import renamed
 from elmo_cli.pretrained.cache import not_written_error
@@ -185,4 +186,4 @@ def _check_scheme(url: str, *, allow_file: bool) -> None:
         remedy = "Set ELMO_ALLOW_HTTP=1 for http."
     else:
         remedy = "Use https or a path."
-    raise _NotReceivedError(f"{shown(url)}: not an https URL. {remedy}")
+    raise _NotReceivedError(Message(f"{shown(url)}: not an https URL", remedy=remedy))
