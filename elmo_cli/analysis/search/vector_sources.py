@@ -7,6 +7,7 @@ row.
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -375,7 +376,7 @@ def _read_head(path: str | Path, file: Any) -> _TableHead:
     schema = file.schema_arrow
     layers = [name for name in schema.names if name.startswith(LAYER_PREFIX)]
     numbers = [name.removeprefix(LAYER_PREFIX) for name in layers]
-    are_numbers = all(number.isdecimal() and number.isascii() for number in numbers)
+    are_numbers = all(re.fullmatch("[0-9]{1,9}", number) for number in numbers)
     has_vector = VECTOR in schema.names
     has_columns = set(COLUMNS) <= set(schema.names)
     has_both = has_vector and len(layers) > 0
