@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, OutputNameError
 from elmo_cli.errors.messages import Message
@@ -32,7 +32,6 @@ _WHITE_SPACE: Final = {
 }
 """White space, and empty words, that a format cannot store."""
 
-Array = NDArray[np.float32]
 Counts = Sequence[int] | None
 
 
@@ -135,7 +134,7 @@ def _stores_phrases(output: Path) -> bool:
 
 
 def write_vectors_file(
-    path: Path, words: Sequence[str], vectors: Array, counts: Counts = None
+    path: Path, words: Sequence[str], vectors: FloatArray, counts: Counts = None
 ) -> None:
     """Write the vectors of words, shape (V, W), in the format of a path.
 
@@ -183,12 +182,14 @@ def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
     return [pattern.sub("_", word) for word in words]
 
 
-def _write_hdf5(path: Path, _words: object, vectors: Array, _counts: object) -> None:
+def _write_hdf5(
+    path: Path, _words: object, vectors: FloatArray, _counts: object
+) -> None:
     write_tensors(path, [("embedding", vectors)], "float32")
 
 
 def _write_text(
-    path: Path, words: Sequence[str], vectors: Array, _counts: object
+    path: Path, words: Sequence[str], vectors: FloatArray, _counts: object
 ) -> None:
     with replaced(path) as plain:
         raw: Any = plain
@@ -203,7 +204,7 @@ def _write_text(
 
 
 def _write_binary(
-    path: Path, words: Sequence[str], vectors: Array, _counts: object
+    path: Path, words: Sequence[str], vectors: FloatArray, _counts: object
 ) -> None:
     with replaced(path) as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
@@ -212,7 +213,7 @@ def _write_binary(
 
 
 def _write_npz(
-    path: Path, words: Sequence[str], vectors: Array, counts: Counts
+    path: Path, words: Sequence[str], vectors: FloatArray, counts: Counts
 ) -> None:
     arrays: dict[str, Any] = {"words": words, "vectors": vectors}
     if counts is not None:
@@ -222,7 +223,7 @@ def _write_npz(
 
 
 def _write_tsv(
-    path: Path, words: Sequence[str], vectors: Array, counts: Counts
+    path: Path, words: Sequence[str], vectors: FloatArray, counts: Counts
 ) -> None:
     # The Projector expects a header only if there is more than one column.
     if counts is None:
@@ -238,7 +239,9 @@ def _write_tsv(
         disk.remove(names, missing_ok=True)
 
 
-_WRITERS: Final[dict[str, Callable[[Path, Sequence[str], Array, Counts], None]]] = {
+_WRITERS: Final[
+    dict[str, Callable[[Path, Sequence[str], FloatArray, Counts], None]]
+] = {
     **dict.fromkeys(HDF5_SUFFIXES, _write_hdf5),
     **dict.fromkeys(TEXT_SUFFIXES, _write_text),
     ".bin": _write_binary,
