@@ -4,21 +4,32 @@ No other program makes files of this name, so that one which a killed run has le
 be removed.
 """
 
-import errno
-import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO
 
 from elmo_cli.errors.exceptions import ElmoError, OutputError
+from elmo_cli.files import disk
+from elmo_cli.files.output_names import partial_path
 
-OPEN_SECONDS: Final = 2.0
-"""Time to wait for programs on Windows to close a file."""
-RETRY_SECONDS: Final = 0.05
-_OPEN_ELSEWHERE: Final = (5, 32)
-"""Errors of Windows: access denied, sharing violation."""
+
+class AppearedError(OutputError):
+    """Error for a file that somebody else has created at the name of an output."""
+
+
+def appeared_error(path: Path, partial: Path) -> AppearedError:
+    """Return the error for a file that appeared at a name, for which `partial` is."""
+    problem = "another program created this file during the run"
+    remedy = f"The finished output is {partial}. Rename one of the two."
+    return AppearedError(f"{path}: {problem}", remedy=remedy)
+
+
+def check_is_own(partial: Path, own: disk.FileIdentity) -> None:
+    """Raise an `OutputError` unless an unfinished file still has its name."""
+    if disk.identity_at(partial) != own:
+        problem = "another program has removed or replaced this file during the run"
+        raise OutputError(f"{partial}: {problem}", remedy="Run the command again.")
 
 
 @contextmanager
@@ -28,60 +39,61 @@ def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
     The file is `NAME.elmo-partial`, or `partial`. It is synced first, and removed if
     the block fails.
     """
-    partial = partial or path.with_name(f"{path.name}.elmo-partial")
+    partial = partial or partial_path(path)
     try:
-        partial.unlink(missing_ok=True)  # It may be a link.
+        disk.remove(partial, missing_ok=True)  # It may be a link.
         yield partial
-        sync(partial)
-        replace_file(partial, path)
-        sync(path.parent)
+        disk.sync(partial)
+        disk.replace(partial, path)
+        disk.sync(path.parent)
     finally:
-        partial.unlink(missing_ok=True)
+        disk.remove(partial, missing_ok=True)
 
 
 @contextmanager
-def replaced(path: str | Path) -> Iterator[Path]:
-    """Yield the path of a file to write, as `renamed`, with errors as `OutputError`."""
+def replaced(path: str | Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+    """Yield an open file, and give it its name `path` at the end.
+
+    Without `overwrite`, a file that has appeared there is kept, and so is the new one
+    under its unfinished name. Errors of the system are an `OutputError`.
+    """
+    path = Path(path)
+    partial = partial_path(path)
+    own = None
     try:
-        with renamed(Path(path)) as partial:
-            yield partial
+        disk.remove(partial, missing_ok=True)  # It may be a link.
+        with disk.create(partial) as file:
+            own = disk.identity(file)
+            yield file
+        check_is_own(partial, own)
+        disk.sync(partial)
+        give_name(partial, path, overwrite=overwrite)
+        disk.sync(path.parent)
+    except AppearedError:
+        own = None  # The finished file is kept.
+        raise
     except OSError as error:
         if isinstance(error, ElmoError):
             raise
         reason = error.strerror or error
         raise OutputError(f"{path}: cannot be written: {reason}") from None
+    finally:
+        if own is not None and disk.identity_at(partial) == own:
+            disk.remove(partial)
+
+
+def give_name(partial: Path, path: Path, *, overwrite: bool) -> None:
+    """Rename a finished file. Without `overwrite`, keep a file that has the name."""
+    if overwrite:
+        disk.replace(partial, path)
+        return
+    try:
+        disk.link(partial, path)
+    except FileExistsError:
+        raise appeared_error(path, partial) from None
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines of text to a file atomically."""
-    with replaced(path) as partial:
-        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
-def replace_file(source: Path, target: Path) -> None:
-    """Rename a file over another, after waiting `OPEN_SECONDS` for it on Windows."""
-    ends = time.monotonic() + OPEN_SECONDS
-    while True:
-        try:
-            os.replace(source, target)
-            return
-        except PermissionError as error:
-            if getattr(error, "winerror", None) not in _OPEN_ELSEWHERE:
-                raise
-            if time.monotonic() >= ends:
-                reason = (
-                    "another program has it open. Close it, and run the command again"
-                )
-                raise PermissionError(errno.EBUSY, reason, str(target)) from None
-            time.sleep(RETRY_SECONDS)
-
-
-def sync(path: Path) -> None:
-    """Sync a file, or a folder with the names in it, to the disk."""
-    if os.name == "nt" and path.is_dir():
-        return  # Windows cannot open a folder.
-    descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with replaced(path) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())

@@ -87,8 +87,10 @@ def convert_torch_model(
     source = Path(source)
     folder = Path(folder)
     if folder.suffix in WEIGHTS_SUFFIXES:
-        problem = f"{folder}: expected a folder, found the name of a file"
-        raise OutputNameError(f"{problem}. A language model has several files.")
+        raise OutputNameError(
+            f"{folder}: expected a folder, found the name of a file",
+            remedy="A language model has several files.",
+        )
     if folder.is_file():
         raise OutputError(f"{folder}: expected a folder, found a file")
     model = read_torch_language_model(source)
@@ -114,7 +116,9 @@ def _read_words(path: Path) -> list[str]:
         return read_words(path)
     found = _find_words(read_pickle(path))
     if found is None:
-        raise InputError(f"{path}: no list idx2word. Give a file with a word per line.")
+        raise InputError(
+            f"{path}: no list idx2word", remedy="Give a file with one word per line."
+        )
     return found
 
 

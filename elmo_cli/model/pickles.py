@@ -133,8 +133,10 @@ def _refuse_torch_script(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
     if any(name.endswith("constants.pkl") for name in names):
-        problem = f"{path}: a program of TorchScript"
-        raise WeightsError(f"{problem}. Save the state dict of the model instead.")
+        raise WeightsError(
+            f"{path}: a program of TorchScript",
+            remedy="Save the state dict of the model instead.",
+        )
 
 
 @contextmanager
@@ -150,5 +152,7 @@ def reporting_damaged_pickle(path: Path) -> Iterator[None]:
         raise
     # The error of a damaged pickle depends on the damage.
     except Exception as error:
-        problem = f"not a valid PyTorch file of tensors ({type(error).__name__})"
-        raise WeightsError(f"{path}: {problem}. Download it again.") from None
+        raise WeightsError(
+            f"{path}: not a valid PyTorch file of tensors ({type(error).__name__})",
+            remedy="Download it again.",
+        ) from None

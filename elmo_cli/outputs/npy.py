@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.files.atomic import renamed, sync
+from elmo_cli.files import disk
+from elmo_cli.files.atomic import AppearedError
+from elmo_cli.files.output_names import partial_path, unfinished_paths
+from elmo_cli.files.pairs import changed_with_vectors, complete_change
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
@@ -30,13 +33,14 @@ class NpyWriter(FormatWriter):
         self._ids: list[str] = []
         file.write(bytes(_HEADER_BYTES))
 
-    def write(self, index: int, record: Record, values: NDArray[Any]) -> None:
+    def write(self, index: int, record: Record, values: AnyArray) -> None:
         """Add the row of a record; raise an `InputError` if its id is not one line."""
         if record.id is not None:
             if "\n" in record.id or "\r" in record.id:
                 raise InputError(
                     f"the id {record.id[:60]!r} has a line end, but the file of ids "
-                    "next to npy has one id per line. Use Parquet or JSON lines."
+                    "next to npy has one id per line",
+                    remedy="Use Parquet or JSON lines.",
                 )
             self._ids.append(record.id)
         self._n_rows += 1
@@ -54,17 +58,25 @@ class NpyWriter(FormatWriter):
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def publish(self, path: Path, rename: Callable[[], object]) -> None:
-        """Rename the array, then the ids: these never lie next to other vectors."""
+        """Rename the array and its ids: these never lie next to other vectors."""
         ids = ids_path(path)
-        if not self._ids:
-            ids.unlink(missing_ok=True)
-            rename()
-            return
-        with renamed(ids) as partial:
-            partial.write_text("".join(f"{each}\n" for each in self._ids), "utf-8")
-            sync(partial)
-            ids.unlink(missing_ok=True)
-            rename()
+        content = None
+        if self._ids:
+            content = "".join(f"{each}\n" for each in self._ids).encode()
+        overwrite = self._settings.overwrite
+        try:
+            with changed_with_vectors(ids, content, path, overwrite=overwrite):
+                rename()
+        except AppearedError:
+            if content is not None:
+                kept = ids_path(unfinished_paths(path).partial)
+                disk.replace(partial_path(ids), kept)
+            raise
+
+
+def complete_ids(path: Path) -> None:
+    """Complete or take back the change of an array with ids that a kill has ended."""
+    complete_change(ids_path(path), path, unfinished_paths(path).partial)
 
 
 def ids_path(path: Path) -> Path:

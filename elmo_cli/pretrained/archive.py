@@ -4,11 +4,11 @@ import shutil
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.errors.wording import first_line, size_text
+from elmo_cli.files import disk
 from elmo_cli.pretrained.cache import get_once, hashed_folder
 from elmo_cli.pretrained.checksums import check_sha256
 from elmo_cli.pretrained.limits import size_limit
@@ -53,23 +53,23 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
     size.
     """
     try:
-        with TemporaryDirectory(dir=folder) as temporary:
-            _unpack_members(archive, Path(temporary), model)
-            weights = find_candidates(Path(temporary), "weights")
+        with disk.temporary_folder(folder) as temporary:
+            _unpack_members(archive, temporary, model)
+            weights = find_candidates(temporary, "weights")
             # The weights come last: a model counts as downloaded when they exist.
-            paths = sorted(Path(temporary).iterdir(), key=lambda path: path in weights)
+            paths = sorted(temporary.iterdir(), key=lambda path: path in weights)
             for path in paths:
-                path.replace(folder / path.name)
+                disk.replace(path, folder / path.name)
     except FileExistsError as error:
         name = Path(error.filename).name
         problem = f"expected one {name}, found several"
         remedy = "Unpack it, and give the folder of one model."
-        raise ModelError(f"{archive}: {problem}. {remedy}") from None
+        raise ModelError(f"{archive}: {problem}", remedy=remedy) from None
     # NotImplementedError means a rare compression, RuntimeError an encrypted file.
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         problem = f"cannot unpack the zip file: {first_line(error).removesuffix('.')}"
         remedy = "Download it again, or unpack it yourself, and give the folder."
-        raise ModelError(f"{archive}: {problem}. {remedy}") from None
+        raise ModelError(f"{archive}: {problem}", remedy=remedy) from None
 
 
 def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -> None:
@@ -83,12 +83,12 @@ def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -
         if len(members) > _MAX_MEMBERS:
             problem = f"expected the files of one model, found {len(members):,} files"
             remedy = "Unpack it, and give the folder of one model."
-            raise ModelError(f"{archive}: {problem}. {remedy}")
+            raise ModelError(f"{archive}: {problem}", remedy=remedy)
         # A member never has more bytes than it says.
         n_bytes = sum(member.file_size for _, member in members)
         _check_size(archive, n_bytes, size_limit("archive", model))
         for name, member in members:
-            with file.open(member) as source, open(folder / name, "xb") as target:
+            with file.open(member) as source, disk.create(folder / name) as target:
                 shutil.copyfileobj(source, target, _PIECE_BYTES)
         weights = find_candidates(folder, "weights")
         if not weights or not find_candidates(folder, "options"):
@@ -98,7 +98,7 @@ def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -
                 "Give the zip file or folder of an ELMo model, or a name of "
                 "`elmo models`."
             )
-            raise ModelError(f"{archive}: {problem}. {remedy}")
+            raise ModelError(f"{archive}: {problem}", remedy=remedy)
     if model is not None:
         check_sha256(weights[0], model.known_sha256(weights[0].name))
 
@@ -106,6 +106,7 @@ def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -
 def _check_size(archive: Path, n_bytes: int, limit: int) -> None:
     if n_bytes > limit:
         expected = f"at most {size_text(limit)} when it is unpacked"
-        problem = f"expected {expected}, found {size_text(n_bytes)}"
-        remedy = "If you trust it, unpack it, and give the folder."
-        raise ModelError(f"{archive}: {problem}. {remedy}")
+        raise ModelError(
+            f"{archive}: expected {expected}, found {size_text(n_bytes)}",
+            remedy="If you trust it, unpack it, and give the folder.",
+        )

@@ -1,16 +1,14 @@
 """Import of files that a user downloaded as a published model."""
 
 import os
-import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from elmo_cli.errors.exceptions import MissingModelError, ModelError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import system_reason
+from elmo_cli.files import disk
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.cache import locked, published_folder
 from elmo_cli.pretrained.file_checks import check_file
@@ -29,11 +27,12 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
     """
     model = known_model(name)
     if model.name == BUNDLED:
-        problem = f"{BUNDLED}: the model is bundled with elmo-cli"
-        raise ModelError(f"{problem}. Import is unnecessary.")
+        raise ModelError(
+            f"{BUNDLED}: the model is bundled with elmo-cli",
+            remedy="Import is unnecessary.",
+        )
     folder = published_folder(model)
-    with locked(folder), TemporaryDirectory(dir=folder) as temporary:
-        staged = Path(temporary)
+    with locked(folder), disk.temporary_folder(folder) as staged:
         for source in sources:
             _stage(os.path.expanduser(source), staged, model)
         # A model counts as complete when it has its weights, so they come last.
@@ -45,7 +44,7 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
             check_file(path, role=role_of(path.name), expected_sha256=sha256)
         _remove_replaced(folder, new)
         for path in new:
-            path.replace(folder / path.name)
+            disk.replace(path, folder / path.name)
     return folder
 
 
@@ -61,12 +60,17 @@ def _stage(path: str | Path, staged: Path, model: PublishedModel) -> None:
         elif role_of(source.name) and source.is_file():
             paths = [source]
         elif source.exists():
-            raise ModelError(f"{source}: unknown kind of file. Give {_EXPECTED}.")
+            raise ModelError(
+                f"{source}: unknown kind of file", remedy=f"Give {_EXPECTED}."
+            )
         else:
-            problem = f"{path}: no such file or folder"
-            raise MissingModelError(f"{problem}. Give {_EXPECTED}.")
+            raise MissingModelError(
+                f"{path}: no such file or folder", remedy=f"Give {_EXPECTED}."
+            )
         for each in paths:
-            shutil.copyfile(each, staged / _cache_name(each))
+            target = staged / _cache_name(each)
+            disk.remove(target, missing_ok=True)  # Another source may have it.
+            disk.copy(each, target)
     except ModelError:
         raise
     except OSError as error:
@@ -78,7 +82,7 @@ def _paths_in(folder: Path) -> list[Path]:
     """Return the files of the model in a folder."""
     files = read_folder(folder, str(folder))
     if files.weights.suffix != ".pkl":
-        return [path for path in files.paths if path is not None]
+        return files.paths
     # A model of ELMoForManyLangs has more files.
     suffixes = (".dic", ".json", ".pkl")
     return [path for path in folder.iterdir() if path.suffix in suffixes]
@@ -101,15 +105,11 @@ def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
         old = find_candidates(folder, role)
         if not old:
             raise ModelError(
-                Message(
-                    "{name}: expected {file} too, found none",
-                    remedy="Give it with another {--from}.",
-                    name=model.name,
-                    file=FILE_NAMES[role],
-                )
+                f"{model.name}: expected {FILE_NAMES[role]} too, found none",
+                remedy="Give it with another {--from}.",
             )
         for path in old:
-            shutil.copyfile(path, staged / path.name)
+            disk.copy(path, staged / path.name)
 
 
 def _remove_replaced(folder: Path, new: Sequence[Path]) -> None:
@@ -118,4 +118,4 @@ def _remove_replaced(folder: Path, new: Sequence[Path]) -> None:
     for role in roles:
         if role is not None:
             for old in find_candidates(folder, role):
-                old.unlink()
+                disk.remove(old)

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.errors.messages import Message
 from elmo_cli.options.model import ReadingDirection
 from elmo_cli.pretrained.model_files import ModelFiles
 
@@ -12,14 +11,10 @@ def require_both_directions(files: ModelFiles) -> None:
     """Raise a `ModelError` for a model that only reads forward."""
     if "backward" not in files.architecture.directions:
         raise ModelError(
-            Message(
-                "{name}: the model only reads forward, and ELMo needs both directions",
-                remedy="Use LanguageModel.",
-                shell_remedy=(
-                    "Use `elmo surprisal`, `elmo perplexity` or `elmo predict`."
-                ),
-                name=files.name,
-            )
+            f"{files.name}: the model only reads forward, and ELMo needs both "
+            "directions",
+            remedy="Use LanguageModel.",
+            shell_remedy="Use `elmo surprisal`, `elmo perplexity` or `elmo predict`.",
         )
 
 

@@ -35,6 +35,7 @@ _WORD: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_MAX_ID_DIGITS: Final = 9
 _MAX_CHECKED: Final = 5
 """Number of first words that show the format."""
 
@@ -151,9 +152,8 @@ def _find_problem(
     identifier = fields[0]
     if len(fields) < 2:
         return Message(
-            "expected 10 fields separated by tabs, found {found}",
+            f"expected 10 fields separated by tabs, found {identifier[:60]!r}",
             remedy="Use {--input-format text} to read one sentence per line. {other}",
-            found=repr(identifier[:60]),
             other=_other_conll(name),
         )
     if _IGNORED_ID.fullmatch(identifier):
@@ -163,7 +163,8 @@ def _find_problem(
         return (
             f"field 1 (ID): {expected}, found {identifier[:60]!r}. {_other_conll(name)}"
         )
-    if int(identifier) != n_words + 1:
+    is_next = len(identifier) <= _MAX_ID_DIGITS and int(identifier) == n_words + 1
+    if not is_next:
         return f"field 1 (ID): expected {n_words + 1}, found {identifier[:60]}"
     if not fields[1]:
         return "field 2 (FORM): expected a word, found none"

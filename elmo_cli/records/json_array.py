@@ -41,9 +41,8 @@ class JsonArray(RowFormat):
         beginning = content.lstrip()[:1]
         if beginning != "[":
             problem = Message(
-                "expected a JSON array of objects, found {found}",
+                f"expected a JSON array of objects, found {beginning!r}",
                 remedy="If each line is an object, use {--input-format jsonl}.",
-                found=repr(beginning),
             )
             raise InputError(text_input.error(problem))
         try:
@@ -54,6 +53,9 @@ class JsonArray(RowFormat):
         except json.JSONDecodeError as reason:
             location = f"line {reason.lineno}, column {reason.colno}"
             message = text_input.error(f"not valid JSON ({location}): {reason.msg}")
+            raise InputError(message) from None
+        except ValueError:
+            message = text_input.error("not valid JSON: a number has too many digits")
             raise InputError(message) from None
         for number, value in enumerate(array, start=1):
             if isinstance(value, dict):

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
-from elmo_cli.files.output_checks import check_output
+from elmo_cli.files.output_checks import check_not_read, check_output
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import SelectionSettings
@@ -52,12 +51,12 @@ def plan_file(
             "{--shard} requires {--state zero} or {--state warm}: carried states need "
             "all lines in their order"
         )
-        raise SettingsError(Message(problem, remedy="Remove {--shard}."))
+        raise SettingsError(problem, remedy="Remove {--shard}.")
     if output_settings.use_sentence_keys and not text_input.format.is_plain:
         problem = (
             "{--use-sentence-keys True} has no effect with {input_name}, which has ids"
         )
-        raise SettingsError(Message(problem, input_name=text_input.format.name))
+        raise SettingsError(problem, input_name=text_input.format.name)
     # Sequences are much longer than sentences.
     if text_input.format.has_sequences:
         output_settings = replace(output_settings, forget_sentences=True)
@@ -68,7 +67,7 @@ def plan_file(
     text_input.settings.check_whole_records()
     if text_input.settings.keep_columns and not output_settings.format.has_rows:
         problem = "{--keep-columns} requires Parquet or JSON lines, found {name}"
-        raise SettingsError(Message(problem, name=output_settings.format.title))
+        raise SettingsError(problem, name=output_settings.format.title)
     if (
         text_input.settings.repeated_columns
         and output_settings.format.has_fixed_columns
@@ -77,11 +76,15 @@ def plan_file(
         output_settings = replace(output_settings, column_types=column_types)
     if str(output_path) != STANDARD_OUTPUT:
         # Imported here, because it loads NumPy, which a help does not need.
-        from elmo_cli.files.resumable.checkpoint_log import remove_log
+        from elmo_cli.files.resumable.checkpoint_log import remove_leftovers
+        from elmo_cli.outputs.npy import complete_ids, ids_path
 
-        # A kill may have left it beside a complete output, which the check refuses, or
-        # which is left unchanged. No later step sees it.
-        remove_log(Path(os.path.realpath(output_path)))
+        # A kill may have left them beside a complete output, which the check refuses,
+        # or which is left unchanged. No later step sees them.
+        remove_leftovers(Path(os.path.realpath(output_path)))
+        if output_settings.format.has_ids_beside:
+            complete_ids(Path(os.path.realpath(output_path)))
+            check_not_read(ids_path(Path(output_path)), [text_input.source.path])
         # HDF5 resumes, and a complete file of the same run is left unchanged.
         may_exist = output_settings.overwrite or output_settings.can_resume
         check_output(output_path, text_input.source.path, may_exist=may_exist)

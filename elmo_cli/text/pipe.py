@@ -4,7 +4,6 @@ import io
 import logging
 import os
 import select
-import shlex
 import sys
 import time
 from collections import deque
@@ -36,8 +35,9 @@ class Pipe(io.FileIO):
         super().__init__(descriptor, closefd=closefd)
         self.should_stop = should_stop
         self._lines: deque[bytes] = deque()
-        # Bytes that were read after the last line end.
-        self._rest = b""
+        # Bytes that were read after the last line end. They are joined only once, so
+        # that a long line takes time in proportion to its length.
+        self._rest: list[bytes] = []
         # A terminal reports its end only once.
         self._is_at_end = False
         # Lines that are read again after `peeking`.
@@ -98,30 +98,23 @@ class Pipe(io.FileIO):
 
     def _take(self, content: bytes) -> None:
         """Split bytes that were read into lines. Without any, the end is reached."""
-        if content:
-            *lines, self._rest = (self._rest + content).split(b"\n")
-            self._lines.extend(line + b"\n" for line in lines)
-            return
-        self._is_at_end = True
-        if self._rest:
-            self._lines.append(self._rest)
-
-
-ANY_COMMAND: Final = "elmo ... -"
-"""Command that reads a pipe, in place of which the command line shows the real one."""
-
-
-def pipe_advice(text: str) -> str:
-    """Return what to do with a text that was given in place of a file."""
-    piped = f"`echo {shlex.quote(text)} | {ANY_COMMAND}`"
-    return f"Give the name of a file, or pipe a text: {piped}."
+        *ends, rest = content.split(b"\n")
+        for end in ends:
+            self._lines.append(b"".join([*self._rest, end, b"\n"]))
+            self._rest = []
+        if rest:
+            self._rest.append(rest)
+        elif not content:
+            self._is_at_end = True
+            if self._rest:
+                self._lines.append(b"".join(self._rest))
 
 
 def open_standard_input(should_stop: Callable[[], bool]) -> BinaryIO:
     """Return standard input as a file of bytes, a `Pipe` if it is no regular file."""
     if sys.stdin is None:
         raise InputError(
-            "standard input is closed. Name a file, or pipe a text into it."
+            "standard input is closed", remedy="Name a file, or pipe a text into it."
         )
     file = sys.stdin.buffer
     if file.isatty():

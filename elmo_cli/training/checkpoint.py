@@ -16,6 +16,7 @@ from torch import Tensor
 
 from elmo_cli.errors.exceptions import ModelError, OutputError
 from elmo_cli.errors.wording import first_line, system_reason
+from elmo_cli.files import disk
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.locks import locked_folder
 from elmo_cli.inference.memory import is_out_of_memory
@@ -116,8 +117,10 @@ def damage_error(folder: Path, reason: str) -> ModelError:
 
 
 def _checkpoint_error(folder: Path, problem: str) -> ModelError:
-    remedy = f"Choose another folder, or remove {folder} to train from the start."
-    return ModelError(f"{folder / CHECKPOINT_FILE}: {problem}. {remedy}")
+    return ModelError(
+        f"{folder / CHECKPOINT_FILE}: {problem}",
+        remedy=f"Choose another folder, or remove {folder} to train from the start.",
+    )
 
 
 def _read_archive(path: Path) -> Any:
@@ -134,7 +137,7 @@ def _read_archive(path: Path) -> Any:
 
 def save_checkpoint(folder: Path, checkpoint: TrainingCheckpoint) -> None:
     """Write the checkpoint of a folder."""
-    with replaced(folder / CHECKPOINT_FILE) as partial, open(partial, "xb") as file:
+    with replaced(folder / CHECKPOINT_FILE) as file:
         try:
             torch.save(checkpoint, file)
         except RuntimeError as error:
@@ -148,7 +151,7 @@ def remove_checkpoint(folder: Path) -> None:
     """Remove the checkpoint of a folder."""
     path = folder / CHECKPOINT_FILE
     try:
-        path.unlink(missing_ok=True)
+        disk.remove(path, missing_ok=True)
     except OSError as error:
         reason = system_reason(error)
         raise OutputError(f"{path}: cannot be removed: {reason}") from None
@@ -162,8 +165,10 @@ def locked_training_folder(folder: Path) -> AbstractContextManager[None]:
 
     def lock_error(error: OSError) -> OutputError:
         if isinstance(error, BlockingIOError):
-            remedy = "Wait for it, or choose another folder."
-            return OutputError(f"{folder}: another process is training there. {remedy}")
+            return OutputError(
+                f"{folder}: another process is training there",
+                remedy="Wait for it, or choose another folder.",
+            )
         return OutputError(f"{folder}: cannot be written: {system_reason(error)}")
 
     return locked_folder(folder, lock_error)

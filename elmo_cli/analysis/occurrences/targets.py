@@ -1,5 +1,6 @@
 """Target words with their forms, and their positions in records."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +31,7 @@ word at each position, if the forms do not tell it.
 """
 POSITIONS: Final = "positions"
 """Attribute of a record with the positions of its target words, separated by commas."""
+_POSITIONS_TEXT: Final = re.compile(r"[0-9]{1,9}(?:,[0-9]{1,9})*")
 
 # Columns of a table of target words, as `elmo occurrences` writes them.
 _WORD: Final = "word"
@@ -80,11 +82,13 @@ def read_targets(
         for form in filter(None, forms):
             word = targets.setdefault(form, forms[0])
             if word != forms[0]:
-                problem = f"{form!r} is a form of {word!r} already"
-                raise InputError(f"{path}, {location}: {problem}. Name each form once.")
+                raise InputError(
+                    f"{path}, {location}: {form!r} is a form of {word!r} already",
+                    remedy="Name each form once.",
+                )
     if not targets:
         raise InputError(
-            f"{path}: no words. Write one word per line, or lemma,form,form."
+            f"{path}: no words", remedy="Write one word per line, or lemma,form,form."
         )
     # Tokens may have plain marks where the file has typographic ones.
     plain = {normalize(form).strip(): word for form, word in targets.items()}
@@ -101,9 +105,11 @@ def _targets_of_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
                     "cut -f 1", source.name, mark=".words", suffix=".txt"
                 )
                 raise InputError(
-                    f"{source.name}, line {line.number}: {line.text[:60]!r} has a tab. "
-                    "Write one word per line, or lemma,form,form. If column 1 has the "
-                    f"words, use {command}."
+                    f"{source.name}, line {line.number}: {line.text[:60]!r} has a tab",
+                    remedy=(
+                        "Write one word per line, or lemma,form,form. If column 1 "
+                        f"has the words, use {command}."
+                    ),
                 )
             # The target word of the line "," is a comma.
             forms = [line.text]
@@ -163,9 +169,9 @@ def target_positions(record: Record) -> list[int]:
     if not record.tokens:
         # The record was skipped.
         return []
-    parts = str(text).split(",")
-    are_numbers = all(part.isdecimal() for part in parts)
-    positions = [int(part) for part in parts] if are_numbers else []
+    positions = []
+    if _POSITIONS_TEXT.fullmatch(str(text)):
+        positions = [int(part) for part in str(text).split(",")]
     if not positions or max(positions) >= len(record.tokens):
         expected = f"positions of {counted(len(record.tokens), 'token')}"
         raise InputError(
@@ -217,14 +223,11 @@ class TargetFinder:
             other = self._folded[form.casefold()]
             if other != word:
                 raise InputError(
-                    Message(
-                        "{--ignore-case True}: {form} is a form of {word} and of "
-                        "{other}",
-                        remedy="Remove one of them.",
-                        form=repr(form),
-                        word=repr(word),
-                        other=repr(other),
-                    )
+                    "{--ignore-case True}: {form} is a form of {word} and of {other}",
+                    remedy="Remove one of them.",
+                    form=repr(form),
+                    word=repr(word),
+                    other=repr(other),
                 )
 
     def find(self, texts: Sequence[str]) -> dict[int, str]:

@@ -48,7 +48,9 @@ def check_figure(path: str | Path, *, overwrite: bool) -> None:
     suffix = Path(path).suffix
     if suffix.lower() not in FIGURE_SUFFIXES:
         known = listed(FIGURE_SUFFIXES, "or")
-        raise OutputNameError(f"{path}: unknown suffix {suffix!r}. Choose {known}.")
+        raise OutputNameError(
+            f"{path}: unknown suffix {suffix!r}", remedy=f"Choose {known}."
+        )
     check_output(path, may_exist=overwrite)
     load_extra("plot", "matplotlib", "plot")
 
@@ -121,7 +123,13 @@ class Drawing:
 
 @contextmanager
 def open_drawing(
-    path: str | Path, title: str, caption: str, *, width: float, height: float
+    path: str | Path,
+    title: str,
+    caption: str,
+    *,
+    width: float,
+    height: float,
+    overwrite: bool,
 ) -> Iterator[Drawing]:
     """Open a drawing of a size in inches, and write it at the end.
 
@@ -134,7 +142,7 @@ def open_drawing(
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         drawing = Drawing(width, height)
         yield drawing
-        with replaced(path) as partial, open(partial, "xb") as file:
+        with replaced(path, overwrite=overwrite) as file:
             suffix = Path(path).suffix.lower()
             if suffix == ".png":
                 drawing.figure.savefig(file, format="png", dpi=_DPI)

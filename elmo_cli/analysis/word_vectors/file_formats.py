@@ -5,19 +5,21 @@ import io
 import logging
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, OutputNameError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.output_checks import check_output
+from elmo_cli.files.output_names import partial_path
+from elmo_cli.files.pairs import changed_with_vectors, complete_change
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
 from elmo_cli.model.vocabulary_files import read_words
 
@@ -31,8 +33,22 @@ _WHITE_SPACE: Final = {
 }
 """White space, and empty words, that a format cannot store."""
 
-Array = NDArray[np.float32]
 Counts = Sequence[int] | None
+
+
+class _Writer(Protocol):
+    """Writer of one format; see `write_vectors_file`."""
+
+    def __call__(
+        self,
+        path: Path,
+        words: Sequence[str],
+        vectors: FloatArray,
+        counts: Counts,
+        /,
+        *,
+        overwrite: bool,
+    ) -> None: ...
 
 
 def check_vectors_file(
@@ -44,13 +60,18 @@ def check_vectors_file(
     """
     suffix = _suffix(path)
     if suffix not in _WRITERS:
-        known = ".vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 or .h5"
         raise OutputNameError(
-            f"{path}: unknown suffix {path.suffix!r}. Choose {known}."
+            f"{path}: unknown suffix {path.suffix!r}",
+            remedy=(
+                "Choose .vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 "
+                "or .h5."
+            ),
         )
-    check_output(path, *sources, may_exist=overwrite)
     if suffix == ".tsv":
-        check_output(path.with_suffix(_METADATA), *sources, may_exist=overwrite)
+        names = path.with_suffix(_METADATA)
+        complete_change(names, path, partial_path(path))
+        check_output(names, *sources, may_exist=overwrite)
+    check_output(path, *sources, may_exist=overwrite)
 
 
 def words_for(output: Path, words: str | Path | Sequence[str]) -> list[str]:
@@ -68,7 +89,8 @@ def words_for(output: Path, words: str | Path | Sequence[str]) -> list[str]:
     if index is not None and not _stores_phrases(output):
         raise InputError(
             f"words[{index}]: {listed[index][:60]!r} has white space, which "
-            f"{output.suffix} cannot store. Choose HDF5 or npz."
+            f"{output.suffix} cannot store",
+            remedy="Choose HDF5 or npz.",
         )
     return listed
 
@@ -76,7 +98,7 @@ def words_for(output: Path, words: str | Path | Sequence[str]) -> list[str]:
 def _read_words_for(output: Path, path: str | Path) -> list[str]:
     words = read_words(path)
     if words == [""]:
-        raise InputError(f"{path}: no words. Write one word per line.")
+        raise InputError(f"{path}: no words", remedy="Write one word per line.")
     index = _index_of_phrase(words)
     if index is None:
         return words
@@ -86,18 +108,12 @@ def _read_words_for(output: Path, path: str | Path) -> list[str]:
     shell_remedy = "If the file is a text, use {--corpus} {typed}."
     if not _stores_phrases(output):
         raise InputError(
-            Message(
-                "{path}, line {number}: {phrase} has white space, which {suffix} "
-                "cannot store. Choose HDF5 or npz",
-                remedy=remedy,
-                shell_remedy=shell_remedy,
-                quoted=repr(str(path)),
-                typed=shlex.quote(str(path)),
-                path=path,
-                number=line_number,
-                phrase=shown_phrase,
-                suffix=output.suffix,
-            )
+            f"{path}, line {line_number}: {shown_phrase} has white space, which "
+            f"{output.suffix} cannot store",
+            remedy=f"Choose HDF5 or npz. {remedy}",
+            shell_remedy=f"Choose HDF5 or npz. {shell_remedy}",
+            quoted=repr(str(path)),
+            typed=shlex.quote(str(path)),
         )
     n_phrases = sum(1 for word in words if _is_phrase(word))
     logger.warning(
@@ -136,30 +152,36 @@ def _stores_phrases(output: Path) -> bool:
 
 
 def write_vectors_file(
-    path: Path, words: Sequence[str], vectors: Array, counts: Counts = None
+    path: Path,
+    words: Sequence[str],
+    vectors: FloatArray,
+    counts: Counts = None,
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Write the vectors of words, shape (V, W), in the format of a path.
 
     Args:
-        path: Path; an existing file is replaced.
+        path: Path.
         words: V words. Log a warning for white space that the format cannot store.
         vectors: Vectors. Log a warning if some are not finite.
         counts: Numbers of occurrences of the words, which npz and tsv contain. None
             writes no counts.
+        overwrite: Replace an existing file, which is else kept.
     """
     is_finite = np.isfinite(vectors).all(axis=1)
     if not is_finite.all():
         n_others = int((~is_finite).sum())
         first = words[int(is_finite.argmin())]
-        logger.warning(
-            "%s: the vectors of %s are not finite (NaN or infinity), the "
-            "first of %r. Check the weights of the model.",
-            path,
-            counted(n_others, "word"),
-            first,
+        warning = Message(
+            f"{path}: the vectors of {counted(n_others, 'word')} are not finite (NaN "
+            f"or infinity), the first of {first!r}",
+            remedy="Check the weights of the model.",
         )
+        logger.warning("%s", warning)
     write = _WRITERS[_suffix(path)]
-    write(path, _without_white_space(path, words), vectors, counts)
+    shown = _without_white_space(path, words)
+    write(path, shown, vectors, counts, overwrite=overwrite)
 
 
 def _suffix(path: Path) -> str:
@@ -185,14 +207,21 @@ def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
     return [pattern.sub("_", word) for word in words]
 
 
-def _write_hdf5(path: Path, _words: object, vectors: Array, _counts: object) -> None:
-    write_tensors(path, [("embedding", vectors)], "float32")
+def _write_hdf5(
+    path: Path, _words: object, vectors: FloatArray, _counts: object, *, overwrite: bool
+) -> None:
+    write_tensors(path, [("embedding", vectors)], "float32", overwrite=overwrite)
 
 
 def _write_text(
-    path: Path, words: Sequence[str], vectors: Array, _counts: object
+    path: Path,
+    words: Sequence[str],
+    vectors: FloatArray,
+    _counts: object,
+    *,
+    overwrite: bool,
 ) -> None:
-    with replaced(path) as partial, open(partial, "wb") as plain:
+    with replaced(path, overwrite=overwrite) as plain:
         raw: Any = plain
         if path.suffix == ".gz":
             # Without the time in the header, equal vectors give equal files.
@@ -205,26 +234,41 @@ def _write_text(
 
 
 def _write_binary(
-    path: Path, words: Sequence[str], vectors: Array, _counts: object
+    path: Path,
+    words: Sequence[str],
+    vectors: FloatArray,
+    _counts: object,
+    *,
+    overwrite: bool,
 ) -> None:
-    with replaced(path) as partial, open(partial, "wb") as file:
+    with replaced(path, overwrite=overwrite) as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
         for word, row in zip(words, vectors, strict=True):
             file.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")
 
 
 def _write_npz(
-    path: Path, words: Sequence[str], vectors: Array, counts: Counts
+    path: Path,
+    words: Sequence[str],
+    vectors: FloatArray,
+    counts: Counts,
+    *,
+    overwrite: bool,
 ) -> None:
     arrays: dict[str, Any] = {"words": words, "vectors": vectors}
     if counts is not None:
         arrays["counts"] = counts
-    with replaced(path) as partial, open(partial, "wb") as file:
+    with replaced(path, overwrite=overwrite) as file:
         np.savez(file, **arrays)
 
 
 def _write_tsv(
-    path: Path, words: Sequence[str], vectors: Array, counts: Counts
+    path: Path,
+    words: Sequence[str],
+    vectors: FloatArray,
+    counts: Counts,
+    *,
+    overwrite: bool,
 ) -> None:
     # The Projector expects a header only if there is more than one column.
     if counts is None:
@@ -232,15 +276,16 @@ def _write_tsv(
     else:
         rows = ["word\tcount"]
         rows += [f"{word}\t{n}" for word, n in zip(words, counts, strict=True)]
+    metadata = "".join(f"{row}\n" for row in rows).encode()
     names = path.with_suffix(_METADATA)
-    with replaced(names) as metadata, replaced(path) as tensors:
+    with (
+        changed_with_vectors(names, metadata, path, overwrite=overwrite),
+        replaced(path, overwrite=overwrite) as tensors,
+    ):
         np.savetxt(tensors, vectors, "%.6g", "\t")
-        metadata.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
-        # Even a kill never leaves words next to other vectors.
-        names.unlink(missing_ok=True)
 
 
-_WRITERS: Final[dict[str, Callable[[Path, Sequence[str], Array, Counts], None]]] = {
+_WRITERS: Final[dict[str, _Writer]] = {
     **dict.fromkeys(HDF5_SUFFIXES, _write_hdf5),
     **dict.fromkeys(TEXT_SUFFIXES, _write_text),
     ".bin": _write_binary,
