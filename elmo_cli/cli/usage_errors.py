@@ -122,9 +122,7 @@ def _extra_arguments_message(
         return f"{problem}.{example_of(command)}"
     text = shlex.quote(" ".join(inputs))
     if has_output:
-        return (
-            f"{problem}. To embed a text, pipe it: `echo {text} | {start} -{output}`."
-        )
+        return f"{problem}. To pass a text itself, pipe it: `echo {text} | {start} -{output}`."
     return f"{problem}. Put the text in quotes: {start} {text}"
 
 
