@@ -61,23 +61,16 @@ MADE: Final = re.compile(
 SHARED_BY: Final = 4
 """Number of commands that an option needs, to be described once for all of them."""
 KINDS: Final = {
-    "Input": "text",
-    "Text": "text",
-    "Model": "model",
-    "Run": "speed",
-    "Speed": "speed",
-    "Length and batches": "speed",
-    "Options": "output",
+    "Options": "vectors",
     "Output": "output",
+    "Input": "input",
+    "Model": "model",
+    "Speed": "speed",
+    "Run": "speed",
+    "Length and batches": "speed",
     OTHER_OPTIONS: "every command",
 }
 """Kind of a shared option, by the heading under which a help shows it."""
-
-LATE: Final = ("Output", "Model", "Text", "Input")
-"""Headings at the end of the page of a command that has output options, in order.
-
-What the output contains is chosen most often, while the options of an input and a model
-that remain there are rare ones."""
 
 Names = str
 """Names of an option with its value, as its help shows them."""
@@ -154,8 +147,9 @@ def command_page(
     full_name = f"elmo {name}"
     ctx = click.Context(command, info_name=full_name)
     usage = " ".join([full_name, *command.collect_usage_pieces(ctx)])
-    if isinstance(command, Command) and command.second_usage is not None:
-        usage += f"\n{full_name} [OPTIONS] {command.second_usage}"
+    if isinstance(command, Command):
+        for other in command.other_usages:
+            usage += f"\n{full_name} [OPTIONS] {other}"
     summary, *description = paragraphs(command.help or "")
     parts = [f"# {full_name}", summary, f"```text\n{usage}\n```"]
     if example is not None:
@@ -243,14 +237,10 @@ def is_shared(row: Row, shared: dict[Names, Row]) -> bool:
 
 
 def tables_of_rows(rows: list[Row]) -> list[str]:
-    """Return a table for each heading, the most useful ones first."""
+    """Return a table for each heading, in the order of the help."""
     by_heading: dict[str, list[Row]] = {}
     for row in rows:
         by_heading.setdefault(row.heading, []).append(row)
-    if "Output" in by_heading:
-        for heading in LATE:
-            if heading in by_heading:
-                by_heading[heading] = by_heading.pop(heading)
     return [table_of_rows(heading, own) for heading, own in by_heading.items()]
 
 

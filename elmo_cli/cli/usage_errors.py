@@ -122,7 +122,8 @@ def _extra_arguments_message(
         return f"{problem}.{example_of(command)}"
     text = shlex.quote(" ".join(inputs))
     if has_output:
-        return f"{problem}. To pass a text itself, pipe it: `echo {text} | {start} -{output}`."
+        piped = f"echo {text} | {start} -{output}"
+        return f"{problem}. To pass a text itself, pipe it: `{piped}`."
     return f"{problem}. Put the text in quotes: {start} {text}"
 
 

@@ -34,7 +34,7 @@ class SelectionSettings:
     mix: tuple[float, ...] | None = option(
         None,
         "Write a weighted sum of all layers. The weights are the softmax of these "
-        "numbers.",
+        "numbers; see `elmo help layers`.",
         value="S0,S1,...",
     )
     """gamma * sum_k softmax(s)_k * layer_k, one number s per layer."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
 
 
-@command(second_usage="--pairs TABLE")
+@command("cosine", "--pairs TABLE", "WORD -")
 @click.argument("arguments", metavar="WORD SENTENCE1 SENTENCE2", nargs=-1)
 @shared_options.command_option(
     "--word2 WORD", help="Word in SENTENCE2, if it differs from WORD."
@@ -57,19 +57,19 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
         "(from 0)."
     ),
 )
+@shared_options.mean_layers_option(
+    help="Layers to average before comparing, such as 2 or 1,2.",
+    default_text="all, which compares each layer and their average",
+)
+@shared_options.row_options("plain text, or tsv with --pairs")
 @shared_options.input_format_option(requires=["--pairs"])
 @shared_options.text_column_option(
     help="Columns with the sentences, NAME1,NAME2.",
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
-@shared_options.cell_options(requires=["--pairs"], hidden=True)
+@shared_options.cell_options(requires=["--pairs"])
 @shared_options.tokenizer_options()
-@shared_options.mean_layers_option(
-    help="Layers to average before comparing, such as 2 or 1,2.",
-    default_text="all, which compares each layer and their average",
-)
-@shared_options.row_options("plain text, or tsv with --pairs")
 @shared_options.model_options()
 @shared_options.speed_options()
 def cosine(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from elmo_cli.text.tokenizers import Tokenizer
 
 
-@command(second_usage="--queries TABLE FILE...")
+@command("neighbours", "--queries TABLE FILE...", "--sentence TEXT FILE...")
 @click.argument(
     "arguments",
     metavar="WORD SENTENCE FILE...",
@@ -58,14 +58,14 @@ if TYPE_CHECKING:
         "(from 1). For files written with --pooling, it only needs the column text."
     ),
 )
+@shared_options.mean_layers_option()
+@shared_options.row_options("plain text, or tsv with --queries")
+@shared_options.tokenizer_options()
 @shared_options.input_format_option(requires=["--queries"], hidden=True)
 @shared_options.text_column_option(
     help="Column of --queries with the text.", requires=["--queries"], hidden=True
 )
-@shared_options.cell_options(requires=["--queries"], hidden=True)
-@shared_options.mean_layers_option()
-@shared_options.tokenizer_options()
-@shared_options.row_options("plain text, or tsv with --queries")
+@shared_options.cell_options(requires=["--queries"])
 @shared_options.file_options()
 @option_group("Speed", shared_options.device_option())
 def neighbours(

@@ -21,7 +21,7 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
 
-@command("word-vectors", second_usage="--words FILE OUTPUT")
+@command("word-vectors", "--words FILE OUTPUT")
 @click.argument("inputs", metavar="INPUT", type=PATH, nargs=-1)
 @click.argument("output", metavar="OUTPUT", type=PATH)
 @shared_options.path_option(
@@ -44,9 +44,7 @@ from elmo_cli.text.sources import Source
 @shared_options.overwrite_option()
 @shared_options.text_options(requires=["INPUT"])
 @shared_options.file_options()
-@option_group(
-    "Model", shared_options.softmax_option(requires=["--softmax"], hidden=True)
-)
+@option_group("Model", shared_options.softmax_option(requires=["--softmax"]))
 @option_group("Speed", shared_options.device_option(excludes=["--softmax"]))
 def word_vectors(
     inputs: tuple[str, ...],
