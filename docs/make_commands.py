@@ -10,6 +10,7 @@ The examples are in docs/parts/command_examples.md.
 """
 
 import html
+import os
 import re
 import subprocess
 import sys
@@ -40,6 +41,8 @@ BLOCK: Final = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 """Example with the output after it, and the comment of one that is not run."""
+EXAMPLE_SECONDS: Final = 300
+"""Maximum time of an example. All of them take a minute or two."""
 OPTION: Final = re.compile(
     r"(?<![\w-])(?P<name>--?[a-z][\w-]*)(?: (?P<value>[a-z]\w*|[A-Z]+\b))?"
 )
@@ -379,6 +382,7 @@ def run_examples() -> str:
     """Return the examples with what they print now."""
     with TemporaryDirectory() as folder:
         copytree(DOCS.parent / "examples", Path(folder, "examples"))
+        environment = os.environ | {"COLUMNS": "80"}  # the width without a terminal
         beginning = (
             "set -e -o pipefail\n"
             f'elmo() {{ "{sys.executable}" -m elmo_cli "$@"; }}\n'
@@ -391,9 +395,12 @@ def run_examples() -> str:
             finished = subprocess.run(
                 ["bash", "-c", beginning + match["code"]],
                 cwd=folder,
+                env=environment,
                 check=True,
+                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 encoding="utf-8",
+                timeout=EXAMPLE_SECONDS,
             )
             shown = f"```sh\n{match['code']}```\n"
             if finished.stdout:

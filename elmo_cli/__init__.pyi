@@ -1,30 +1,44 @@
 """Public names of the package, for type checkers. __init__.py has the same names."""
 
-from elmo_cli.analysis.average_vectors import AverageVectors as AverageVectors
-from elmo_cli.analysis.average_vectors import (
-    average_word_vectors as average_word_vectors,
+from elmo_cli.analysis.change.measure_change import Change as Change
+from elmo_cli.analysis.change.measure_change import measure_change as measure_change
+from elmo_cli.analysis.change.occurrence_matrices import (
+    read_occurrences as read_occurrences,
 )
-from elmo_cli.analysis.change import Change as Change
-from elmo_cli.analysis.change import measure_change as measure_change
-from elmo_cli.analysis.change_picture import plot_changes as plot_changes
-from elmo_cli.analysis.neighbours import Neighbour as Neighbour
-from elmo_cli.analysis.neighbours import Neighbours as Neighbours
-from elmo_cli.analysis.neighbours import find_neighbours as find_neighbours
-from elmo_cli.analysis.occurrence_matrices import read_occurrences as read_occurrences
-from elmo_cli.analysis.occurrence_picture import Picture as Picture
-from elmo_cli.analysis.occurrence_picture import plot_occurrences as plot_occurrences
-from elmo_cli.analysis.targets import read_targets as read_targets
-from elmo_cli.analysis.token_vectors import write_token_vectors as write_token_vectors
-from elmo_cli.analysis.vector_files import VectorFiles as VectorFiles
-from elmo_cli.analysis.vector_files import open_occurrences as open_occurrences
-from elmo_cli.analysis.vector_sources import Location as Location
-from elmo_cli.analysis.vector_sources import Vectors as Vectors
-from elmo_cli.analysis.word_neighbours import (
+from elmo_cli.analysis.occurrences.targets import read_targets as read_targets
+from elmo_cli.analysis.occurrences.write_occurrences import (
+    WrittenOccurrences as WrittenOccurrences,
+)
+from elmo_cli.analysis.occurrences.write_occurrences import (
+    write_occurrences as write_occurrences,
+)
+from elmo_cli.analysis.pictures.plot_changes import plot_changes as plot_changes
+from elmo_cli.analysis.pictures.plot_occurrences import Picture as Picture
+from elmo_cli.analysis.pictures.plot_occurrences import (
+    plot_occurrences as plot_occurrences,
+)
+from elmo_cli.analysis.search.neighbours import Neighbour as Neighbour
+from elmo_cli.analysis.search.neighbours import Neighbours as Neighbours
+from elmo_cli.analysis.search.neighbours import find_neighbours as find_neighbours
+from elmo_cli.analysis.search.vector_files import VectorFiles as VectorFiles
+from elmo_cli.analysis.search.vector_files import open_occurrences as open_occurrences
+from elmo_cli.analysis.search.vector_sources import Location as Location
+from elmo_cli.analysis.search.vector_sources import Vectors as Vectors
+from elmo_cli.analysis.search.word_neighbours import (
     find_word_neighbours as find_word_neighbours,
 )
-from elmo_cli.analysis.word_vectors import write_word_vectors as write_word_vectors
-from elmo_cli.analysis.write_occurrences import WrittenOccurrences as WrittenOccurrences
-from elmo_cli.analysis.write_occurrences import write_occurrences as write_occurrences
+from elmo_cli.analysis.word_vectors.average_vectors import (
+    AverageVectors as AverageVectors,
+)
+from elmo_cli.analysis.word_vectors.average_vectors import (
+    average_word_vectors as average_word_vectors,
+)
+from elmo_cli.analysis.word_vectors.token_vectors import (
+    write_token_vectors as write_token_vectors,
+)
+from elmo_cli.analysis.word_vectors.write_word_vectors import (
+    write_word_vectors as write_word_vectors,
+)
 from elmo_cli.distributed.embed_batch import EmbedBatch as EmbedBatch
 from elmo_cli.elmo import Elmo as Elmo
 from elmo_cli.elmo import ElmoOutput as ElmoOutput
@@ -67,7 +81,7 @@ from elmo_cli.options.model import DEFAULT_BATCH_SIZE as DEFAULT_BATCH_SIZE
 from elmo_cli.options.text import TextSettings as TextSettings
 from elmo_cli.outputs.reader import Activations as Activations
 from elmo_cli.outputs.reader import open_activations as open_activations
-from elmo_cli.pretrained.files import ModelFiles as ModelFiles
+from elmo_cli.pretrained.model_files import ModelFiles as ModelFiles
 from elmo_cli.runs.file_sink import Summary as Summary
 from elmo_cli.similarity import Similarity as Similarity
 from elmo_cli.text.alignment import CharacterSpan as CharacterSpan

@@ -72,7 +72,7 @@ def run() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     limit_threads()
     # Importing torch makes a million objects, none of which is garbage. Searching them
-    # takes 0.3 s. `loading.start_garbage_collector` starts the collector.
+    # takes 0.3 s. `load_model.start_garbage_collector` starts the collector.
     gc.disable()
 
     from elmo_cli.cli.main import main

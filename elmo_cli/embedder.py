@@ -66,10 +66,10 @@ from elmo_cli.options.text import (
     TextSettings,
 )
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.find_model import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.load_bilm import load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.records.first_texts import read_first_texts
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_input import open_input

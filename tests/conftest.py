@@ -25,8 +25,8 @@ from hypothesis import HealthCheck, settings
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.load_bilm import load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles
 from tests.support.accept import (  # noqa: F401 (a fixture and hooks of pytest)
     check_example,
     pytest_addoption,

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from elmo_cli.elmo import Elmo, ElmoOutput, batch_to_ids
 from elmo_cli.errors.exceptions import ElmoError
-from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.load_bilm import load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles
 from tests.support import reference
 from tests.support.commands import PROGRAMS, run_python
 from tests.support.fake_device import FakeDevice

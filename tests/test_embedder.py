@@ -26,7 +26,7 @@ from elmo_cli.inference import encoder as sentence_states
 from elmo_cli.inference.batching import BATCH_TOKENS
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.selection import Pooling
-from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.model_files import ModelFiles
 from tests.support.commands import TINY
 from tests.support.golden import Golden
 from tests.support.processors import needs_int8

@@ -24,7 +24,7 @@ TORCH_FREE = (
     "records.open_input",
     "model.vocabulary",
     "model.architecture",
-    "pretrained.find",
+    "pretrained.find_model",
     "options.output",
 )
 H5PY = {

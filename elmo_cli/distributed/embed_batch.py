@@ -21,8 +21,8 @@ from elmo_cli.options.selection import Layers, Pooling, SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.outputs.arrow_arrays import nested_array
-from elmo_cli.outputs.output_formats import as_dtype
-from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.outputs.convert_dtype import as_dtype
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.records.columns import choose_columns, named_columns
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
 from elmo_cli.text.tokenizers import tokenize_texts

@@ -18,7 +18,7 @@ from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.wording import SAYS_ITS_KIND, counted, listed
 from elmo_cli.files.shared_folder import Folder, check_name_is_utf8
 from elmo_cli.options.text import TextSettings
-from elmo_cli.outputs.parts import OTHER_FOLDER
+from elmo_cli.outputs.part_files import OTHER_FOLDER
 from elmo_cli.records.columns_in_text import check_is_text
 from elmo_cli.records.formats import INPUT_FORMATS_BY_NAME, find_format
 from elmo_cli.records.input_format import InputFormat

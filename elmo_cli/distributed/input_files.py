@@ -14,7 +14,7 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.errors.wording import first_line
 from elmo_cli.files.shared_folder import find_file_system
-from elmo_cli.outputs.parts import OTHER_FOLDER
+from elmo_cli.outputs.part_files import OTHER_FOLDER
 
 _BUFFER_BYTES: Final = 1 << 20
 

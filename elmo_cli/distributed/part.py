@@ -32,10 +32,10 @@ from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
+from elmo_cli.outputs.convert_dtype import as_dtype
 from elmo_cli.outputs.finite import FiniteCheck
-from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet_writer import ParquetWriter
-from elmo_cli.outputs.parts import PART, PARTS, PLAN_SHA256, part_name, read_footer
+from elmo_cli.outputs.part_files import PART, PARTS, PLAN_SHA256, part_name, read_footer
 from elmo_cli.outputs.saved_output import end_attributes
 from elmo_cli.records.progress import Progress, ShardReader
 from elmo_cli.runs.pipeline import EmbeddedRecord, RecordEmbedder, write_records

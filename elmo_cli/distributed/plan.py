@@ -33,12 +33,12 @@ from elmo_cli.options.output import DTYPES, Dtype, OutputSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.comparison import differences
-from elmo_cli.outputs.output_formats import as_dtype
+from elmo_cli.outputs.convert_dtype import as_dtype
 from elmo_cli.outputs.parquet_writer import ParquetWriter
-from elmo_cli.outputs.parts import OTHER_FOLDER, PLAN, PLAN_SHA256
+from elmo_cli.outputs.part_files import OTHER_FOLDER, PLAN, PLAN_SHA256
 from elmo_cli.pretrained.checksums import content_sha256
-from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import files_of
+from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.registry import default_model, published_model
 from elmo_cli.records.record import Record
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
@@ -135,7 +135,7 @@ def open_plan(
         InputError: An input cannot be read.
     """
     inputs = find_inputs(patterns, folder)
-    files = files_of(settings.model)
+    files = find_chosen_model(settings.model)
     recorded = _recorded_settings(settings, files)
     if part_mb is not None:
         recorded["part_size"] = str(part_mb)

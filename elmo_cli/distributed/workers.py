@@ -25,7 +25,7 @@ from elmo_cli.errors.wording import SAYS_ITS_KIND, counted
 from elmo_cli.files.shared_folder import WORK, Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.shard import WHOLE, Shard
-from elmo_cli.outputs.parts import SUCCESS, count_repeated, find_done_parts
+from elmo_cli.outputs.part_files import SUCCESS, count_repeated, find_done_parts
 from elmo_cli.records.ids import log_repeated
 from elmo_cli.runs.file_sink import log_empty
 

@@ -14,8 +14,8 @@ from elmo_cli.inference.uncompiled import uncompiled
 from elmo_cli.integrations.hub_inputs import read_hub_inputs
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
-from elmo_cli.pretrained.find import find_model
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.load_bilm import load_bilm
 
 
 class HubElmo(nn.Module):

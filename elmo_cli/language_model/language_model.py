@@ -42,8 +42,8 @@ from elmo_cli.options.model import (
 )
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import files_of
+from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.require_softmax import require_softmax
 from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer_of_strings,
@@ -157,7 +157,7 @@ class LanguageModel:
             device=str(device),
             batch_tokens=batch_tokens,
         )
-        files = files_of(settings, with_softmax=True)
+        files = find_chosen_model(settings, with_softmax=True)
         self._set_up(load_engine(settings, files))
 
     @classmethod

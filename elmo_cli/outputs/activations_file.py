@@ -19,7 +19,7 @@ from elmo_cli.outputs.hdf5_allennlp import MAX_NESTED, SENTENCE_TO_INDEX, AllenN
 from elmo_cli.outputs.hdf5_layouts import CHUNK_BYTES, DamagedError, check_count
 from elmo_cli.outputs.hdf5_packed import PackedFile
 from elmo_cli.outputs.layout_file import LayoutFile
-from elmo_cli.outputs.parts_folder import PartsFolder, is_parts_folder
+from elmo_cli.outputs.parts_folder_reader import PartsFolder, is_parts_folder
 from elmo_cli.records.record import Record
 
 _EXPECTED: Final = (

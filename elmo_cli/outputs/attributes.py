@@ -10,6 +10,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message, option_of
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.shard import parse_shard
 from elmo_cli.records import formats
 
@@ -119,6 +120,11 @@ def has_own_tokens(attributes: Mapping[str, Any]) -> bool:
         return True
     input_format = formats.INPUT_FORMATS_BY_NAME.get(str(attributes.get("format")))
     return input_format is not None and input_format.tokens_are_stored
+
+
+def keeps_tokens(output: OutputSettings, attributes: Attributes) -> bool:
+    """Return whether an output with these attributes has the tokens of each record."""
+    return has_own_tokens(attributes) and not output.forget_sentences
 
 
 def as_texts(attributes: Mapping[str, object]) -> dict[str, str]:

@@ -14,9 +14,8 @@ from h5py import h5p, h5s, h5t
 from elmo_cli.errors.wording import first_line
 from elmo_cli.files.resumable.paged_file import PagedFile
 from elmo_cli.options.output import OutputSettings
-from elmo_cli.outputs.attributes import Attributes
+from elmo_cli.outputs.attributes import Attributes, keeps_tokens
 from elmo_cli.outputs.format_writer import FormatWriter
-from elmo_cli.outputs.output_formats import keeps_tokens
 
 TOKENS: Final = "tokens"
 """Attribute of a dataset, or name of a dataset, with the tokens of records."""

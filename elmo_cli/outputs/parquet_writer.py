@@ -164,9 +164,25 @@ class ParquetWriter(RowWriter):
 
 
 def type_of(values: Sequence[object]) -> Any:
-    """Return the type of values: text for several types, null if all are None."""
+    """Return the type of values, null if all are None.
+
+    It is text for several types, and for objects without fields, which Parquet lacks.
+    """
     array = _arrow_array(values)
-    return load_pyarrow().string() if array is None else array.type
+    if array is None or _has_empty_object(array.type):
+        return load_pyarrow().string()
+    return array.type
+
+
+def _has_empty_object(kind: Any) -> bool:
+    """Return whether a type is an object without fields, or contains one."""
+    types = load_pyarrow().types
+    if types.is_list(kind):
+        return _has_empty_object(kind.value_type)
+    if not types.is_struct(kind):
+        return False
+    fields = [kind[index].type for index in range(kind.num_fields)]
+    return not fields or any(_has_empty_object(field) for field in fields)
 
 
 def _kept_types(types: Mapping[str, Any]) -> dict[str, Any]:

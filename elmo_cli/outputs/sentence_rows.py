@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.arrow_arrays import chunked_nested_array
-from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.output_formats import keeps_tokens
+from elmo_cli.outputs.attributes import Attributes, keeps_tokens
 from elmo_cli.outputs.output_rows import ACTIVATIONS, Array, ColumnValues, Rows
 from elmo_cli.outputs.record_attributes import (
     LINE_INDEX,

@@ -24,13 +24,13 @@ from elmo_cli.options.output_format import HDF5, PARQUET
 from elmo_cli.options.shard import shard_of
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.comparison import differences
+from elmo_cli.outputs.convert_dtype import as_dtype
 from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.hdf5_allennlp import AllenNlpWriter
 from elmo_cli.outputs.hdf5_packed import PackedWriter
 from elmo_cli.outputs.json_lines_writer import JsonlWriter
 from elmo_cli.outputs.npy import NpyWriter, ids_path
 from elmo_cli.outputs.npz import NpzWriter
-from elmo_cli.outputs.output_formats import as_dtype
 from elmo_cli.outputs.parquet_writer import ParquetWriter
 from elmo_cli.outputs.saved_output import (
     ResumePoint,

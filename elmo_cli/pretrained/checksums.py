@@ -5,7 +5,7 @@ from pathlib import Path
 
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.model.many_langs_config import ManyLangsArchitecture
-from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.roles import MANY_LANGS_FILES
 
 

@@ -15,8 +15,8 @@ from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.pretrained.cache import n_bytes_downloaded
 from elmo_cli.pretrained.checksums import sha256
-from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.registry import (
     BUNDLED,
     MODELS,

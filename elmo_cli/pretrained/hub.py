@@ -10,7 +10,7 @@ from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.pretrained.download import failure_reason, tqdm_disable
-from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.registry import published_model
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import MissingModelError, ModelError
-from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.roles import (
     FILE_NAMES,

@@ -6,13 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.files import disk
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.cache import get_once, n_bytes_downloaded, published_folder
 from elmo_cli.pretrained.download import download_file
 from elmo_cli.pretrained.file_checks import check_file
-from elmo_cli.pretrained.files import ModelFiles
 from elmo_cli.pretrained.limits import size_limit
 from elmo_cli.pretrained.mirror import try_mirror
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.registry import BUNDLED, MODELS, PublishedModel
 from elmo_cli.pretrained.roles import FILE_NAMES, find_candidates
@@ -97,7 +98,7 @@ def _download_archive(model: PublishedModel, folder: Path) -> None:
             advice=_advice(model),
             max_bytes=size_limit("archive", model),
         )
-        archive.unlink()
+        disk.remove(archive)
     except ModelError as error:
         if "weights" not in model.urls:
             raise

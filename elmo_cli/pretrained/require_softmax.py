@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from elmo_cli.errors.exceptions import MissingModelError
 from elmo_cli.errors.messages import Message
-from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.roles import only_file
 from elmo_cli.pretrained.tensor_names import has_tensor
 

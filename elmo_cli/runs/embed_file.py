@@ -31,7 +31,6 @@ from elmo_cli.model.architecture import Architecture
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.output import STANDARD_OUTPUT
 from elmo_cli.options.shard import WHOLE
-from elmo_cli.outputs.output_formats import names_datasets_by_id, shows_repeated_ids
 from elmo_cli.outputs.saved_output import ResumePoint
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.outputs.writer import ActivationsWriter
@@ -264,8 +263,8 @@ class FileRun:
             self.plan.text_input,
             expected_input(engine.files.name, engine.architecture.token_limit),
             id_rules=IdRules(
-                ids_name_datasets=names_datasets_by_id(settings),
-                number_if_repeated=shows_repeated_ids(settings),
+                ids_name_datasets=settings.ids_name_datasets,
+                number_if_repeated=settings.numbers_repeated_ids,
                 find_integers=settings.format.has_rows,
             ),
             on_bytes=count_bytes,

@@ -12,7 +12,7 @@ from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.shard import Shard
-from elmo_cli.outputs.output_formats import load_packages
+from elmo_cli.outputs.required_packages import load_packages
 from elmo_cli.records.input_format import TextInput
 
 

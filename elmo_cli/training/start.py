@@ -24,9 +24,9 @@ from elmo_cli.model.tensor_files import WEIGHTS_SUFFIXES
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import files_of
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.load_bilm import load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.require_softmax import with_softmax_in_weights
 from elmo_cli.training.loss import OutputLayer
 from elmo_cli.training.objective import Objective
@@ -140,7 +140,7 @@ def _find_files(settings: StartSettings) -> ModelFiles | None:
                 )
             )
         model_settings = ModelSettings(model=model)
-    return with_softmax_in_weights(files_of(model_settings))
+    return with_softmax_in_weights(find_chosen_model(model_settings))
 
 
 def _read_architecture(path: str | Path | None) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ import elmo_cli.cli.main
 from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli.command import Command, option_group
 from elmo_cli.cli.command_list import COMMANDS, find_command
-from elmo_cli.cli.loading import find_files, resolve
+from elmo_cli.cli.load_model import find_model_files, resolve_model
 from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.shared_options import command_option
 from elmo_cli.cli.stopping import stop_on_signal
@@ -381,7 +381,7 @@ def test_the_collector_starts_when_a_model_is_looked_for(
 
     def main(**settings: Any) -> None:
         states.append(gc.isenabled())
-        find_files(resolve(ModelSettings("mini")))
+        find_model_files(resolve_model(ModelSettings("mini")))
         states.append(gc.isenabled())
 
     monkeypatch.setattr("elmo_cli.cli.main.main", main)

@@ -29,7 +29,7 @@ from elmo_cli.files import shared_folder
 from elmo_cli.files.shared_folder import Folder, find_file_system
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.outputs.parts import PLAN
+from elmo_cli.outputs.part_files import PLAN
 from tests.support.commands import elmo
 from tests.support.distributed_runs import (
     LINES,

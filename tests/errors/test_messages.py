@@ -90,8 +90,8 @@ def names_in_python() -> set[str]:
 
 
 IN_PYTHON_ONLY = {
-    "analysis/word_vector_files.py",
-    "analysis/word_vectors.py",
+    "analysis/word_vectors/file_formats.py",
+    "analysis/word_vectors/write_word_vectors.py",
     "elmo.py",
     "embedder.py",
     "integrations/vectorizer.py",

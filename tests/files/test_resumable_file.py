@@ -3,6 +3,7 @@
 import itertools
 import random
 import re
+import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from elmo_cli.records.progress import Progress
 from tests.support.failing_disk import restore, state_of
 from tests.support.layouts import lines, open_writer, write
 
+EARLIER = Path(__file__).parent / "earlier_partial"
 NUMBERS = st.integers(0, 3 * PAGE_BYTES)
 STEPS = st.one_of(
     st.tuples(st.just("write"), NUMBERS, st.binary(min_size=1, max_size=9000)),
@@ -132,6 +134,32 @@ def test_a_foreign_file_with_the_name_of_a_log_is_kept(folder: Path) -> None:
     log.write_text("of another program")
     remove_log(folder / "a")
     assert log.exists()
+
+
+def test_a_file_of_an_earlier_version_resumes_by_its_own_checksum(
+    folder: Path,
+) -> None:
+    # `elmo embed` wrote these files on 2026-11-29, with another checksum in the log.
+    shutil.copytree(EARLIER, folder, dirs_exist_ok=True)
+    partial = folder / "vectors.hdf5.partial"
+    content = partial.read_bytes()
+    for bit in (0, 7):
+        damaged = bytearray(content)
+        damaged[2 * PAGE_BYTES] ^= 1 << bit
+        partial.write_bytes(damaged)
+        with pytest.raises(OutputError, match="its bytes have changed"):
+            ResumableFile(folder / "vectors.hdf5")
+
+    partial.write_bytes(content)
+    with closing(ResumableFile(folder / "vectors.hdf5")) as resumed:
+        assert resumed.state is not None
+        assert resumed.state["n_records"] == 18
+        assert content_of(resumed) == content
+        resumed.file.write(b"more")
+        resumed.commit(resumed.state | {"n_records": 19})
+    with closing(ResumableFile(folder / "vectors.hdf5")) as again:
+        assert again.state == resumed.state
+        assert content_of(again) == content + b"more"
 
 
 KINDS = ("flip", "clear", "move", "cut", "empty")

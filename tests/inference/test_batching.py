@@ -24,7 +24,7 @@ from elmo_cli.inference.batching import (
 )
 from elmo_cli.inference.encoder import SentenceEncoder
 from elmo_cli.inference.memory import is_out_of_memory
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.load_bilm import load_bilm
 from tests.support.commands import TINY
 from tests.support.fake_device import FakeDevice
 from tests.support.runs import limit_memory

@@ -15,7 +15,7 @@ from torch import nn
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, batch_to_ids
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.load_bilm import load_bilm
 from tests.support.commands import TINY
 from tests.support.runs import content
 from tests.support.strategies import make_model, small_architecture

@@ -30,7 +30,7 @@ from elmo_cli.model.architecture import CharacterArchitecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.token_encoder import CharacterEncoder
 from elmo_cli.options.model import InitialState, Precision
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.load_bilm import load_bilm
 from tests.support.cell_formulas import PROCESSORS, WAYS, processor
 from tests.support.commands import PROGRAMS, run_python
 from tests.support.processors import needs_int8

@@ -21,7 +21,7 @@ from elmo_cli.inference.packed_lstm import run_packed
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.model.bilm import BiLm, BiLmState, map_state, select_state, state_tensors
 from elmo_cli.model.packing import pack
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.load_bilm import load_bilm
 from tests.support.states import random_state
 from tests.support.strategies import (
     RandomModel,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from elmo_cli import ElmoEmbedder, HubElmo
 from elmo_cli.errors.exceptions import InputError, ModelError
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.load_bilm import load_bilm
 from tests.support.golden import GOLDEN
 from tests.support.strategies import RandomModel, batches, models
 

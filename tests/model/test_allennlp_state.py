@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from torch import Tensor, nn
 
 from elmo_cli import Elmo, batch_to_ids
-from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.model_files import ModelFiles
 from tests.support.strategies import make_model, small_architecture
 
 IDS = batch_to_ids([["the", "cat"], ["a"]])

@@ -19,7 +19,7 @@ from elmo_cli.model.options_json import parse_architecture
 from elmo_cli.model.packing import pack
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import CharacterEncoder, HighwayLayer
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.load_bilm import load_bilm
 from tests.support import reference
 from tests.support.golden import Golden
 from tests.support.states import GOLDEN_BATCHES, carried_layers, random_state

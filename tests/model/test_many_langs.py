@@ -20,8 +20,8 @@ from elmo_cli.model.lexicons import Lexicon, Lexicons
 from elmo_cli.model.many_langs_config import ManyLangsArchitecture
 from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.parameter_counts import parameters_by_part
-from elmo_cli.pretrained.find import find_model
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.load_bilm import load_bilm
 from tests.support.commands import elmo
 from tests.support.golden import GOLDEN
 

@@ -22,9 +22,9 @@ from elmo_cli.model import tensor_files
 from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.weights import read_weights, write_weights
 from elmo_cli.pretrained.describe import describe_model
-from elmo_cli.pretrained.files import ModelFiles
-from elmo_cli.pretrained.find import find_model
-from elmo_cli.pretrained.load import load_bilm
+from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.load_bilm import load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles
 from tests.support import reference
 from tests.support.golden import GOLDEN
 from tests.support.strategies import RandomModel, make_model, models, small_architecture

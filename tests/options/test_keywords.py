@@ -26,7 +26,7 @@ from elmo_cli import (
     write_occurrences,
     write_word_vectors,
 )
-from elmo_cli.analysis.word_neighbours import find_word_neighbours
+from elmo_cli.analysis.search.word_neighbours import find_word_neighbours
 from elmo_cli.language_model.surprisal_table import SurprisalTable
 from elmo_cli.options.analysis import (
     AveragingSettings,

@@ -18,7 +18,7 @@ from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.weights import read_weights
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.convert import convert_weights
-from elmo_cli.pretrained.find import find_model
+from elmo_cli.pretrained.find_model import find_model
 from tests.support import reference
 from tests.support.commands import TINY, assert_fails, elmo
 from tests.support.runs import content

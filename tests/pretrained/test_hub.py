@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, ModelError
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.pretrained.find import files_of, find_model
+from elmo_cli.pretrained.find_model import find_chosen_model, find_model
 from elmo_cli.pretrained.save import save_model
 from tests.support.commands import TINY, assert_fails, elmo, start_elmo
 from tests.support.golden import GOLDEN
@@ -87,7 +87,7 @@ def test_the_softmax_is_downloaded_only_to_predict_words(
     saved = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     put_model_on_hub(site, "somebody/tiny-elmo", saved)
     assert find_model(NAME).softmax is None
-    files = files_of(ModelSettings(NAME), with_softmax=True)
+    files = find_chosen_model(ModelSettings(NAME), with_softmax=True)
     names = [path and path.name for path in (files.softmax, files.vocabulary)]
     assert names == ["softmax.safetensors", "vocab.txt"]
 

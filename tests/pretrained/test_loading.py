@@ -17,7 +17,7 @@ from elmo_cli.pretrained.cache import cache_folder
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.pretrained.describe import describe_model
-from elmo_cli.pretrained.find import files_of, find_model
+from elmo_cli.pretrained.find_model import find_chosen_model, find_model
 from elmo_cli.pretrained.import_files import import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
 from elmo_cli.pretrained.roles import FILE_NAMES
@@ -195,7 +195,7 @@ def test_single_files_are_tried_after_the_archive(
 
 def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "o.json", "w.hdf5", "vocab.txt")
-    files = files_of(
+    files = find_chosen_model(
         ModelSettings(
             options_file=str(folder / "o.json"), weight_file=folder / "w.hdf5"
         )
@@ -203,7 +203,10 @@ def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     assert files.name == str(folder / "w.hdf5")
     assert files.options == folder / "o.json"
     assert files.vocabulary == folder / "vocab.txt"
-    assert files_of(ModelSettings(options_file="o", weight_file="w")).vocabulary is None
+    assert (
+        find_chosen_model(ModelSettings(options_file="o", weight_file="w")).vocabulary
+        is None
+    )
 
 
 def test_urls_are_downloaded_once(site: Site, cache: Path) -> None:
@@ -213,20 +216,20 @@ def test_urls_are_downloaded_once(site: Site, cache: Path) -> None:
         weight_file=weights,
         vocabulary_file=site.put("/v", VOCABULARY),
     )
-    files = files_of(settings)
+    files = find_chosen_model(settings)
     assert files.name == weights
     assert files.options.name == "o.json"
     assert files.weights.read_bytes() == WEIGHTS
     assert files.weights.parent.parent == cache / "urls"
     site.requests.clear()
-    assert files_of(settings) == files
+    assert find_chosen_model(settings) == files
     assert site.requests == []
 
 
 def test_known_urls_lead_to_the_model(
     published: PublishedModel, site: Site, cache: Path
 ) -> None:
-    files = files_of(
+    files = find_chosen_model(
         ModelSettings(
             options_file=published.urls["options"][0],
             weight_file=published.urls["weights"][0],

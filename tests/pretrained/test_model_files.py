@@ -23,7 +23,7 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.describe import describe_model
-from elmo_cli.pretrained.find import files_of, find_model
+from elmo_cli.pretrained.find_model import find_chosen_model, find_model
 from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.registry import PublishedModel
@@ -102,7 +102,7 @@ def test_a_folder_as_training_writes_it_is_a_language_model(tmp_path: Path) -> N
         options_file=folder / "options.json", weight_file=folder / "weights.hdf5"
     )
     for settings in (ModelSettings(folder), two_files):
-        files = files_of(settings, with_softmax=True)
+        files = find_chosen_model(settings, with_softmax=True)
         assert files.softmax == folder / "softmax.hdf5"
         assert files.vocabulary == folder / "vocab.txt"
 
@@ -113,13 +113,14 @@ def test_the_bundled_model_may_have_a_softmax(
     folder = folder_with(tmp_path / "mini", *LANGUAGE_MODEL)
     monkeypatch.setattr("elmo_cli.pretrained.cache.BUNDLED_FOLDER", folder)
     assert (
-        files_of(ModelSettings(), with_softmax=True).softmax == folder / "softmax.hdf5"
+        find_chosen_model(ModelSettings(), with_softmax=True).softmax
+        == folder / "softmax.hdf5"
     )
     assert find_model("mini", with_softmax=True).softmax == folder / "softmax.hdf5"
     with pytest.raises(
         ModelError, match=r"Choose one of mini, original, original-5.5b, or"
     ):
-        files_of(ModelSettings("small"), with_softmax=True)
+        find_chosen_model(ModelSettings("small"), with_softmax=True)
 
 
 def test_a_command_looks_up_a_folder_and_reads_its_options_once(
@@ -129,9 +130,9 @@ def test_a_command_looks_up_a_folder_and_reads_its_options_once(
     text.write_text("The cat sat .\n")
     look_up = Mock(wraps=read_folder)
     read = Mock(wraps=read_architecture_and_training)
-    monkeypatch.setattr("elmo_cli.pretrained.find.read_folder", look_up)
+    monkeypatch.setattr("elmo_cli.pretrained.find_model.read_folder", look_up)
     monkeypatch.setattr(
-        "elmo_cli.pretrained.files.read_architecture_and_training", read
+        "elmo_cli.pretrained.model_files.read_architecture_and_training", read
     )
     result = elmo("embed", text, tmp_path / "vectors.hdf5", "--model", TINY)
     assert result.exit_code == 0, result.output
@@ -145,12 +146,14 @@ def test_single_files_take_precedence(tmp_path: Path) -> None:
     settings = ModelSettings(
         folder, vocabulary_file=other / "v.txt", softmax_file=other / "s.hdf5"
     )
-    files = files_of(settings, with_softmax=True)
+    files = find_chosen_model(settings, with_softmax=True)
     assert files.softmax == other / "s.hdf5"
     assert files.vocabulary == other / "v.txt"
     (folder / "vocab.txt").unlink()
     (other / "v.txt").rename(other / "vocab.txt")  # next to the softmax
-    files = files_of(replace(settings, vocabulary_file=None), with_softmax=True)
+    files = find_chosen_model(
+        replace(settings, vocabulary_file=None), with_softmax=True
+    )
     assert files.vocabulary == other / "vocab.txt"
 
 

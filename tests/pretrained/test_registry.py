@@ -3,7 +3,7 @@
 from elmo_cli.model.options_json import parse_architecture, read_architecture
 from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.pretrained.find import files_of, find_model
+from elmo_cli.pretrained.find_model import find_chosen_model, find_model
 from elmo_cli.pretrained.registry import (
     MODELS,
     model_of_url,
@@ -82,7 +82,7 @@ def test_the_files_of_a_published_model_know_its_language() -> None:
     files = find_model("mini")
     assert files.language == "en"
     assert (
-        files_of(
+        find_chosen_model(
             ModelSettings(options_file=files.options, weight_file=files.weights)
         ).language
         is None

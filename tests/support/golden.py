@@ -7,7 +7,7 @@ from typing import Any
 import h5py
 
 from elmo_cli.model.bilm import BiLm
-from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.model_files import ModelFiles
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from elmo_cli import open_activations
 from elmo_cli.options.output import LAYOUTS, OutputSettings
-from elmo_cli.outputs.output_formats import load_packages
+from elmo_cli.outputs.required_packages import load_packages
 from elmo_cli.outputs.saved_output import ResumePoint, end_attributes
 from elmo_cli.outputs.writer import ActivationsWriter
 from elmo_cli.records.progress import Progress

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmo_cli.pretrained.files import ModelFiles
+from elmo_cli.pretrained.model_files import ModelFiles
 
 WORDS = ("<S>", "</S>", "<UNK>", "the", "cat", "sat", "naïve", "東京")
 """The vocabulary of word-level models."""

@@ -15,7 +15,7 @@ from elmo_cli.options.analysis import ChangeSettings, TargetSettings
 from elmo_cli.options.fields import settings_from
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.change import Change
+    from elmo_cli.analysis.change.measure_change import Change
 
 _LEVEL = 0.05
 """Level of significance."""
@@ -71,13 +71,13 @@ def change(
     original sizes, and p is the share of divisions with at least this much change. Out
     of many words, some have a small p by chance, so --correction adds an adjusted p.
     """
-    from elmo_cli.analysis.change import measure_change
-    from elmo_cli.analysis.occurrence_matrices import read_occurrences
-    from elmo_cli.analysis.targets import read_targets
+    from elmo_cli.analysis.change.measure_change import measure_change
+    from elmo_cli.analysis.change.occurrence_matrices import read_occurrences
+    from elmo_cli.analysis.occurrences.targets import read_targets
 
     settings = settings_from(ChangeSettings, values)
     if plot is not None:
-        from elmo_cli.analysis.drawing import check_figure
+        from elmo_cli.analysis.pictures.drawing import check_figure
 
         check_figure(plot, overwrite=overwrite)
     targets = None
@@ -108,7 +108,7 @@ def change(
     if settings.correction is not None:
         _check_permutations(changes, settings.permutations)
     if plot is not None:
-        from elmo_cli.analysis.change_picture import plot_changes
+        from elmo_cli.analysis.pictures.plot_changes import plot_changes
 
         n_drawn = plot_changes(changes, plot, settings.measure, overwrite=overwrite)
         advice = ""
@@ -119,7 +119,7 @@ def change(
 
 def _print(changes: "list[Change]", measure: str, row_format: str | None) -> None:
     """Print a row per word that was measured, and a line about each other word."""
-    from elmo_cli.analysis.change import MIN_OCCURRENCES, change_columns
+    from elmo_cli.analysis.change.measure_change import MIN_OCCURRENCES, change_columns
 
     measured = [change for change in changes if change.change is not None]
     names = change_columns(measured)

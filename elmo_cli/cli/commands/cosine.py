@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, shared_options, stderr
+from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command
+from elmo_cli.cli.load_model import load_embedder, resolve_model
+from elmo_cli.cli.open_text import load_tokenizer, open_text
 from elmo_cli.cli.queries import (
     PairColumns,
     peek_first_line,
@@ -103,7 +105,7 @@ def cosine(
 
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
-    resolved = loading.resolve(model_settings)
+    resolved = resolve_model(model_settings)
 
     def parse(sentences: Sequence[str]) -> "PairRow":
         return _find_pair(
@@ -116,21 +118,21 @@ def cosine(
     chunks: Iterable[list[PairRow]]
     if pairs is not None:
         sides = PairColumns.of(text_settings.text_column)
-        table = loading.open_text(pairs, sides.settings(text_settings), resolved)
+        table = open_text(pairs, sides.settings(text_settings), resolved)
         chunks = read_pair_table(table, sides)
     elif reads_lines:
         source = Source(STANDARD_INPUT)
         typed = raw_or_all(peek_first_line(source).split("\t"))
-        tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
+        tokenizer = load_tokenizer(text_settings, resolved, typed)
         chunks = read_queries(source, lambda line: parse(line.split("\t")))
     else:
         typed = raw_or_all(arguments[1:])
-        tokenizer = loading.load_tokenizer(text_settings, resolved, typed)
+        tokenizer = load_tokenizer(text_settings, resolved, typed)
         # A wrong word is an error before the model is loaded.
         chunks = [[parse(arguments[1:])]]
     if layers == "all":  # Each layer, as in the other commands.
         layers = None
-    embedder = loading.load_embedder(
+    embedder = load_embedder(
         resolved, check_layers=partial(parse_mean_layers, layers or "all")
     )
     if pairs is None and row_format is None:

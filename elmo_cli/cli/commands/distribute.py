@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, progress_bar, shared_options, stderr
+from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.load_model import resolve_model, say_model, start_garbage_collector
+from elmo_cli.cli.open_text import keep_tokenizer
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, NameChoice, Number, WholeNumber
 from elmo_cli.cli.shared_options import choice, command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
@@ -164,12 +166,12 @@ def distribute(
         CorpusSettings(
             model=model_settings, text=text_settings, selection=selection, dtype=dtype
         ),
-        loading.resolve(model_settings),
+        resolve_model(model_settings),
         resources=resources,
-        on_tokenizer=partial(loading.keep_tokenizer, text_settings=text_settings),
+        on_tokenizer=partial(keep_tokenizer, text_settings=text_settings),
     )
-    loading.start_garbage_collector()
-    loading.say_model(prepared.files, model_settings, writes_file=True)
+    start_garbage_collector()
+    say_model(prepared.files, model_settings, writes_file=True)
     settings = prepared.settings
     plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
     with stop_on_signal() as should_stop, progress_bar.progress_bar("part") as bar:

@@ -43,6 +43,6 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
 
         click.echo(import_model(name, sources))
         return
-    from elmo_cli.pretrained.find import find_model
+    from elmo_cli.pretrained.find_model import find_model
 
     click.echo(find_model(name, with_softmax=with_softmax).weights.parent)

@@ -8,7 +8,8 @@ import click
 
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import Decorator, command, option_group
-from elmo_cli.cli.loading import load_model, open_text, resolve
+from elmo_cli.cli.load_model import load_model, resolve_model
+from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.shared_options import command_option, field_option, flag
@@ -130,7 +131,7 @@ def embed(
     )
     if old_layers is not None:
         settings = _like_allennlp(settings, old_layers)
-    model = resolve(model_settings)
+    model = resolve_model(model_settings)
     text_input = open_text(input_file, settings.text, model)
     plan = plan_file(
         text_input,

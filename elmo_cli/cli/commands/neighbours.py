@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, progress_bar, shared_options, stderr
+from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.load_model import load_embedder, resolve_model
+from elmo_cli.cli.open_text import load_tokenizer, open_text
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.queries import query_settings, read_query_table
@@ -24,10 +26,10 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from elmo_cli.analysis.neighbours import Neighbour
-    from elmo_cli.analysis.vector_files import VectorFiles
+    from elmo_cli.analysis.search.neighbours import Neighbour
+    from elmo_cli.analysis.search.vector_files import VectorFiles
     from elmo_cli.embedder import ElmoEmbedder
-    from elmo_cli.pretrained.find import ResolvedModel
+    from elmo_cli.pretrained.find_model import ResolvedModel
     from elmo_cli.text.occurrences import Occurrence
     from elmo_cli.text.tokenizers import Tokenizer
 
@@ -101,7 +103,7 @@ def neighbours(
     query, paths = _split_arguments(arguments, are_files=has_query_option)
     _check_paths(query, paths, has_query_option=has_query_option)
 
-    from elmo_cli.analysis.vector_files import open_occurrences
+    from elmo_cli.analysis.search.vector_files import open_occurrences
 
     with open_occurrences(*paths) as files:
         are_pooled = "pooling" in files.attributes
@@ -114,19 +116,19 @@ def neighbours(
         model_settings = _model_of(files, settings_from(ModelSettings, values))
         text_settings = settings_from(TextSettings, values)
         text_settings = _with_tokenizer_of(files, text_settings)
-        model = loading.resolve(model_settings)
+        model = resolve_model(model_settings)
         chunks: Iterable[list[Occurrence]]
         if queries is not None:
-            table = loading.open_text(
+            table = open_text(
                 queries, query_settings(text_settings, pooled=pooled), model
             )
             chunks = read_query_table(table, pooled=pooled)
         elif sentence is not None:
-            tokenizer = loading.load_tokenizer(text_settings, model, [sentence])
+            tokenizer = load_tokenizer(text_settings, model, [sentence])
             chunks = [[_typed_sentence(sentence, tokenizer)]]
         else:
             word, text = query
-            tokenizer = loading.load_tokenizer(text_settings, model, [text])
+            tokenizer = load_tokenizer(text_settings, model, [text])
             chunks = [[_find_in_text(word, text, occurrence, tokenizer)]]
         results = _search(
             files,
@@ -211,7 +213,7 @@ def _search(
     layers: str | None,
 ) -> "Iterator[list[Neighbour]]":
     """Yield the neighbours of each query, and print the mean cosine once."""
-    from elmo_cli.analysis.word_neighbours import find_word_neighbours
+    from elmo_cli.analysis.search.word_neighbours import find_word_neighbours
 
     has_printed = False
     for queries in chunks:
@@ -243,7 +245,7 @@ def _print_table(
     results: "Iterable[list[Neighbour]]", row_format: str | None, *, pooled: bool
 ) -> None:
     """Print a row per neighbour of each query."""
-    from elmo_cli.analysis.neighbours import neighbour_columns, neighbour_rows
+    from elmo_cli.analysis.search.neighbours import neighbour_columns, neighbour_rows
 
     with open_row_printer(row_format, neighbour_columns(pooled=pooled)) as rows:
         for number, nearest in enumerate(results, start=1):
@@ -295,7 +297,7 @@ def _with_tokenizer_of(files: "VectorFiles", settings: TextSettings) -> TextSett
 def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedder":
     """Load the model of files; an error says that --model can name another."""
     try:
-        return loading.load_embedder(model)
+        return load_embedder(model)
     except ModelError as error:
         if options_on_command_line("--model", "--options-file"):
             raise

@@ -9,7 +9,8 @@ import click
 
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.loading import load_model, open_text, resolve
+from elmo_cli.cli.load_model import load_model, resolve_model
+from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.stopping import stop_on_signal
@@ -62,8 +63,8 @@ def occurrences(
     number of occurrences of each word is printed on standard error. If there are none
     at all, the exit status is 1.
     """
-    from elmo_cli.analysis.targets import read_targets
-    from elmo_cli.analysis.write_occurrences import (
+    from elmo_cli.analysis.occurrences.targets import read_targets
+    from elmo_cli.analysis.occurrences.write_occurrences import (
         DEFAULT_LAYERS,
         embed_occurrences,
         plan_occurrences,
@@ -76,7 +77,7 @@ def occurrences(
     if selection.mix is None and values["layers"] is None:
         selection = replace(selection, layers=DEFAULT_LAYERS)
     targets = read_targets(words)
-    model = resolve(model_settings)
+    model = resolve_model(model_settings)
     opened = open_text(text, text_settings, model, reads_places=True)
     plan = plan_occurrences(
         opened,

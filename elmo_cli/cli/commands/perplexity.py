@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, shared_options, stderr
+from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.load_model import load_language_model, resolve_model
+from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
@@ -75,11 +77,11 @@ def perplexity(
             "--keep-columns: requires --per-sentence. Add it, or remove --keep-columns."
         )
     text_settings.check_whole_records()
-    resolved = loading.resolve(model_settings)
-    opened_text = loading.open_text(
+    resolved = resolve_model(model_settings)
+    opened_text = open_text(
         source, text_settings, resolved, lines_are_texts=source.path is None
     )
-    model = loading.load_language_model(resolved)
+    model = load_language_model(resolved)
 
     from elmo_cli.language_model.perplexity import (
         SENTENCE_COLUMNS,

@@ -59,8 +59,8 @@ def plot(
     with progress_bar.progress_bar(" records", leave=False) as bar:
         bar.set_description_str("loading")  # Importing matplotlib takes seconds.
 
-        from elmo_cli.analysis.occurrence_picture import plot_occurrences
-        from elmo_cli.analysis.vector_files import open_occurrences
+        from elmo_cli.analysis.pictures.plot_occurrences import plot_occurrences
+        from elmo_cli.analysis.search.vector_files import open_occurrences
 
         with open_occurrences(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):

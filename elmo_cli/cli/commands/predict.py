@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from elmo_cli.cli import loading, shared_options, stderr
+from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.load_model import load_language_model, resolve_model
+from elmo_cli.cli.open_text import load_tokenizer, open_text
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import POSITIVE, WholeNumber
 from elmo_cli.cli.queries import in_chunks
@@ -112,20 +114,18 @@ def predict(
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     path = _find_texts(text, file)
-    resolved = loading.resolve(model_settings)
+    resolved = resolve_model(model_settings)
     opened: Tokenizer | TextInput
     if path is None:
-        opened = loading.load_tokenizer(text_settings, resolved, [text or ""])
+        opened = load_tokenizer(text_settings, resolved, [text or ""])
     else:
         source = Source(path)
         source.check()
-        opened = loading.open_text(
-            source, text_settings, resolved, lines_are_texts=True
-        )
+        opened = open_text(source, text_settings, resolved, lines_are_texts=True)
         if opened.splits_records and not settings.each:
             raise click.UsageError("--split-sentences of a table requires --each")
         text_settings.check_whole_records()
-    model = loading.load_language_model(resolved)
+    model = load_language_model(resolved)
     if isinstance(opened, Tokenizer):
         texts = _typed_text(text or "", opened, each=settings.each)
         _print_answers(texts, model, settings, row_format)

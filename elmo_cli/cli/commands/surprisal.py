@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elmo_cli.cli import loading, shared_options, stderr
+from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.load_model import load_language_model, resolve_model
+from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from elmo_cli.language_model.pairs import PairTable
     from elmo_cli.language_model.surprisal_run import SurprisalSummary
     from elmo_cli.language_model.surprisal_table import MeasuredRecord
-    from elmo_cli.pretrained.find import ResolvedModel
+    from elmo_cli.pretrained.find_model import ResolvedModel
 
 
 @command("surprisal", "--pair-columns GOOD,BAD INPUT...")
@@ -113,7 +115,7 @@ def surprisal(
     for source in sources:
         source.check()  # Loading the model can take a while.
     if plot is not None:
-        from elmo_cli.analysis.drawing import check_figure
+        from elmo_cli.analysis.pictures.drawing import check_figure
 
         check_figure(plot, overwrite=overwrite)
     unit = settings.unit_of(text_settings)
@@ -122,7 +124,7 @@ def surprisal(
             _check_is_table(source, text_settings, settings)
     if settings.regions:
         text_settings = replace(text_settings, text_column=settings.regions)
-    resolved = loading.resolve(model_settings)
+    resolved = resolve_model(model_settings)
     if settings.pair_columns:
         _print_pairs(
             sources,
@@ -135,7 +137,7 @@ def surprisal(
         return
     [source] = sources
     by_word = unit == "word"
-    opened = loading.open_text(
+    opened = open_text(
         source,
         text_settings,
         resolved,
@@ -146,7 +148,7 @@ def surprisal(
         opened, unit, settings, resolved, row_format=row_format, batch_size=batch_size
     )
     if plot is not None:
-        from elmo_cli.analysis.surprisal_picture import plot_surprisals
+        from elmo_cli.analysis.pictures.plot_surprisals import plot_surprisals
 
         n_drawn = plot_surprisals(drawn, plot, settings.direction, overwrite=overwrite)
         stderr.say(f"Wrote {plot}: {counted(n_drawn, 'sentence')}")
@@ -172,7 +174,7 @@ def _print_units(
     batch_size: int,
 ) -> "list[MeasuredRecord]":
     """Print the rows of a text, and return its first records for a picture."""
-    from elmo_cli.analysis.surprisal_picture import MAX_SENTENCES
+    from elmo_cli.analysis.pictures.plot_surprisals import MAX_SENTENCES
     from elmo_cli.language_model.surprisal_run import run_surprisal
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import ignore_marks
@@ -194,7 +196,7 @@ def _print_units(
         with_regions=settings.regions is not None and unit != "region",
         with_sentence_numbers=text_input.splits_records,
     )
-    model = loading.load_language_model(resolved)
+    model = load_language_model(resolved)
     with open_scored_text(
         text_input, model, may_have_regions=True, region_column=settings.regions
     ) as opened:
@@ -279,7 +281,7 @@ def _print_pairs(
 
     table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
     text_inputs = _open_tables_of_pairs(sources, table, resolved)
-    model = loading.load_language_model(resolved)
+    model = load_language_model(resolved)
     accuracy = Accuracy(settings.direction)
     rows: RowPrinter | None = None
     name_columns: Sequence[str] = ()
@@ -329,7 +331,7 @@ def _open_tables_of_pairs(
     """
     from elmo_cli.records.open_input import open_input
 
-    first = loading.open_text(sources[0], table.reading, resolved)
+    first = open_text(sources[0], table.reading, resolved)
     text_inputs = [first]
     for source in sources[1:]:
         text_inputs.append(open_input(source, table.reading, first.tokenizer))

@@ -6,8 +6,10 @@ from typing import Any, Final
 
 import click
 
-from elmo_cli.cli import loading, shared_options
+from elmo_cli.cli import shared_options
 from elmo_cli.cli.command import Decorator, command, option_group
+from elmo_cli.cli.load_model import resolve_model, start_garbage_collector
+from elmo_cli.cli.open_text import open_text, say_tokenizer
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
 from elmo_cli.cli.shared_options import command_option, field_option
 from elmo_cli.cli.stopping import stop_on_signal
@@ -163,10 +165,10 @@ def train(
     else:
         model_settings = ModelSettings(options_file=options_file, weight_file=init_from)
     # The first file decides the tokenizer of all.
-    tokenizer = loading.open_text(
+    tokenizer = open_text(
         Source(find_text_files(texts)[0]),
         text_settings,
-        loading.resolve(model_settings),
+        resolve_model(model_settings),
         is_new=init_from is None,
     ).tokenizer
     if folder.exists() and not folder.is_dir():
@@ -176,8 +178,8 @@ def train(
 
     from elmo_cli.training.train import train_model
 
-    loading.start_garbage_collector()
-    loading.say_tokenizer()
+    start_garbage_collector()
+    say_tokenizer()
     training_settings = {name: values[name] for name in option_fields(TrainingSettings)}
     with stop_on_signal() as should_stop:
         perplexity = train_model(

@@ -7,8 +7,15 @@ from typing import Any
 import click
 
 from elmo_cli.callbacks import ignore
-from elmo_cli.cli import loading, progress_bar, shared_options, stderr
+from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.load_model import (
+    find_model_files,
+    load_embedder,
+    resolve_model,
+    say_model,
+)
+from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import extra_arguments_error, missing_error
@@ -76,7 +83,7 @@ def word_vectors(
     .tsv            Embedding Projector, with the words in OUTPUT.metadata.tsv
     .hdf5 .h5       dataset "embedding", as in bilm-tf
     """
-    from elmo_cli.analysis.word_vector_files import check_vectors_file
+    from elmo_cli.analysis.word_vectors.file_formats import check_vectors_file
 
     if len(inputs) > 1:
         raise extra_arguments_error([*inputs, output], n_expected=2)
@@ -89,11 +96,11 @@ def word_vectors(
     check_vectors_file(Path(output), words, corpus, overwrite=overwrite)
     model_settings = settings_from(ModelSettings, values)
     if corpus is None:
-        from elmo_cli.analysis.token_vectors import write_vectors_of_model
+        from elmo_cli.analysis.word_vectors.token_vectors import write_vectors_of_model
 
-        resolved = loading.resolve(model_settings)
-        files = loading.find_files(resolved, with_softmax=softmax)
-        loading.say_model(files, model_settings, writes_file=True)
+        resolved = resolve_model(model_settings)
+        files = find_model_files(resolved, with_softmax=softmax)
+        say_model(files, model_settings, writes_file=True)
         with progress_bar.progress_bar(" words") as bar:
             n_words = write_vectors_of_model(
                 files,
@@ -109,17 +116,15 @@ def word_vectors(
         source.check()
         text_settings = settings_from(TextSettings, values)
         averaging = settings_from(AveragingSettings, values)
-        resolved = loading.resolve(model_settings)
-        text_input = loading.open_text(source, text_settings, resolved)
+        resolved = resolve_model(model_settings)
+        text_input = open_text(source, text_settings, resolved)
 
-        from elmo_cli.analysis.average_vectors import write_average_vectors
+        from elmo_cli.analysis.word_vectors.average_vectors import write_average_vectors
 
         check_layers: Callable[[int], object] = ignore
         if averaging.layers is not None:
             check_layers = SelectionSettings(layers_text(averaging.layers)).for_model
-        embedder = loading.load_embedder(
-            resolved, check_layers=check_layers, writes_file=True
-        )
+        embedder = load_embedder(resolved, check_layers=check_layers, writes_file=True)
         with progress_bar.progress_bar(" tokens") as bar:
             n_words = write_average_vectors(
                 embedder,

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.errors.messages import Message
+from elmo_cli.files import disk
 from elmo_cli.files.atomic import renamed
 from elmo_cli.files.locks import lock, unlock
 from elmo_cli.files.resumable.pages import PAGE_BYTES, Pages
@@ -39,6 +40,8 @@ class FileCheckpoint:
     """Pages that have changed since the checkpoint before."""
     checksum: int = 0
     """Checksum of the whole file, these pages included."""
+    old_checksum: int | None = None
+    """Checksum in logs of versions that knew no other one."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +69,12 @@ def write_log(path: Path, checkpoint: FileCheckpoint) -> None:
         "size": checkpoint.size,
         "state": checkpoint.state,
         "pages": list(checkpoint.pages),
-        "checksum": checkpoint.checksum,
+        "page_checksum": checkpoint.checksum,
     }
     line = json.dumps(header).encode()
     content = b"".join([line, b"\n", *checkpoint.pages.values()])
     sha256 = hashlib.sha256(content).hexdigest().encode()
-    # The mode "x" does not follow a link.
-    with renamed(path) as partial, open(partial, "xb") as file:
+    with renamed(path) as partial, disk.create(partial) as file:
         file.writelines([sha256, b"\n", content])
 
 
@@ -85,15 +87,16 @@ def read_checkpoint_log(path: Path) -> FileCheckpoint:
         raise _not_a_log_error(path)
     line, _, body = content.partition(b"\n")
     header = json.loads(line)
-    if "checksum" not in header:  # Versions before the first release wrote none.
-        raise _not_a_log_error(path)
+    if not header.keys() & {"page_checksum", "checksum"}:
+        raise _not_a_log_error(path)  # Versions before the first release wrote none.
     starts = range(0, len(body), PAGE_BYTES)
     pages = [bytearray(body[start : start + PAGE_BYTES]) for start in starts]
     return FileCheckpoint(
         size=header["size"],
         state=header["state"],
         pages=dict(zip(header["pages"], pages, strict=True)),
-        checksum=header["checksum"],
+        checksum=header.get("page_checksum", 0),
+        old_checksum=header.get("checksum"),
     )
 
 
@@ -114,5 +117,5 @@ def remove_log(final: Path) -> None:
         read_checkpoint_log(paths.log)
         held = lock(paths.lock)
         if not os.path.lexists(paths.partial):  # Another run may have begun.
-            paths.log.unlink()
+            disk.remove(paths.log)
         unlock(held)

@@ -1,17 +1,18 @@
 """File whose bytes of the last checkpoint stay on the disk while HDF5 changes them."""
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
 from pathlib import Path
 from typing import Any, Final
 
 from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import StoppedError
+from elmo_cli.files import disk
 from elmo_cli.files.resumable.pages import (
     PAGE_BYTES,
     Pages,
     checksum_of_pages,
+    old_checksum_of_pages,
     page_spans,
     rounded_up,
 )
@@ -92,7 +93,7 @@ class PagedFile(FileIO):
             page[span.in_page] = bytes(len(page[span.in_page]))
             self.changed[span.page_index] = page
         size_on_disk = max(self.size, self._kept_size)
-        self._attempt(lambda: os.ftruncate(self.fileno(), size_on_disk))
+        self._attempt(lambda: disk.cut(self, size_on_disk))
         return self.size
 
     def flush(self) -> None:
@@ -115,16 +116,18 @@ class PagedFile(FileIO):
         `checksum` is the one of the last checkpoint. Only new and changed pages are
         read.
         """
+        indices = list(self.changed)
+        before = [self._page_on_disk(index) for index in indices]
+        after = [self.changed[index] for index in indices]
         checksum += self.checksum_of(self._checkpoint_end, self.size)
-        for index, page in self.changed.items():
-            before = self._read_at(index * PAGE_BYTES, PAGE_BYTES)
-            checksum += checksum_of_pages(page) - checksum_of_pages(before)
+        checksum -= checksum_of_pages(b"".join(before), indices)
+        checksum += checksum_of_pages(b"".join(after), indices)
         return checksum % 2**64
 
     def apply(self, pages: Pages, size: int) -> None:
         """Write the pages of a checkpoint to the disk, and cut the file to its size."""
         for index, page in pages.items():
-            self.write_at(index * PAGE_BYTES, page)
+            disk.write_at(self, index * PAGE_BYTES, page)
         self.cut(size)
         self.changed = {}
         self.size = size
@@ -133,12 +136,12 @@ class PagedFile(FileIO):
 
     def cut_to_checkpoint(self) -> None:
         """Remove the bytes behind every checkpoint that may count."""
-        os.ftruncate(self.fileno(), self._kept_size)
+        disk.cut(self, self._kept_size)
 
     def cut(self, size: int) -> None:
         """Cut the file on the disk, and sync it."""
-        os.ftruncate(self.fileno(), size)
-        os.fsync(self.fileno())
+        disk.cut(self, size)
+        disk.sync_file(self)
 
     def checksum_of(self, start: int, end: int, should_stop: Stop = never) -> int:
         """Return the checksum of bytes on the disk, from the start of a page on.
@@ -146,18 +149,17 @@ class PagedFile(FileIO):
         `should_stop` may end it with a `StoppedError`.
         """
         checksum = 0
-        for position in range(start, end, CHECKED_BYTES):
-            is_turn = position % (_READS_PER_STOP * CHECKED_BYTES) == 0
-            if is_turn and position > start and should_stop():
-                raise StoppedError(f"Stopped while {self.path} was checked")
-            content = self._read_at(position, min(CHECKED_BYTES, end - position))
-            checksum += checksum_of_pages(content)
+        first_page = start // PAGE_BYTES
+        for content in self._read_all(start, end, should_stop):
+            next_page = first_page + rounded_up(len(content)) // PAGE_BYTES
+            checksum += checksum_of_pages(content, range(first_page, next_page))
+            first_page = next_page
         return checksum % 2**64
 
-    def write_at(self, position: int, data: memoryview | bytearray) -> int:
-        """Write to the disk, and return the number of bytes written."""
-        super().seek(position)
-        return super().write(data)
+    def old_checksum(self, size: int, should_stop: Stop = never) -> int:
+        """Return the checksum of the file in logs without a `page_checksum`."""
+        contents = self._read_all(0, size, should_stop)
+        return sum(map(old_checksum_of_pages, contents)) % 2**64
 
     def _write(self, view: memoryview) -> None:
         start = self._position
@@ -172,9 +174,17 @@ class PagedFile(FileIO):
         position = start + n_below
         rest = view[n_below:]
         while rest:
-            n_written = self.write_at(position, rest)
+            n_written = disk.write_at(self, position, rest)
             position += n_written
             rest = rest[n_written:]
+
+    def _read_all(self, start: int, end: int, should_stop: Stop) -> Iterator[bytes]:
+        """Yield bytes on the disk in pieces of whole pages."""
+        for position in range(start, end, CHECKED_BYTES):
+            is_turn = position % (_READS_PER_STOP * CHECKED_BYTES) == 0
+            if is_turn and position > start and should_stop():
+                raise StoppedError(f"Stopped while {self.path} was checked")
+            yield self._read_at(position, min(CHECKED_BYTES, end - position))
 
     def _read_at(self, position: int, n_bytes: int) -> bytes:
         super().seek(position)
@@ -184,8 +194,12 @@ class PagedFile(FileIO):
         """Return the current content of a page below the checkpoint: (PAGE_BYTES,)."""
         if index in self.changed:
             return self.changed[index]
+        return bytearray(self._page_on_disk(index))
+
+    def _page_on_disk(self, index: int) -> bytes:
+        """Return the content of a page on the disk: (PAGE_BYTES,)."""
         content = self._read_at(index * PAGE_BYTES, PAGE_BYTES)
-        return bytearray(content.ljust(PAGE_BYTES, b"\0"))
+        return content.ljust(PAGE_BYTES, b"\0")
 
     def _attempt(self, act: Callable[[], object]) -> None:
         """Call a function unless there was an error, and store its error."""

@@ -13,7 +13,7 @@ from typing import Final
 from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.errors.messages import Message
-from elmo_cli.files.atomic import replace_file, sync
+from elmo_cli.files import disk
 from elmo_cli.files.locks import lock, unlock
 from elmo_cli.files.resumable.checkpoint_log import (
     START_OVER,
@@ -108,8 +108,8 @@ class ResumableFile:
         with suppress(OSError):
             self.file.close()
             if self.state is None:
-                self.path.unlink(missing_ok=True)
-                self._log.unlink(missing_ok=True)
+                disk.remove(self.path, missing_ok=True)
+                disk.remove(self._log, missing_ok=True)
         self.close()
 
     def start_over(self) -> None:
@@ -137,9 +137,9 @@ class ResumableFile:
         """Rename a file that is complete on the disk, and close it."""
         try:
             self.file.close()  # Windows cannot rename an open file.
-            replace_file(self.path, self._final)
-            self._log.unlink(missing_ok=True)
-            sync(self._final.parent)
+            disk.replace(self.path, self._final)
+            disk.remove(self._log, missing_ok=True)
+            disk.sync(self._final.parent)
         finally:
             self.close()
 
@@ -157,7 +157,7 @@ class ResumableFile:
                 # A run may have been killed while it finished.
                 read_checkpoint_log(self._log)
             write_log(self._log, FileCheckpoint())
-            self.path.touch()
+            disk.create(self.path).close()
         elif self.path.is_symlink() or not self._log.is_file():
             raise OutputError(
                 f"{self.path}: not an unfinished `elmo embed` output. Move it away, or "
@@ -185,8 +185,14 @@ class ResumableFile:
             raise self._damage_error("truncated", problem)
 
     def _check_content(self, checkpoint: FileCheckpoint, should_stop: Stop) -> None:
-        checksum = self.file.checksum_of(0, checkpoint.size, should_stop)
-        if checksum != checkpoint.checksum:
+        size = checkpoint.size
+        self._checksum = self.file.checksum_of(0, size, should_stop)
+        if checkpoint.old_checksum is None:
+            is_damaged = self._checksum != checkpoint.checksum
+        else:
+            old_checksum = self.file.old_checksum(size, should_stop)
+            is_damaged = old_checksum != checkpoint.old_checksum
+        if is_damaged:
             problem = "its bytes have changed since the last checkpoint"
             raise self._damage_error("damaged", problem)
 

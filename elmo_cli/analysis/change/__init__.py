@@ -1,0 +1,1 @@
+"""Change of words between two corpora."""

@@ -1,0 +1,193 @@
+"""Neighbours of words in their sentences, which the model of the files embeds."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.analysis.search.neighbours import Neighbour, Neighbours, find_neighbours
+from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
+from elmo_cli.analysis.search.vector_sources import VectorSource, mean_of
+from elmo_cli.embedder import ElmoEmbedder, check_embedder
+from elmo_cli.errors.checks import check_batch
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import counted, kind_of
+from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
+from elmo_cli.options.tokenizer_names import AUTO, recorded_tokenizer
+from elmo_cli.outputs.reader import Activations
+from elmo_cli.text.occurrences import Occurrence, occurrence_of, tokens_around
+from elmo_cli.types import Text
+
+Query = Occurrence | tuple[Text, str]
+"""Word to search for: its occurrence, or a sentence and the word in it."""
+
+
+def find_word_neighbours(
+    embedder: ElmoEmbedder,
+    files: VectorFiles | Activations | str | Path | Sequence[str | Path],
+    queries: Query | Sequence[Query],
+    top: int = 10,
+    *,
+    layers: Layers | None = None,
+    other_words: bool = False,
+) -> Neighbours:
+    """Return the neighbours of words in their sentences.
+
+        query = ("We sat on the bank.", "bank")
+        find_word_neighbours(embedder, "corpus.hdf5", query).nearest[0]
+
+    Where tokens are pooled, these are the neighbours of the sentences.
+
+    Args:
+        embedder: Model of the files, from the same initial state.
+        files: Path or list of paths, of files or folders, or the result of
+            `open_occurrences` or `open_activations`.
+        queries: One query or several: a sentence and its word, or an occurrence from
+            `find_occurrence`. A raw sentence is tokenized like the files. Tokens of the
+            same sentence are left out. Any word of a sentence represents it where
+            tokens are pooled.
+        top: Maximum number of neighbours per query.
+        layers: Layers to average, such as "1,2", 2, -1 or [0, 2]. None means all layers
+            in the files except the token layer.
+        other_words: Also exclude the word itself, in any case or form.
+
+    Returns:
+        The neighbours of each query, a list for each.
+
+    Raises:
+        InputError: A file was made with another model or cannot be read, or a word
+            does not occur in its sentence, or occurs several times.
+        SettingsError: `top` is below 1, or a file lacks one of the layers.
+    """
+    check_embedder(embedder)
+    with opened_files(files) as opened:
+        for source in opened.sources:
+            _check_model(source, embedder)
+        tokenizer = recorded_tokenizer(opened.attributes) or AUTO
+        occurrences = [
+            _find_query(query, f"queries[{index}]", embedder, tokenizer)
+            for index, query in enumerate(_list_queries(queries))
+        ]
+
+        def is_excluded(index: int, neighbour: Neighbour) -> bool:
+            query = occurrences[index]
+            if neighbour.sentence == query.sentence:
+                return True
+            return other_words and _is_same_word(opened, query.token, neighbour)
+
+        return find_neighbours(
+            opened,
+            _embed_queries(embedder, opened, occurrences, layers),
+            top,
+            layers=layers,
+            device=embedder.device,
+            is_excluded=is_excluded,
+        )
+
+
+def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
+    """Return the queries, of which one needs no list."""
+    if isinstance(queries, Occurrence) or _is_pair(queries):
+        return [cast(Query, queries)]
+    if isinstance(queries, str):
+        raise InputError(
+            Message(
+                "{name}: expected (sentence, word), found the string {query}. Give the "
+                "word too: ({query}, WORD).",
+                name="queries",
+                query=repr(queries),
+            )
+        )
+    return list(check_batch(cast(Sequence[Query], queries), "queries"))
+
+
+def _is_pair(query: object) -> bool:
+    """Return whether a query is a sentence and a word."""
+    return isinstance(query, tuple) and len(query) == 2 and isinstance(query[1], str)
+
+
+def _find_query(
+    query: Query, name: str, embedder: ElmoEmbedder, tokenizer: str
+) -> Occurrence:
+    if isinstance(query, Occurrence):
+        return query
+    if not _is_pair(query):
+        raise InputError(
+            f"{name}: expected (sentence, word) or the result of find_occurrence, "
+            f"found {kind_of(query)}"
+        )
+    sentence, word = query
+    chosen = embedder.tokenizer_of([sentence], tokenizer)
+    tokens = tokens_around(word, sentence, chosen, order="sentence")
+    return occurrence_of(word, tokens, None, "find_occurrence(..., occurrence)")
+
+
+def _check_model(source: VectorSource, embedder: ElmoEmbedder) -> None:
+    """Raise an `InputError` if another model made a file, or one of other depth."""
+    sha256 = source.attributes.get("model_sha256")
+    if sha256 is not None and sha256 != embedder.content_sha256:
+        raise InputError(
+            f"{source.path}: made by the model {source.attributes.get('model')}, not "
+            f"by {embedder.files.name}. Embed and search with the same model."
+        )
+    n_stored = len(source.layers_of_axis)
+    n_layers = embedder.architecture.n_layers
+    if source.stored_layers == "all" and n_stored not in (0, n_layers):
+        raise InputError(
+            f"{source.path}: {counted(n_stored, 'layer')}, but the model "
+            f"{embedder.files.name} has {n_layers}. Embed and search with the same "
+            "model."
+        )
+
+
+def _is_same_word(files: VectorFiles, token: str, neighbour: Neighbour) -> bool:
+    """Return whether a neighbour is a token in another case, or a form of its word."""
+    if neighbour.token.casefold() == token.casefold():
+        return True
+    # Some files fill the forms while they are read, so they are asked each time.
+    for source in files.sources:
+        word = source.forms.get(token)
+        if word:
+            return neighbour.word == word
+    return neighbour.word == token
+
+
+def _embed_queries(
+    embedder: ElmoEmbedder,
+    files: VectorFiles,
+    queries: Sequence[Occurrence],
+    layers: Layers | None,
+) -> NDArray[np.floating]:
+    """Return the vectors of queries, embedded as the files were: shape (Q, W)."""
+    with_layers = [
+        source for source in files.sources if source.stored_layers is not None
+    ]
+    rows = None
+    if with_layers:
+        source = with_layers[0]
+        attributes = source.attributes | {"layers": source.stored_layers}
+        selection = SelectionSettings.from_attributes(attributes)
+        rows = source.layer_rows(layers)
+    elif layers is not None:
+        selection = SelectionSettings(layers_text(layers))
+    else:
+        raise SettingsError(
+            Message(
+                "{path}: unknown layer",
+                remedy="Name it with {--layers}.",
+                path=files.paths[0],
+            )
+        )
+    options: dict[str, Any] = asdict(selection)
+    sentences = (query.sentence for query in queries)
+    vectors = []
+    for query, values in zip(
+        queries, embedder.embed_sentences(sentences, **options), strict=True
+    ):
+        mean = mean_of(values, rows)
+        vectors.append(mean if selection.pooling is not None else mean[query.index])
+    return np.stack(vectors)

@@ -1,0 +1,139 @@
+"""Search for the occurrences of words in files of vectors."""
+
+import logging
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+
+from elmo_cli.analysis.occurrences.targets import TargetFinder
+from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
+from elmo_cli.analysis.search.vector_sources import Array, Location, Vectors
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.wording import did_you_mean
+from elmo_cli.options.selection import Layers
+from elmo_cli.outputs.reader import Activations
+from elmo_cli.text.occurrences import Occurrence
+from elmo_cli.text.tokenizers import normalize
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EmbeddedOccurrence(Occurrence):
+    """Occurrence in a file, with its vector."""
+
+    location: Location
+    vector: Array = field(compare=False)
+    """float, shape (W,)."""
+
+
+def find_occurrences(
+    files: VectorFiles | Activations,
+    words: Mapping[str, str] | None = None,
+    layers: Layers | None = None,
+    *,
+    ignore_case: bool = False,
+) -> dict[str, list[EmbeddedOccurrence]]:
+    """Find the occurrences of words in files of tokens, in the order of the files.
+
+    Args:
+        files: Files of `open_occurrences` or `open_activations`.
+        words: Target word of each form. The forms are compared with the tokens, and
+            the words with the target words of a file, which may be annotated in other
+            forms. None means all target words of the files.
+        layers: Layers to average, such as "1,2", 2, -1 or
+            [0, 2]. None means all layers in the files except the token layer.
+        ignore_case: Ignore case when comparing forms with tokens.
+    """
+    finder = TargetFinder(words or {}, ignore_case=ignore_case)
+    with opened_files(files) as opened:
+        occurrences = _find_all(opened, words, layers, finder)
+        warning = finder.warning()
+        if warning:
+            logger.warning("%s: %s", opened.paths[0], warning)
+    return occurrences
+
+
+def _find_all(
+    files: VectorFiles,
+    words: Mapping[str, str] | None,
+    layers: Layers | None,
+    finder: TargetFinder,
+) -> dict[str, list[EmbeddedOccurrence]]:
+    files.check_pooling(pooled=False)
+    names = files.words if words is None else words.values()
+    occurrences: dict[str, list[EmbeddedOccurrence]] = {name: [] for name in names}
+    for vectors in files.read(layers):
+        found = dict(enumerate(vectors.words))
+        if words is not None and "match" not in vectors.source.attributes:
+            found = _find_in_record(vectors, words, occurrences, finder)
+        for index, name in found.items():
+            if words is None or name in occurrences:
+                occurrence = _embedded_occurrence(vectors, index)
+                occurrences.setdefault(name, []).append(occurrence)
+    return occurrences
+
+
+def _find_in_record(
+    vectors: Vectors,
+    words: Mapping[str, str],
+    names: Container[str],
+    finder: TargetFinder,
+) -> dict[int, str]:
+    """Return the target word of each vector that has one, by its index.
+
+    `names` are the values of `words`. A target word of the file counts in other forms
+    too, because it may be annotated.
+    """
+    tokens = [vectors.record.tokens[position] for position in vectors.positions]
+    own_words: dict[int, str] = {}
+    if vectors.source.has_targets:
+        for index, word in enumerate(vectors.words):
+            if word in names and tokens[index] not in words:
+                own_words[index] = word
+    for index in own_words:
+        tokens[index] = ""
+    found = {**finder.find(tokens), **own_words}
+    return dict(sorted(found.items()))
+
+
+def find_word(
+    files: VectorFiles, word: str, layers: Layers | None = None
+) -> list[EmbeddedOccurrence]:
+    """Find the occurrences of a word.
+
+    A target word of the files is found in all its forms, another word as it is written.
+    `layers` is as in `find_neighbours`.
+    """
+    files.check_pooling(pooled=False)
+    by_word: list[EmbeddedOccurrence] = []
+    by_form: list[EmbeddedOccurrence] = []
+    similar_words = set[str]()  # words that may have been meant
+    forms = (word, normalize(word).strip())
+    initial = word[:1].lower()
+    for vectors in files.read(layers):
+        for index, own_word in enumerate(vectors.words):
+            token = vectors.record.tokens[vectors.positions[index]]
+            if own_word == word:
+                by_word.append(_embedded_occurrence(vectors, index))
+            elif token in forms:
+                by_form.append(_embedded_occurrence(vectors, index))
+            elif own_word[:1].lower() == initial:
+                similar_words.add(own_word)
+    if not by_word and not by_form:
+        problem = f"{', '.join(map(str, files.paths))}: {word!r} does not occur"
+        advice = did_you_mean(word, similar_words)
+        if "," in word:
+            advice = (
+                " Name one word. A target word of `elmo occurrences` has all its forms."
+            )
+        raise InputError(f"{problem}.{advice}" if advice else problem)
+    return by_word or by_form
+
+
+def _embedded_occurrence(vectors: Vectors, index: int) -> EmbeddedOccurrence:
+    return EmbeddedOccurrence(
+        sentence=vectors.record.tokens,
+        index=vectors.positions[index],
+        location=vectors.location,
+        vector=vectors.vectors[index].copy(),
+    )

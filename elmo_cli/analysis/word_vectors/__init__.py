@@ -1,0 +1,1 @@
+"""`elmo word-vectors`: one vector per word, in a file."""

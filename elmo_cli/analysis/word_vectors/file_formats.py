@@ -1,0 +1,250 @@
+"""Files of word vectors. The suffix chooses the format: see docs/word-vectors.md."""
+
+import gzip
+import io
+import logging
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmo_cli.errors.checks import check_sentence
+from elmo_cli.errors.exceptions import InputError, OutputNameError
+from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import counted
+from elmo_cli.files import disk
+from elmo_cli.files.atomic import replaced
+from elmo_cli.files.output_checks import check_output
+from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
+from elmo_cli.model.vocabulary_files import read_words
+
+logger = logging.getLogger(__name__)
+
+TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")
+_METADATA: Final = ".metadata.tsv"
+_WHITE_SPACE: Final = {
+    **dict.fromkeys((*TEXT_SUFFIXES, ".bin"), re.compile(r"\s|^$")),
+    ".tsv": re.compile(r"[^\S ]"),
+}
+"""White space, and empty words, that a format cannot store."""
+
+Array = NDArray[np.float32]
+Counts = Sequence[int] | None
+
+
+def check_vectors_file(
+    path: Path, *sources: str | Path | None, overwrite: bool
+) -> None:
+    """Raise an `OutputError` unless vectors can be written to a path.
+
+    `sources` are the files that are read; None is no file.
+    """
+    suffix = _suffix(path)
+    if suffix not in _WRITERS:
+        known = ".vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 or .h5"
+        raise OutputNameError(
+            f"{path}: unknown suffix {path.suffix!r}. Choose {known}."
+        )
+    check_output(path, *sources, may_exist=overwrite)
+    if suffix == ".tsv":
+        check_output(path.with_suffix(_METADATA), *sources, may_exist=overwrite)
+
+
+def words_for(output: Path, words: str | Path | Sequence[str]) -> list[str]:
+    """Return the words of a list, or of a file with one per line.
+
+    Raises:
+        InputError: There are no words, or `output` cannot store one.
+    """
+    if isinstance(words, (str, Path)):
+        return _read_words_for(output, words)
+    listed = check_sentence(words, "words", "a list of words or the path of a file")
+    if not listed:
+        raise InputError("words: expected a list of words, found an empty one")
+    index = _index_of_phrase(listed)
+    if index is not None and not _stores_phrases(output):
+        raise InputError(
+            f"words[{index}]: {listed[index][:60]!r} has white space, which "
+            f"{output.suffix} cannot store. Choose HDF5 or npz."
+        )
+    return listed
+
+
+def _read_words_for(output: Path, path: str | Path) -> list[str]:
+    words = read_words(path)
+    if words == [""]:
+        raise InputError(f"{path}: no words. Write one word per line.")
+    index = _index_of_phrase(words)
+    if index is None:
+        return words
+    line_number = index + 1
+    shown_phrase = repr(words[index][:60])
+    remedy = "If the file is a text, use corpus={quoted}."
+    shell_remedy = "If the file is a text, use `elmo word-vectors {typed} OUTPUT`."
+    if not _stores_phrases(output):
+        raise InputError(
+            Message(
+                "{path}, line {number}: {phrase} has white space, which {suffix} "
+                "cannot store. Choose HDF5 or npz",
+                remedy=remedy,
+                shell_remedy=shell_remedy,
+                quoted=repr(str(path)),
+                typed=shlex.quote(str(path)),
+                path=path,
+                number=line_number,
+                phrase=shown_phrase,
+                suffix=output.suffix,
+            )
+        )
+    n_phrases = sum(1 for word in words if _is_phrase(word))
+    logger.warning(
+        "%s",
+        Message(
+            "{path}: {n_lines} with white space, such as line {number}: {phrase}. "
+            "Each line becomes one word",
+            remedy=remedy,
+            shell_remedy=shell_remedy,
+            quoted=repr(str(path)),
+            typed=shlex.quote(str(path)),
+            path=path,
+            n_lines=counted(n_phrases, "line"),
+            number=line_number,
+            phrase=shown_phrase,
+        ),
+    )
+    return words
+
+
+def _is_phrase(word: str) -> bool:
+    """Return whether a word has white space, or nothing else."""
+    return word.split() != [word]
+
+
+def _index_of_phrase(words: Sequence[str]) -> int | None:
+    for index, word in enumerate(words):
+        if _is_phrase(word):
+            return index
+    return None
+
+
+def _stores_phrases(output: Path) -> bool:
+    """Return whether a format stores words with white space."""
+    return _suffix(output) in (*HDF5_SUFFIXES, ".npz")
+
+
+def write_vectors_file(
+    path: Path, words: Sequence[str], vectors: Array, counts: Counts = None
+) -> None:
+    """Write the vectors of words, shape (V, W), in the format of a path.
+
+    Args:
+        path: Path; an existing file is replaced.
+        words: V words. Log a warning for white space that the format cannot store.
+        vectors: Vectors. Log a warning if some are not finite.
+        counts: Numbers of occurrences of the words, which npz and tsv contain. None
+            writes no counts.
+    """
+    is_finite = np.isfinite(vectors).all(axis=1)
+    if not is_finite.all():
+        n_others = int((~is_finite).sum())
+        first = words[int(is_finite.argmin())]
+        logger.warning(
+            "%s: the vectors of %s are not finite (NaN or infinity), the "
+            "first of %r. Check the weights of the model.",
+            path,
+            counted(n_others, "word"),
+            first,
+        )
+    write = _WRITERS[_suffix(path)]
+    write(path, _without_white_space(path, words), vectors, counts)
+
+
+def _suffix(path: Path) -> str:
+    """Return the suffix that chooses the format. `.gz` may follow a suffix of text."""
+    suffix = Path(path.name.removesuffix(".gz")).suffix
+    return suffix if suffix in TEXT_SUFFIXES else path.suffix
+
+
+def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
+    """Replace white space in words, as in New_York, if the format cannot store it."""
+    pattern = _WHITE_SPACE.get(_suffix(path))
+    if pattern is None:
+        return words
+    changed = [word for word in words if pattern.search(word)]
+    if not changed:
+        return words
+    logger.warning(
+        "%s: white space in %s becomes _, for example in %r. npz and HDF5 keep it.",
+        path,
+        counted(len(changed), "word"),
+        changed[0][:60],
+    )
+    return [pattern.sub("_", word) for word in words]
+
+
+def _write_hdf5(path: Path, _words: object, vectors: Array, _counts: object) -> None:
+    write_tensors(path, [("embedding", vectors)], "float32")
+
+
+def _write_text(
+    path: Path, words: Sequence[str], vectors: Array, _counts: object
+) -> None:
+    with replaced(path) as plain:
+        raw: Any = plain
+        if path.suffix == ".gz":
+            # Without the time in the header, equal vectors give equal files.
+            raw = gzip.GzipFile("", "wb", compresslevel=6, fileobj=plain, mtime=0)
+        with io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as file:
+            file.write(f"{len(words)} {vectors.shape[1]}\n")
+            for word, row in zip(words, vectors, strict=True):
+                numbers = " ".join(f"{value:.6g}" for value in row.tolist())
+                file.write(f"{word} {numbers}\n")
+
+
+def _write_binary(
+    path: Path, words: Sequence[str], vectors: Array, _counts: object
+) -> None:
+    with replaced(path) as file:
+        file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
+        for word, row in zip(words, vectors, strict=True):
+            file.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")
+
+
+def _write_npz(
+    path: Path, words: Sequence[str], vectors: Array, counts: Counts
+) -> None:
+    arrays: dict[str, Any] = {"words": words, "vectors": vectors}
+    if counts is not None:
+        arrays["counts"] = counts
+    with replaced(path) as file:
+        np.savez(file, **arrays)
+
+
+def _write_tsv(
+    path: Path, words: Sequence[str], vectors: Array, counts: Counts
+) -> None:
+    # The Projector expects a header only if there is more than one column.
+    if counts is None:
+        rows = list(words)
+    else:
+        rows = ["word\tcount"]
+        rows += [f"{word}\t{n}" for word, n in zip(words, counts, strict=True)]
+    names = path.with_suffix(_METADATA)
+    with replaced(names) as metadata, replaced(path) as tensors:
+        np.savetxt(tensors, vectors, "%.6g", "\t")
+        metadata.write("".join(f"{row}\n" for row in rows).encode())
+        # Even a kill never leaves words next to other vectors.
+        disk.remove(names, missing_ok=True)
+
+
+_WRITERS: Final[dict[str, Callable[[Path, Sequence[str], Array, Counts], None]]] = {
+    **dict.fromkeys(HDF5_SUFFIXES, _write_hdf5),
+    **dict.fromkeys(TEXT_SUFFIXES, _write_text),
+    ".bin": _write_binary,
+    ".npz": _write_npz,
+    ".tsv": _write_tsv,
+}

@@ -1,0 +1,104 @@
+"""Texts of commands: they are opened, and their tokenizers are chosen and printed."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from elmo_cli.cli import stderr
+from elmo_cli.options.text import TextSettings
+
+if TYPE_CHECKING:
+    from elmo_cli.pretrained.find_model import ResolvedModel
+    from elmo_cli.records.input_format import TextInput
+    from elmo_cli.text.sources import Source
+    from elmo_cli.text.tokenizers import Tokenizer
+
+_TOKENIZER = "elmo_cli.tokenizer"
+"""Key in `Context.meta` of the tokenizer that is still to be printed."""
+
+
+def open_text(
+    source: "Source | str",
+    text_settings: TextSettings,
+    model: "ResolvedModel",
+    *,
+    lines_are_texts: bool = False,
+    splits_words: bool = False,
+    reads_places: bool = False,
+    is_new: bool = False,
+) -> "TextInput":
+    """Open a text, and decide its format and tokenizer.
+
+    Args:
+        source: The text.
+        text_settings: Options of the text.
+        model: Model, whose training and language count.
+        lines_are_texts: Tokenize lines like texts in tables, because words are asked
+            for.
+        splits_words: Tokenize the text of a list of words.
+        reads_places: Read the places of annotated words in tables.
+        is_new: The model has no training yet.
+    """
+    from elmo_cli.records.open_input import open_input
+
+    opened = open_input(
+        source,
+        text_settings,
+        trained=None if is_new else model.tokenizer,
+        language=None if is_new else model.language,
+        lines_are_texts=lines_are_texts,
+        splits_words=splits_words,
+        reads_places=reads_places,
+    )
+    keep_tokenizer(opened.tokenizer, text_settings)
+    return opened
+
+
+def load_tokenizer(
+    text_settings: TextSettings, model: "ResolvedModel", texts: Sequence[str]
+) -> "Tokenizer":
+    """Return the tokenizer of typed texts, which show whether they are raw."""
+    from elmo_cli.text.choose_tokenizer import choose_tokenizer
+
+    tokenizer = choose_tokenizer(
+        text_settings,
+        "texts",
+        texts,
+        trained=model.tokenizer,
+        model_language=model.language,
+    )
+    keep_tokenizer(tokenizer, text_settings)
+    return tokenizer
+
+
+def keep_tokenizer(tokenizer: "Tokenizer", text_settings: TextSettings) -> None:
+    """Keep a tokenizer that was chosen for `say_tokenizer`.
+
+    Raise a `UsageError` for a language that has no effect.
+    """
+    has_language = ":" in tokenizer.name or tokenizer.splits_by is not None
+    names_language = (
+        text_settings.tokenizer is not None and ":" in text_settings.tokenizer
+    )
+    if text_settings.language and (names_language or not has_language):
+        name = (
+            text_settings.tokenizer if text_settings.names_tokenizer else tokenizer.name
+        )
+        raise click.UsageError(f"--language has no effect with --tokenizer {name}")
+    click.get_current_context().meta[_TOKENIZER] = tokenizer
+
+
+def say_tokenizer() -> None:
+    """Print the tokenizer that the text or the model has chosen, and its warning.
+
+    It is printed once: where the model is loaded, or before an error of the run.
+    """
+    tokenizer = click.get_current_context().meta.pop(_TOKENIZER, None)
+    if tokenizer is None:
+        return
+    if tokenizer.choice:
+        stderr.say(f"Tokenizer: {tokenizer.choice}")
+    if tokenizer.warning is not None:
+        warning = stderr.shown_message(tokenizer.warning)
+        stderr.say(f"Warning: {warning}")

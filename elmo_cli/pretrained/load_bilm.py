@@ -1,0 +1,27 @@
+"""The files of a model to its biLM."""
+
+from elmo_cli.errors.exceptions import MissingModelError
+from elmo_cli.model.bilm import BiLm
+from elmo_cli.model.lexicons import read_lexicons
+from elmo_cli.model.many_langs import read_many_langs
+from elmo_cli.model.many_langs_config import ManyLangsArchitecture
+from elmo_cli.model.vocabulary_files import read_vocabulary
+from elmo_cli.model.weights import read_weights
+from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.pretrained.roles import TOKEN_ENCODER
+
+
+def load_bilm(files: ModelFiles) -> BiLm:
+    """Build a model from its files, in float32."""
+    architecture = files.architecture
+    if isinstance(architecture, ManyLangsArchitecture):
+        token_encoder = files.weights.with_name(TOKEN_ENCODER)
+        lexicons = read_lexicons(files.weights.parent, architecture)
+        return read_many_langs(files.weights, token_encoder, architecture, lexicons)
+    if architecture.char_cnn is not None:
+        return read_weights(files.weights, architecture)
+    if files.vocabulary is None:
+        problem = "a word-level model (without char_cnn) requires its vocabulary"
+        remedy = f"Add vocab.txt next to {files.weights}."
+        raise MissingModelError(f"{files.options}: {problem}. {remedy}")
+    return read_weights(files.weights, architecture, read_vocabulary(files.vocabulary))

@@ -1,0 +1,361 @@
+"""Cosines, words in sentences, and exact search, compared with all cosines in numpy."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from elmo_cli import ElmoEmbedder, ElmoError, find_neighbours, open_activations
+from elmo_cli.analysis.search import neighbours as module
+from elmo_cli.analysis.search.vector_files import opened_files
+from elmo_cli.analysis.search.word_neighbours import find_word_neighbours
+from elmo_cli.engine import load_engine
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.output import LAYOUTS
+from elmo_cli.records.record import Record
+from elmo_cli.similarity import cosine_similarity
+from elmo_cli.text.occurrences import Occurrence, find_occurrence
+from tests.support.commands import TINY
+from tests.support.layouts import Corpus, layouts, line_record, write
+
+Array = NDArray[Any]
+
+
+def corpus(lengths: list[int], seed: int = 0, layers: str = "top") -> Corpus:
+    """Return lines of random vectors. Token i of line n is `wn.i`."""
+    random = np.random.default_rng(seed)
+    layer_axis = {"all": [3], "0,2": [2], "top": []}[layers]
+    records = []
+    values = []
+    for line, length in enumerate(lengths):
+        tokens = [f"w{line}.{i}" for i in range(length)]
+        records.append(line_record(" ".join(tokens)))
+        vectors = random.normal(size=[*layer_axis, length, 4])
+        values.append(vectors.astype(np.float32))
+    return Corpus(records, values, {"layers": layers})
+
+
+def embed(
+    path: Path, text: str, layers: str, embedder: ElmoEmbedder, **options: Any
+) -> None:
+    """Embed lines, or JSON lines."""
+    source = path.with_name("text.jsonl" if text.startswith("{") else "text.txt")
+    source.write_text(text)
+    embedder.embed_file(source, path, layers, **options)
+
+
+def cosines(query: Array, vectors: Array) -> Any:
+    """Return the cosine of a query, (4,), with each vector, (T, 4)."""
+    a = query.astype(np.float64)
+    b = vectors.astype(np.float64)
+    return b @ a / np.linalg.norm(a) / np.linalg.norm(b, axis=1)
+
+
+@given(
+    lengths=st.lists(st.integers(0, 5), max_size=12),
+    layout=st.sampled_from(LAYOUTS),
+    n_queries=st.integers(1, 3),
+    top=st.integers(1, 9),
+    block=st.integers(1, 9),
+    seed=st.integers(1, 9),
+)
+def test_the_nearest_tokens_have_the_largest_cosines(
+    tmp_path_factory: pytest.TempPathFactory,
+    lengths: list[int],
+    layout: str,
+    n_queries: int,
+    top: int,
+    block: int,
+    seed: int,
+) -> None:
+    path = tmp_path_factory.mktemp("search") / "v.hdf5"
+    there = corpus(lengths, seed=seed)
+    write(there, path, layout)
+    queries = np.random.default_rng(99).normal(size=(n_queries, 4))
+    with pytest.MonkeyPatch.context() as patch, open_activations(path) as activations:
+        patch.setattr(module, "BLOCK_TOKENS", block)
+        result = find_neighbours(activations, queries, top)
+
+    tokens = []
+    for record in there.records:
+        tokens += record.tokens
+    vectors = np.concatenate([np.empty((0, 4)), *there.values])
+    for query, nearest in zip(queries, result.nearest, strict=True):
+        expected = cosines(query, vectors)
+        order = np.argsort(-expected)[:top]
+        assert [hit.token for hit in nearest] == [tokens[i] for i in order]
+        found = [hit.cosine for hit in nearest]
+        np.testing.assert_allclose(found, expected[order], atol=1e-6)
+        for hit in nearest:
+            assert hit.token == f"w{hit.record_index}.{hit.index}"
+
+
+@given(
+    lengths=st.lists(st.integers(0, 5), max_size=12),
+    layout=st.sampled_from(LAYOUTS),
+    block=st.integers(1, 9),
+    seed=st.integers(1, 9),
+)
+def test_the_mean_cosine_is_of_all_pairs(
+    tmp_path_factory: pytest.TempPathFactory,
+    lengths: list[int],
+    layout: str,
+    block: int,
+    seed: int,
+) -> None:
+    path = tmp_path_factory.mktemp("search") / "v.hdf5"
+    there = corpus(lengths, seed=seed)
+    write(there, path, layout)
+    with pytest.MonkeyPatch.context() as patch, open_activations(path) as activations:
+        patch.setattr(module, "BLOCK_TOKENS", block)
+        mean_cosine = find_neighbours(activations, np.ones((1, 4))).mean_cosine
+    vectors = np.concatenate([np.empty((0, 4)), *there.values])
+    if len(vectors) > 1:
+        pairs = np.array([cosines(vector, vectors) for vector in vectors])
+        is_other = ~np.eye(len(vectors), dtype=bool)
+        assert mean_cosine == pytest.approx(pairs[is_other].mean(), abs=1e-6)
+    else:
+        assert mean_cosine is None
+
+
+@layouts
+@pytest.mark.parametrize(
+    ("stored", "layers", "rows"),
+    [
+        ("all", None, [1, 2]),
+        ("all", "0", [0]),
+        ("all", "2,0", [0, 2]),
+        ("0,2", None, [1]),
+        ("0,2", "2", [1]),
+    ],
+)
+def test_the_mean_of_the_lstm_layers_is_compared_by_default(
+    tmp_path: Path, layout: str, stored: str, layers: str | None, rows: list[int]
+) -> None:
+    there = corpus([3, 2], layers=stored)
+    write(there, tmp_path / "v.hdf5", layout)
+    query = np.ones((1, 4))
+    with open_activations(tmp_path / "v.hdf5") as activations:
+        (nearest,) = find_neighbours(activations, query, 5, layers=layers).nearest
+    vectors = np.concatenate([values[rows].mean(axis=0) for values in there.values])
+    expected = sorted(cosines(query[0], vectors), reverse=True)
+    np.testing.assert_allclose([hit.cosine for hit in nearest], expected, atol=1e-6)
+
+
+def test_equal_vectors_keep_the_order_of_the_file(tmp_path: Path) -> None:
+    there = corpus([2, 2, 2])
+    vectors = there.values[0]
+    write(there._replace(values=[vectors] * 3), tmp_path / "v.hdf5", "packed")
+    with open_activations(tmp_path / "v.hdf5") as activations:
+        (nearest,) = find_neighbours(activations, vectors[:1], 2).nearest
+    assert [(hit.record_index, hit.index) for hit in nearest] == [(0, 0), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    "layers", ["all", "0,2", "top", "average", "lstm1", "word_emb"]
+)
+@pytest.mark.parametrize("state", ["zero", "warm"])
+def test_a_query_is_embedded_as_its_file_was(
+    tmp_path: Path, layers: str, state: Any
+) -> None:
+    path = tmp_path / "v.hdf5"
+    text = "the cat sat\na dog ran off\n\nthe cat sat\n"
+    embed(path, text, layers, ElmoEmbedder(model=TINY, state=state), layout="packed")
+    with open_activations(path) as activations:
+        settings = ModelSettings.from_attributes(activations.attributes)
+        query = [
+            Occurrence(["the", "cat", "sat", "."], 1),
+            Occurrence(["the", "cat", "sat"], 1),
+        ]
+        with_itself = ElmoEmbedder.from_engine(load_engine(settings))
+        nearest = find_word_neighbours(with_itself, activations, query, 20).nearest
+    assert settings == ModelSettings(str(TINY), state=state)
+    # A word before the end: only the backward half differs. A sentence never finds
+    # itself.
+    assert [hit.token for hit in nearest[0]].count("cat") == 2
+    assert [hit.record_index for hit in nearest[1]] == [1] * 4
+
+
+def test_one_vector_is_one_query(tmp_path: Path, tiny: ElmoEmbedder) -> None:
+    path = tmp_path / "v.hdf5"
+    embed(path, "The cat sat .\nA dog ran .\n", "top", tiny, layout="packed")
+    vector = tiny.word_vector(["A", "dog", "ran", "."], "dog", layers="top")
+    [nearest] = find_neighbours(path, vector, 1).nearest
+    assert [hit.marked for hit in nearest] == ["A [dog] ran ."]
+    assert nearest[0].cosine == pytest.approx(1, abs=1e-6)
+
+
+def test_a_query_is_a_sentence_with_its_word(tmp_path: Path) -> None:
+    path = tmp_path / "v.hdf5"
+    embedder = ElmoEmbedder(model=TINY)
+    Path(tmp_path / "text.txt").write_text("The cat sat, too.\nA dog ran.\n")
+    embedder.embed_file(tmp_path / "text.txt", path, "top", tokenizer="moses")
+    occurrence = find_occurrence(["A", "cat", "ran", "."], "cat")
+    expected = find_word_neighbours(embedder, path, [occurrence])
+    for query in (
+        ("A cat ran.", "cat"),
+        (["A", "cat", "ran", "."], "cat"),
+        occurrence,
+        [("A cat ran.", "cat")],
+    ):
+        assert find_word_neighbours(embedder, path, query) == expected
+    two = find_word_neighbours(embedder, path, [("A cat ran.", "cat"), occurrence])
+    for nearest in two.nearest:
+        found = [hit.marked for hit in nearest]
+        assert found == [hit.marked for hit in expected.nearest[0]]
+    with pytest.raises(ElmoError, match=r"^'dog' is not a token of 'A cat ran \.'"):
+        find_word_neighbours(embedder, path, ("A cat ran.", "dog"))
+
+
+def test_the_word_and_its_sentence_can_be_excluded(
+    tmp_path: Path, tiny: ElmoEmbedder
+) -> None:
+    path = tmp_path / "v.hdf5"
+    embed(path, "The cat sat\nthe cat ran\nA Cat sat\n", "top", tiny, layout="packed")
+    query = [Occurrence(["the", "cat", "ran"], 1)]
+    with open_activations(path) as activations:
+        all_uses = find_word_neighbours(tiny, activations, query)
+        others = find_word_neighbours(tiny, activations, query, other_words=True)
+    (nearest,) = all_uses.nearest
+    assert {hit.token for hit in nearest} == {"The", "cat", "sat", "A", "Cat"}
+    assert {hit.record_index for hit in nearest} == {0, 2}
+    (nearest,) = others.nearest
+    assert {hit.token for hit in nearest} == {"The", "sat", "A"}
+
+
+def test_sentences_are_found_where_tokens_are_pooled(
+    tmp_path: Path, tiny: ElmoEmbedder
+) -> None:
+    path = tmp_path / "v.hdf5"
+    text = "the cat sat\n\na dog ran off\nthe dog sat\n"
+    embed(path, text, "all", tiny, pooling="mean")
+    query = Occurrence(["the", "cat", "ran"], 0)
+    with open_activations(path) as activations, opened_files(path) as files:
+        files.check_pooling(pooled=True)
+        (nearest,) = find_word_neighbours(tiny, path, [query]).nearest
+        assert find_word_neighbours(tiny, activations, [query]).nearest == [nearest]
+        pooled = np.stack([values[1:].mean(axis=0) for values in activations])
+        problem = r"v\.hdf5: the file has one vector per sentence"
+        with pytest.raises(ElmoError, match=problem):
+            files.check_pooling(pooled=False)
+    (vector,) = tiny.embed_sentences([query.sentence], layers="1,2", pooling="mean")
+    records = [0, 2, 3]  # without the blank line
+    expected = cosines(vector.mean(axis=0), pooled[records])
+    by_record = {hit.record_index: hit.cosine for hit in nearest}
+    assert sorted(by_record) == records
+    found = [by_record[record] for record in records]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@layouts
+def test_records_with_keys_are_searched_by_their_tokens(
+    tmp_path: Path, layout: str, tiny: ElmoEmbedder
+) -> None:
+    path = tmp_path / "v.hdf5"
+    text = '{"tokens": ["the", "cat"], "id": "b"}\n{"text": "a cat", "id": "a"}\n'
+    embed(path, text, "all", tiny, layout=layout)
+    with open_activations(path) as activations:
+        query = [Occurrence(["my", "cat"], 1)]
+        (nearest,) = find_word_neighbours(tiny, activations, query).nearest
+        tokens_of_records = {(hit.location.name, hit.token) for hit in nearest}
+    assert tokens_of_records == {("b", "the"), ("b", "cat"), ("a", "a"), ("a", "cat")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "layers", "message"),
+    [
+        ({}, "1", " has only top."),
+        ({"attributes": {"layers": "0,2"}}, "1", " has only layers 0 and 2."),
+        ({"attributes": {}}, None, ": the file does not record which layer it has"),
+        (
+            {"records": [Record("a b c", [*"abc"])]},
+            None,
+            ", line 1: the sentence has 3 tokens",
+        ),
+        ({}, None, ": the file does not contain the tokens"),
+    ],
+)
+def test_a_file_that_cannot_answer_a_query_is_refused(
+    changes: dict[str, Any], layers: str | None, message: str, tmp_path: Path
+) -> None:
+    there = corpus([2])._replace(**changes)
+    path = tmp_path / "v.hdf5"
+    write(there, path, "packed", forget_sentences=message.endswith("the tokens"))
+    with open_activations(path) as activations, pytest.raises(ElmoError) as error:
+        find_neighbours(activations, np.ones((1, 4)), layers=layers)
+    assert f"{path}{message}" in str(error.value)
+
+
+def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:
+    write(corpus([2]), tmp_path / "v.hdf5")
+    with open_activations(tmp_path / "v.hdf5") as activations:
+        problem = "vectors: expected the shape (W,) or (Q, W), found the shape (1, 1"
+        with pytest.raises(ElmoError, match=re.escape(problem)):
+            find_neighbours(activations, np.ones((1, 1, 4)))
+        with pytest.raises(ElmoError, match=r"^top: expected 1 or more"):
+            find_neighbours(activations, np.ones((1, 4)), 0)
+        problem = "v.hdf5: expected vectors of width 3, as the query has, found 4"
+        with pytest.raises(ElmoError, match=re.escape(problem)):
+            find_neighbours(activations, np.ones((1, 3)))
+
+
+def test_the_cosine_of_planted_vectors() -> None:
+    one = np.array([3, 4], np.float32)
+    other = np.array([4, 3], np.float32)
+    assert cosine_similarity(one, other) == pytest.approx(24 / 25)
+    assert cosine_similarity(one, 10 * one) == pytest.approx(1)
+    assert cosine_similarity(one, -one) == pytest.approx(-1)
+    assert cosine_similarity(one, np.array([-4, 3], np.float32)) == 0
+    assert cosine_similarity(one, np.zeros(2, np.float32)) == 0
+
+
+def test_a_word_is_found_in_a_sentence() -> None:
+    assert find_occurrence("We sat by the river bank.", "bank").index == 5
+    twice = ["bank", "after", "bank"]
+    assert find_occurrence(twice, "bank", 1).index == 0
+    assert find_occurrence(twice, "bank", 2).index == 2
+
+
+@pytest.mark.parametrize(
+    ("sentence", "word", "number", "message"),
+    [
+        (
+            ["bank", "after", "bank"],
+            "bank",
+            None,
+            "'bank' occurs 2 times in 'bank after bank'. Choose one with occurrence, 1 "
+            "to 2.",
+        ),
+        (
+            ["bank", "after", "bank"],
+            "bank",
+            3,
+            "'bank' occurs 2 times in 'bank after bank', not 3 times. "
+            "Choose one with occurrence, 1 to 2.",
+        ),
+        (
+            ["We", "sat"],
+            "We",
+            2,
+            "'We' occurs once in 'We sat', not 2 times. Remove occurrence.",
+        ),
+        (
+            "the banks",
+            "bank",
+            2,
+            "'bank' is not a token of 'the banks'. Did you mean 'banks'?",
+        ),
+        ([], "bank", None, "'bank' is not a token of an empty sentence"),
+    ],
+)
+def test_a_word_that_is_not_found_is_an_error_with_the_tokens(
+    sentence: str | list[str], word: str, number: int | None, message: str
+) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        find_occurrence(sentence, word, number)
