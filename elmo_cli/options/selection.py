@@ -202,8 +202,8 @@ def parse_mean_layers(layers: Layers, n_layers: int) -> list[int]:
     name = layers_text(layers)
     named = {
         "all": list(range(n_layers)),
-        "average": list(range(n_layers)),
         "top": [n_layers - 1],
+        "average": list(range(n_layers)),
         "word_emb": [0],
     }
     for number in range(1, n_layers):

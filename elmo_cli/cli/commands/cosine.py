@@ -183,7 +183,7 @@ def _find_pair(
     tokenizer: "Tokenizer",
 ) -> "PairRow":
     """Return the columns of a pair of typed sentences, and its two occurrences."""
-    from elmo_cli.text.occurrences import occurrence_of
+    from elmo_cli.text.occurrences import numbers_after, occurrence_of
 
     if len(sentences) != 2:
         raise InputError(
@@ -197,9 +197,8 @@ def _find_pair(
 
     def find_on_side(side: int) -> "Occurrence":
         tokens = tokenizer.tokenize(sentences[side - 1])
-        return occurrence_of(
-            words[side - 1], tokens, numbers[side - 1], f"--occurrence{side}"
-        )
+        choice_of = partial(numbers_after, f"--occurrence{side} ")
+        return occurrence_of(words[side - 1], tokens, numbers[side - 1], choice_of)
 
     return columns, (find_on_side(1), find_on_side(2))
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -188,10 +189,12 @@ def _check_paths(
 def _find_in_text(
     word: str, text: str, occurrence: int | None, tokenizer: "Tokenizer"
 ) -> "Occurrence":
-    from elmo_cli.text.occurrences import occurrence_of
+    from elmo_cli.text.occurrences import numbers_after, occurrence_of
 
     tokens = tokenizer.tokenize(text)
-    return occurrence_of(word, tokens, occurrence, "--occurrence")
+    return occurrence_of(
+        word, tokens, occurrence, partial(numbers_after, "--occurrence ")
+    )
 
 
 def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
