@@ -429,7 +429,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.similarity("cat", "A cat.", "A cat.", layers=9),
         ValueError,
-        "layers: expected all, average, top, word_emb, lstm1, lstm2 "
+        "layers: expected all, top, average, word_emb, lstm1, lstm2 "
         "or numbers from 0 to 2 separated by commas, found '9'",
     ),
     error_of(

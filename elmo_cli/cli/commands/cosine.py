@@ -267,11 +267,17 @@ def _print_cosines(
     *,
     for_people: bool,
 ) -> None:
-    """Print the cosines of each pair, or `for_people` a table of all layers."""
+    """Print the cosines of each pair, or `for_people` a table of all layers.
+
+    People get four decimals, and programs six.
+    """
     for chunk in chunks:
         for similarity in _similarities(embedder, chunk, layers):
-            if layers is not None or not for_people:
+            if not for_people:
                 click.echo("\t".join(map(cell, _cosines(similarity, layers))))
+                continue
+            if layers is not None:
+                click.echo(f"{similarity.average:.4f}")
                 continue
             click.echo(similarity.first.marked)
             click.echo(similarity.second.marked)

@@ -343,7 +343,7 @@ def test_a_word_is_found_in_a_sentence() -> None:
             ["We", "sat"],
             "We",
             2,
-            "'We' occurs once in 'We sat', not 2 times. Remove occurrence.",
+            "'We' occurs once in 'We sat', not 2 times. Use occurrence=1.",
         ),
         (
             "the banks",
