@@ -16,7 +16,7 @@ from elmo_cli.cli.stderr import (
     verbosity_options,
 )
 from elmo_cli.cli.usage_errors import extra_arguments_error
-from elmo_cli.errors.exceptions import ElmoError, SettingsError
+from elmo_cli.errors.exceptions import InputError, MissingFileError, SettingsError
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.output import STANDARD_OUTPUT
 
@@ -93,8 +93,9 @@ class Command(click.Command):
             return super().invoke(ctx)
         except SettingsError as error:
             raise click.UsageError(shown_message(error), ctx) from None
-        except ElmoError:
-            say_tokenizer()  # It may explain the error.
+        except InputError as error:
+            if not isinstance(error, MissingFileError):
+                say_tokenizer()  # It may explain the error.
             raise
 
     def format_options(

@@ -16,7 +16,6 @@ from elmo_cli.cli.command import Decorator, option_group
 from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.parameter_types import (
     PATH,
-    FormatChoice,
     NameChoice,
     WholeNumber,
     names_with_commas,
@@ -345,7 +344,7 @@ def row_options(
         "--format",
         "-f",
         "row_format",
-        type=FormatChoice(ROW_FORMATS),
+        type=NameChoice(ROW_FORMATS),
         excludes=["--json"],
         help=help,
         default_text=default,
@@ -360,7 +359,7 @@ def output_options(formats: Sequence[str], *others: Decorator) -> Decorator:
     return option_group(
         "Output",
         field_option(
-            OutputSettings, "file_format", names=("-f",), type=FormatChoice(formats)
+            OutputSettings, "file_format", names=("-f",), type=NameChoice(formats)
         ),
         field_option(OutputSettings, "overwrite"),
         dtype_option(),

@@ -137,11 +137,6 @@ def test_names_mean_one_thing_in_all_commands(name: str) -> None:
         assert ("jsonl" in choices) == (name != "occurrences")
 
 
-def test_jsonl_may_have_its_old_name_json() -> None:
-    result = elmo("embed", "text.txt", "-", "-f", "json", "-m", TINY, "-q")
-    assert result.stdout.startswith('{"index": 0')
-
-
 # Help and colours
 
 
