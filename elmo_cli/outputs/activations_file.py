@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import h5py
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
@@ -29,8 +29,6 @@ _EXPECTED: Final = (
 )
 _UNKNOWN: Final = Record("", [])
 
-Array = NDArray[Any]
-
 
 class ActivationsFile:
     """One file, opened in this process."""
@@ -47,7 +45,9 @@ class ActivationsFile:
     def reading(self) -> Iterator[LayoutFile]:
         """Yield the layout. In the block, errors of HDF5 name the file as damaged."""
         if not self._handle:
-            raise InputError(f"{self.path}: the file is closed. Open it again.")
+            raise InputError(
+                f"{self.path}: the file is closed", remedy="Open it again."
+            )
         # HDF5 cannot share a file with the parent process.
         if self._process != os.getpid():
             self._open()
@@ -56,7 +56,7 @@ class ActivationsFile:
 
     def pairs(
         self, start: int, stop: int, *, with_records: bool = False
-    ) -> Iterator[tuple[Record, Array]]:
+    ) -> Iterator[tuple[Record, AnyArray]]:
         """Yield records, empty without `with_records`, and their activations."""
         while start < stop:
             with self.reading() as layout:
@@ -96,29 +96,30 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
     """Open a file of HDF5; raise an `InputError` that says what else it is."""
     if os.path.isdir(path):
         raise InputError(
-            f"{path}: {_EXPECTED}, found another folder. Name a file in it."
+            f"{path}: {_EXPECTED}, found another folder", remedy="Name a file in it."
         )
     try:
         # HDF5 2 would cache 8 MB per dataset.
         return open_hdf5_to_read(path, rdcc_nbytes=2 * CHUNK_BYTES)
     except FileNotFoundError:
         if os.path.exists(f"{path}.partial"):
-            problem = "the run is not finished. Run its command again."
-            raise MissingInputError(f"{path}: {problem}") from None
+            raise MissingInputError(
+                f"{path}: the run is not finished", remedy="Run its command again."
+            ) from None
         raise missing_file_error(path, InputError) from None
     except OSError as error:
         if "signature" in str(error):
             problem = f"{path}: {_EXPECTED}"
             if Path(path).suffix in (".hdf5", ".h5"):
-                remedy = "Copy it again, or run its command again."
                 raise InputError(
-                    f"{problem}, found another or a damaged file. {remedy}"
+                    f"{problem}, found another or a damaged file",
+                    remedy="Copy it again, or run its command again.",
                 ) from error
-            remedy = "If it is a text, embed it first: "
-            remedy += f"`elmo embed {shlex.quote(str(path))} vectors.hdf5`."
+            embed = f"elmo embed {shlex.quote(str(path))} vectors.hdf5"
+            remedy = f"If it is a text, embed it first: `{embed}`."
             if Path(path).suffix == ".parquet":
                 remedy = "For a file from `elmo occurrences`, use open_occurrences."
-            raise InputError(f"{problem}. {remedy}") from error
+            raise InputError(problem, remedy=remedy) from error
         raise InputError(f"{path}: cannot be read: {system_reason(error)}") from error
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from elmo_cli.cli.command_list import COMMAND_GROUPS, COMMANDS, find_command
 from elmo_cli.cli.main import main
 from elmo_cli.records.formats import INPUT_FORMATS_BY_NAME
-from tests.support.commands import TINY, elmo
+from tests.support.commands import elmo
 from tests.support.table_files import write_table
 
 pytestmark = pytest.mark.usefixtures("text_and_words")
