@@ -100,7 +100,7 @@ def find_neighbours(
     Args:
         files: Path or list of paths, of files or folders, or the result of
             `open_occurrences` or `open_activations`.
-        vectors: Vector of one query, float, shape (W,), or of Q queries, shape (Q, W).
+        vectors: Vector of one query, float, shape (W,), or of n queries, shape (n, W).
         top: Maximum number of neighbours per query.
         layers: Layers to average, such as "1,2", 2, -1 or [0, 2]. None means all layers
             in the files except the token layer.
@@ -110,7 +110,7 @@ def find_neighbours(
 
     Returns:
         The neighbours: `nearest` is a list for the shape (W,), and a list of lists for
-        (Q, W).
+        (n, W).
 
     Raises:
         InputError: `vectors` has another shape, or a file cannot be read, lacks tokens,
