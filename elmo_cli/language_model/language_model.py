@@ -257,6 +257,8 @@ class LanguageModel:
     ) -> SentenceScore | list[SentenceScore]:
         """Compute the log probabilities of the tokens of texts, each as one sentence.
 
+            model.score("The cat sat.").forward.sum()  # -28.56, a natural logarithm
+
         Args:
             texts: One raw text, or several: strings or lists of tokens, without
                 boundaries.
@@ -290,6 +292,10 @@ class LanguageModel:
         is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[SentenceScore]:
         """Score a stream of texts, in order, one window at a time.
+
+            with open("texts.txt") as texts:
+                for score in model.iter_scores(texts):
+                    print(score.forward.sum())
 
         Args:
             texts: Strings or lists of tokens, read as they are needed.

@@ -38,6 +38,9 @@ def read_occurrences(
 ) -> tuple[Occurrences, Occurrences]:
     """Read the occurrences of words in two files.
 
+        old, new = read_occurrences("old.parquet", "new.parquet")
+        old["bank"].shape  # (occurrences of "bank" in the old file, 1024)
+
     Args:
         old, new: Files of `elmo occurrences`, or HDF5 of `elmo embed` with all tokens.
         words: Words to read: a list, the word of each form, or the path of a file that
