@@ -1,6 +1,7 @@
 """`Elmo`: AllenNLP's module of ELMo vectors, to train with a task."""
 
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypedDict
 
@@ -13,7 +14,7 @@ from elmo_cli.errors.checks import (
     check_sentence,
     check_type,
 )
-from elmo_cli.errors.exceptions import InputError, ModelError
+from elmo_cli.errors.exceptions import InputError, ModelError, SettingsError
 from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.inference.uncompiled import uncompiled
 from elmo_cli.model.allennlp_state import rename_allennlp_state
@@ -98,6 +99,11 @@ class Elmo(nn.Module):
         """
         super().__init__()
         check_at_least("num_output_representations", num_output_representations, 1)
+        check_type("dropout", dropout, Real, "a number from 0 to 1")
+        if not 0 <= dropout <= 1:
+            raise SettingsError(
+                f"dropout: expected a number from 0 to 1, found {dropout}"
+            )
         if module is None:
             settings = ModelSettings(
                 model=model, options_file=options_file, weight_file=weight_file

@@ -1,6 +1,7 @@
 """Random continuations of a text."""
 
 from collections.abc import Iterator
+from numbers import Real
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from elmo_cli.errors.checks import (
     check_at_least,
     check_choice,
     check_sentence,
+    check_type,
 )
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.language_model.candidates import exclude_words
@@ -79,6 +81,7 @@ def sample_sentences(
             value.
     """
     check_language_model(model)
+    check_type("temperature", temperature, Real, "a number above 0")
     if not temperature > 0:
         raise SettingsError(
             "{--temperature}: expected a number above 0, found {value}",

@@ -167,6 +167,8 @@ class TextSettings:
                 raise SettingsError(problem) from None
         check_choices(self)
         self.parse_shard()
+        if self.tokenizer is not None:
+            check_type("tokenizer", self.tokenizer, str, "a name")
         if self.language is not None:
             check_type("language", self.language, str, "a code such as 'fr'")
         if self.text_column is not None and self.word_column is not None:
