@@ -23,6 +23,7 @@ from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
 from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
+from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings
 from elmo_cli.types import Sentence, Text
 
 SAMPLE_COLUMNS: Final = ("sample_number", "text")
@@ -93,7 +94,7 @@ def sample_sentences(
     check_at_least("seed", seed, 0)
     if isinstance(text, str):
         settings = TextSettings(tokenizer=tokenizer, language=language)
-        chosen = model.tokenizer_of([text], settings)
+        chosen = choose_tokenizer_of_strings([text], settings, model.files)
         text = cut_around_gaps(text, chosen.tokenize)
     else:
         text = check_sentence(text, "text")
