@@ -12,9 +12,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, overload
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.checks import (
     check_batch,
@@ -91,7 +91,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Array = NDArray[np.float32]
 
 _OTHER_DEVICE: Final = "Use ElmoEmbedder(model, device=...)."
 _ADVICE: Final = {
@@ -377,7 +376,7 @@ class ElmoEmbedder:
             torch.from_numpy(mask).to(self.device),
         )
 
-    def embed_sentence(self, sentence: Sentence) -> Array:
+    def embed_sentence(self, sentence: Sentence) -> FloatArray:
         """Embed one sentence, a list of tokens.
 
         Returns:
@@ -388,7 +387,7 @@ class ElmoEmbedder:
         """
         return self.embed_batch([check_sentence(sentence)])[0]
 
-    def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
+    def embed_batch(self, batch: Sequence[Sentence]) -> list[FloatArray]:
         """Embed sentences together, each a list of tokens.
 
         Returns:
@@ -412,7 +411,7 @@ class ElmoEmbedder:
         gamma: float | None = None,
         pooling: Pooling | None = None,
         normalize: bool = False,
-    ) -> Iterator[Array]:
+    ) -> Iterator[FloatArray]:
         """Embed a stream of sentences, in order.
 
         Args:
@@ -472,7 +471,7 @@ class ElmoEmbedder:
         convert_to_numpy: Literal[True] = True,
         convert_to_tensor: Literal[False] = False,
         **others: Any,
-    ) -> Array: ...
+    ) -> FloatArray: ...
 
     @overload
     def encode(
@@ -492,7 +491,7 @@ class ElmoEmbedder:
         pooling: None,
         convert_to_tensor: Literal[False] = False,
         **options: Any,
-    ) -> Array: ...
+    ) -> FloatArray: ...
 
     @overload
     def encode(
@@ -502,7 +501,7 @@ class ElmoEmbedder:
         pooling: None,
         convert_to_tensor: Literal[False] = False,
         **options: Any,
-    ) -> list[Array]: ...
+    ) -> list[FloatArray]: ...
 
     # Other arguments of sentence-transformers may return lists of tensors.
     @overload
@@ -539,7 +538,7 @@ class ElmoEmbedder:
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
         **others: Any,
-    ) -> Array | Tensor | list[Array] | list[Tensor]:
+    ) -> FloatArray | Tensor | list[FloatArray] | list[Tensor]:
         """Embed texts, by default into one vector each, as in sentence-transformers.
 
             embedder.encode(["We sat on the bank.", "A cat."])  # (2, 1024)
@@ -666,7 +665,7 @@ class ElmoEmbedder:
         occurrence: int | None = None,
         tokenizer: str | None = AUTO,
         language: str | None = None,
-    ) -> Array:
+    ) -> FloatArray:
         """Return the vector of a word in its sentence.
 
             embedder.word_vector("We sat on the bank.", "bank", layers=2)  # (1024,)
@@ -694,7 +693,7 @@ class ElmoEmbedder:
         tokens = tokens_around(word, sentence, chosen, order="sentence")
         found = occurrence_of(word, tokens, occurrence, "occurrence")
         [activations] = self.embed_sentences([tokens], layers=layers)
-        vector: Array = activations[..., found.index, :]
+        vector: FloatArray = activations[..., found.index, :]
         return vector
 
     def similarity(
@@ -980,8 +979,8 @@ def embedder_on(engine: Engine) -> ElmoEmbedder:
 
 
 def _arrange(
-    vectors: list[Array], form: ResultForm, device: torch.device
-) -> Array | Tensor | list[Array] | list[Tensor]:
+    vectors: list[FloatArray], form: ResultForm, device: torch.device
+) -> FloatArray | Tensor | list[FloatArray] | list[Tensor]:
     """Return the vectors of texts as an array, a tensor, or a list of one of them."""
     if not form.has_tensors:
         return np.stack(vectors) if form.is_stacked else vectors

@@ -15,8 +15,8 @@ from itertools import zip_longest
 from typing import IO, Any, Final
 
 import torch
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.distributed.find_inputs import Input, find_input_format, find_inputs
 from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.split_inputs import split_inputs
@@ -25,6 +25,7 @@ from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import Message, joined
 from elmo_cli.errors.wording import first_line, utf8_name
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, sealed
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.inference.select_activations import choose_layers
 from elmo_cli.model.architecture import Architecture
@@ -254,7 +255,7 @@ def open_writer(
 def _encode_file(
     plan: Plan,
     settings: CorpusSettings,
-    vector: NDArray[Any],
+    vector: AnyArray,
     column_types: dict[str, Any],
 ) -> bytes:
     """Return a Parquet file without rows.
@@ -280,10 +281,12 @@ def _encode_file(
     writer.finish({})
 
     schema = parquet.read_schema(pyarrow.BufferReader(part.getvalue()))
-    schema = schema.with_metadata({PLAN_SHA256: plan.sha256, "plan": plan.encode()})
+    schema = schema.with_metadata(
+        {PLAN_SHA256: plan.sha256, "plan": plan.encode(), FOOTER_CRC32: NO_CRC32}
+    )
     file = io.BytesIO()
     parquet.write_table(schema.empty_table(), file)
-    return file.getvalue()
+    return sealed(file.getvalue())
 
 
 def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
@@ -314,16 +317,16 @@ def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str,
     }
 
 
-def _empty_vector(settings: CorpusSettings, architecture: Architecture) -> NDArray[Any]:
+def _empty_vector(settings: CorpusSettings, architecture: Architecture) -> AnyArray:
     """Return zeros of the shape of a record's activations: of one token, or pooled."""
     selection = settings.selection.for_model(architecture.n_layers)
     layers = torch.zeros(architecture.n_layers, 1, architecture.width, device="cpu")
-    vector: NDArray[Any] = choose_layers(selection, layers).numpy()
+    vector: AnyArray = choose_layers(selection, layers).numpy()
     return vector.squeeze(-2) if selection.pooling else vector
 
 
 def _n_part_tokens(
-    vector: NDArray[Any], settings: CorpusSettings, part_mb: float | None
+    vector: AnyArray, settings: CorpusSettings, part_mb: float | None
 ) -> float:
     """Return the tokens of a part; `vector` is what a token or record takes."""
     value_bytes = 2 if settings.dtype == "float16" else 4

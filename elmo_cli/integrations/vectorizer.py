@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import install_command
@@ -94,7 +94,7 @@ class ElmoVectorizer(
         self._embed([])
         return self
 
-    def transform(self, texts: Iterable[str | Sequence[str]]) -> NDArray[np.float32]:
+    def transform(self, texts: Iterable[str | Sequence[str]]) -> FloatArray:
         """Embed texts.
 
         Args:
@@ -110,7 +110,7 @@ class ElmoVectorizer(
         """
         return self._embed(texts)
 
-    def _embed(self, texts: Iterable[str | Sequence[str]]) -> NDArray[np.float32]:
+    def _embed(self, texts: Iterable[str | Sequence[str]]) -> FloatArray:
         """Embed texts.
 
         After `set_output`, `transform` returns tables, and this method still an array.
@@ -135,7 +135,7 @@ class ElmoVectorizer(
             language=self.language,
         )
         width = int(np.prod(vectors.shape[1:]))
-        rows: NDArray[np.float32] = vectors.reshape(len(batch), width)
+        rows: FloatArray = vectors.reshape(len(batch), width)
         return rows
 
     @property

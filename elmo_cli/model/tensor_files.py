@@ -21,9 +21,9 @@ from typing import Any, Final
 import h5py
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.missing_files import unreadable_file_error
 from elmo_cli.errors.optional_imports import load_extra
@@ -31,7 +31,6 @@ from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.open_hdf5 import open_hdf5_to_read
 
-Array = NDArray[Any]
 Shape = tuple[int, ...]
 
 BILM: Final = "the weights of a biLM"
@@ -73,7 +72,7 @@ class TensorFile(ABC):
         """Return the shape of a tensor."""
 
     @abstractmethod
-    def _rows(self, name: str, rows: slice | EllipsisType) -> Array:
+    def _rows(self, name: str, rows: slice | EllipsisType) -> AnyArray:
         """Return rows of a tensor as an array that does not change with the file."""
 
     @abstractmethod
@@ -116,7 +115,7 @@ class TensorFile(ABC):
                 f"{self.path} does not fit {source}: {'; '.join(mismatches)}"
             )
 
-    def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:
+    def read(self, name: str, rows: slice | EllipsisType = ...) -> AnyArray:
         """Read a tensor of floats, or some of its rows, as a float32 copy."""
         with _reporting_damage(self.path):
             dtype = self._dtype(name)
@@ -154,8 +153,8 @@ class _Hdf5File(TensorFile):
     def _shape(self, name: str) -> Shape:
         return tuple(self._datasets[name].shape)
 
-    def _rows(self, name: str, rows: slice | EllipsisType) -> Array:
-        values: Array = self._datasets[name][rows]
+    def _rows(self, name: str, rows: slice | EllipsisType) -> AnyArray:
+        values: AnyArray = self._datasets[name][rows]
         return values
 
     def _float32_offset(self, name: str) -> int | None:
@@ -178,9 +177,9 @@ class _SafetensorsFile(TensorFile):
     def _shape(self, name: str) -> Shape:
         return tuple(self._slices[name].get_shape())
 
-    def _rows(self, name: str, rows: slice | EllipsisType) -> Array:
+    def _rows(self, name: str, rows: slice | EllipsisType) -> AnyArray:
         # A view would change with the file.
-        values: Array = self._slices[name][rows].float().numpy().copy()
+        values: AnyArray = self._slices[name][rows].float().numpy().copy()
         return values
 
     def _float32_offset(self, name: str) -> int | None:
@@ -269,7 +268,7 @@ def _weights_error(path: Path, error: Exception) -> Exception:
 
 def write_tensors(
     path: str | Path,
-    tensors: Iterable[tuple[str, Array]],
+    tensors: Iterable[tuple[str, AnyArray]],
     dtype: str,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
@@ -285,12 +284,12 @@ def write_tensors(
         content = safetensors.save(values, dict(metadata or {}) or None)
     else:
         buffer = io.BytesIO()
-        with h5py.File(buffer, "w") as file:
-            file.attrs.update(metadata or {})
+        with h5py.File(buffer, "w") as hdf5:
+            hdf5.attrs.update(metadata or {})
             for name, array in tensors:
-                file.create_dataset(name, data=array, dtype=dtype)
+                hdf5.create_dataset(name, data=array, dtype=dtype)
         content = buffer.getbuffer()
     # The content was made in memory, because HDF5 crashes on a full disk, and because
     # only its owner can read a file of safetensors' `save_file`.
-    with replaced(path) as partial:
-        partial.write_bytes(content)
+    with replaced(path) as file:
+        file.write(content)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import h5py
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
@@ -27,8 +27,6 @@ _EXPECTED: Final = (
     "`elmo distribute`"
 )
 _UNKNOWN: Final = Record("", [])
-
-Array = NDArray[Any]
 
 
 class ActivationsFile:
@@ -57,7 +55,7 @@ class ActivationsFile:
 
     def pairs(
         self, start: int, stop: int, *, with_records: bool = False
-    ) -> Iterator[tuple[Record, Array]]:
+    ) -> Iterator[tuple[Record, AnyArray]]:
         """Yield records, empty without `with_records`, and their activations."""
         while start < stop:
             with self.reading() as layout:

@@ -4,12 +4,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import load_pyarrow
 from elmo_cli.files.json_form import json_text
+from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, SealedFile
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.output_rows import INTEGERS, Array, ColumnValues
+from elmo_cli.outputs.output_rows import INTEGERS, ColumnValues
 from elmo_cli.outputs.row_writer import RowWriter
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.outputs.token_rows import TokenRows
@@ -30,6 +32,7 @@ class ParquetWriter(RowWriter):
         rows_type: type[SentenceRows] | None = None,
     ) -> None:
         super().__init__(file, settings, attributes, rows_type)
+        self._sealed = SealedFile(file)
         self._parquet: Any = None
         self._types = _kept_types(settings.column_types)
         # Rows that are not written yet. Without any record, sentences still have a
@@ -41,9 +44,9 @@ class ParquetWriter(RowWriter):
         self._vectors: ColumnValues = {}
         self._n_held = 0
         self._n_bytes = 0
-        self._example: tuple[Record, Array] | None = None
+        self._example: tuple[Record, AnyArray] | None = None
 
-    def describe(self, example: Record, values: Array) -> None:
+    def describe(self, example: Record, values: AnyArray) -> None:
         """Give a file without rows the columns and types of an example."""
         self._example = example, values
 
@@ -56,7 +59,7 @@ class ParquetWriter(RowWriter):
             else:
                 self._kept[name] = []
 
-    def write(self, index: int, record: Record, values: Array) -> None:
+    def write(self, index: int, record: Record, values: AnyArray) -> None:
         """Hold the rows of a record, and write a group of rows that is large enough."""
         rows = self.rows.of(index, record, values.copy())  # It may share memory.
         self._check_columns(rows.kept, index)
@@ -78,8 +81,12 @@ class ParquetWriter(RowWriter):
         if self._n_held or self._parquet is None:
             self._write_held()
         metadata = {**self._attributes, **attributes}
-        self._parquet.add_key_value_metadata({"elmo": json.dumps(metadata)})
+        self._parquet.add_key_value_metadata(
+            {"elmo": json.dumps(metadata), FOOTER_CRC32: NO_CRC32}
+        )
+        self._sealed.begin_footer()
         self._parquet.close()
+        self._sealed.write_footer()
 
     def close(self) -> None:
         """Close the file of pyarrow, which would else write to ours when collected."""
@@ -119,7 +126,9 @@ class ParquetWriter(RowWriter):
         if self._parquet is None:
             metadata = {"elmo": json.dumps(dict(self._attributes))}
             schema = table.schema.with_metadata(metadata)
-            self._parquet = parquet.ParquetWriter(self._file, schema, **arguments)
+            self._parquet = parquet.ParquetWriter(
+                self._sealed, schema, write_page_checksum=True, **arguments
+            )
         self._parquet.write_table(table.slice(0, n_rows))
         for held in (self._own, self._kept, self._vectors):
             for values in held.values():
@@ -160,9 +169,25 @@ class ParquetWriter(RowWriter):
 
 
 def type_of(values: Sequence[object]) -> Any:
-    """Return the type of values: text for several types, null if all are None."""
+    """Return the type of values, null if all are None.
+
+    It is text for several types, and for objects without fields, which Parquet lacks.
+    """
     array = _arrow_array(values)
-    return load_pyarrow().string() if array is None else array.type
+    if array is None or _has_empty_object(array.type):
+        return load_pyarrow().string()
+    return array.type
+
+
+def _has_empty_object(kind: Any) -> bool:
+    """Return whether a type is an object without fields, or contains one."""
+    types = load_pyarrow().types
+    if types.is_list(kind):
+        return _has_empty_object(kind.value_type)
+    if not types.is_struct(kind):
+        return False
+    fields = [kind[index].type for index in range(kind.num_fields)]
+    return not fields or any(_has_empty_object(field) for field in fields)
 
 
 def _kept_types(types: Mapping[str, Any]) -> dict[str, Any]:

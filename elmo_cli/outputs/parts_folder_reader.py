@@ -9,8 +9,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any, Final
 
-from numpy.typing import NDArray
-
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.json_form import parse_json
@@ -74,7 +73,7 @@ class PartsFolder:
         self._part.cache_clear()
         self._row_group.cache_clear()
 
-    def values(self, start: int, stop: int) -> list[NDArray[Any]]:
+    def values(self, start: int, stop: int) -> list[AnyArray]:
         """Return the values of some records, of one row group."""
         column = self._rows(start, stop).column("activations").chunk(0)
         return [_array_in_row(column, row) for row in range(len(column))]
@@ -222,12 +221,12 @@ def _text_or_none(value: object) -> str | None:
     return None if value in (None, "") else str(value)
 
 
-def _array_in_row(column: Any, row: int) -> NDArray[Any]:
+def _array_in_row(column: Any, row: int) -> AnyArray:
     """Return the array in a row of nested lists; one axis may have no fixed length."""
     values = column.slice(row, 1)
     shape: list[int] = []
     while hasattr(values.type, "value_type"):
         shape.append(getattr(values.type, "list_size", -1))
         values = values.flatten()
-    array: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(shape).copy()
+    array: AnyArray = values.to_numpy(zero_copy_only=False).reshape(shape).copy()
     return array

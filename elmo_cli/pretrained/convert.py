@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import OutputNameError, WeightsError
 from elmo_cli.errors.wording import listed
@@ -15,7 +16,6 @@ from elmo_cli.model.tensor_files import (
     BILM,
     SOFTMAX,
     WEIGHTS_SUFFIXES,
-    Array,
     open_tensors,
     write_tensors,
 )
@@ -68,7 +68,7 @@ def convert_weights(
     return len(file.names), dtype
 
 
-def _convert(source: Path, name: str, values: Array, dtype: str) -> Array:
+def _convert(source: Path, name: str, values: AnyArray, dtype: str) -> AnyArray:
     """Convert the values of a tensor. Raise a `WeightsError` if one is not finite."""
     if not np.isfinite(values).all():
         raise not_finite_error(source, [name])

@@ -1,14 +1,14 @@
 """Download of a file from the first URL that works.
 
-A file is checked before it gets its name. Downloads have a maximum size and a minimum
-speed. Each step of a redirect is checked before it is followed.
+A file is checked before it gets its name. Each step of a redirect is checked before it
+is followed. Downloads have a maximum size, and `timed_download` gives them a minimum
+speed.
 """
 
 import errno
 import http.client
 import logging
 import os
-import time
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,9 +19,12 @@ from urllib.parse import urlsplit
 from elmo_cli.errors.exceptions import ElmoError, ModelError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import first_line, shown, size_text
+from elmo_cli.files import disk
 from elmo_cli.files.atomic import renamed
+from elmo_cli.pretrained import timed_download
 from elmo_cli.pretrained.cache import not_written_error
 from elmo_cli.pretrained.limits import MAX_BYTES
+from elmo_cli.pretrained.timed_download import TIMED_HANDLERS, TooSlowError
 from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -31,10 +34,6 @@ _ADVICE: Final = "If you can get the file elsewhere, give its path in place of t
 _PIECE_BYTES: Final = 1 << 18
 # One of the hosts rejects the name of urllib with status 406.
 _USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
-TIMEOUT_SECONDS: Final = 30.0
-"""Time without a byte after which a download fails."""
-_MIN_BYTES: Final = 30_000
-"""Bytes that must arrive in each `TIMEOUT_SECONDS`."""
 
 
 def download_file(
@@ -77,6 +76,7 @@ def download_file(
                 reason = reason.removeprefix(f"{name}: ")
         except (
             _NotReceivedError,
+            TooSlowError,
             http.client.HTTPException,
             OSError,
             ValueError,
@@ -135,17 +135,15 @@ def _receive(
 
     _check_scheme(url, allow_file=allow_file)
     request = urllib.request.Request(url, headers={"User-Agent": _USER_AGENT})
-    opener = urllib.request.build_opener(_Redirects)
-    with opener.open(request, timeout=TIMEOUT_SECONDS) as response:
+    opener = urllib.request.build_opener(_Redirects, *TIMED_HANDLERS)
+    with opener.open(request, timeout=timed_download.TIMEOUT_SECONDS) as response:
         length = response.headers.get("Content-Length") or ""
         total = int(length) if length.isdecimal() else None
         if total is not None and total > max_bytes:
             raise _too_large_error(max_bytes)
         n_bytes = 0
-        n_bytes_due = _MIN_BYTES
-        due = time.monotonic() + TIMEOUT_SECONDS
         with (
-            open(path, "wb") as file,
+            disk.create(path) as file,
             tqdm.wrapattr(
                 file, "write", desc=name, total=total or None, disable=tqdm_disable()
             ) as body,
@@ -154,13 +152,6 @@ def _receive(
                 n_bytes += body.write(piece)
                 if n_bytes > max_bytes:
                     raise _too_large_error(max_bytes)
-                if time.monotonic() > due:
-                    if n_bytes < n_bytes_due:
-                        raise _NotReceivedError(
-                            "the server sends less than 1 kB per second"
-                        )
-                    n_bytes_due = n_bytes + _MIN_BYTES
-                    due = time.monotonic() + TIMEOUT_SECONDS
     if total and n_bytes != total:
         raise _NotReceivedError(
             f"the connection ended after {n_bytes:,} of {total:,} bytes"

@@ -1,9 +1,9 @@
 """Removal of a downloaded model."""
 
-import shutil
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.files import disk
 from elmo_cli.pretrained.cache import published_folder
 from elmo_cli.pretrained.hub import HUB_PREFIX
 from elmo_cli.pretrained.registry import BUNDLED
@@ -26,5 +26,5 @@ def remove_model(name: str) -> tuple[Path, int]:
             remedy="`elmo models --downloaded` lists the models that you can remove.",
         )
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
-    shutil.rmtree(folder)
+    disk.remove_tree(folder)
     return folder, n_bytes

@@ -34,7 +34,7 @@ PLACE_COLUMNS: Final = (
 )
 _TOKENIZED: Final = ("_tokenized", "_lemmatized")
 """Ends of the names of columns in DWUG with tokens between spaces."""
-_INDEXES: Final = re.compile(r"\s*([0-9]+)\s*:\s*([0-9]+)\s*")
+_INDEXES: Final = re.compile(r"\s*([0-9]{1,9})\s*:\s*([0-9]{1,9})\s*")
 
 
 def find_places(

@@ -106,8 +106,8 @@ def choose_columns(
             raise missing_column_error(name, names, "--keep-columns", table)
         if names.count(name) > 1:
             raise InputError(
-                f"{table}: several columns {name!r}. {_listing(names)}",
-                remedy="Rename all but one of them.",
+                f"{table}: several columns {name!r}",
+                remedy=f"{_listing(names)}. Rename all but one of them.",
             )
     return replace(columns, texts=(text,), ids=ids, kept=kept)
 

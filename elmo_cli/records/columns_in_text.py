@@ -185,7 +185,7 @@ def _are_numbered(lines: Sequence[str]) -> bool:
     before = 0
     for line in _words(lines):
         identifier, tab, _ = line.partition("\t")
-        if not tab or not re.match(r"\d+(?:[-.]\d+)?$", identifier):
+        if not tab or not re.match(r"\d{1,9}(?:[-.]\d+)?$", identifier):
             return False
         if identifier.isdecimal():
             if int(identifier) not in (1, before + 1):

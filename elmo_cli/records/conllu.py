@@ -35,6 +35,7 @@ _WORD: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_MAX_ID_DIGITS: Final = 9
 _MAX_CHECKED: Final = 5
 """Number of first words that show the format."""
 
@@ -162,7 +163,8 @@ def _find_problem(
         return (
             f"field 1 (ID): {expected}, found {identifier[:60]!r}. {_other_conll(name)}"
         )
-    if int(identifier) != n_words + 1:
+    is_next = len(identifier) <= _MAX_ID_DIGITS and int(identifier) == n_words + 1
+    if not is_next:
         return f"field 1 (ID): expected {n_words + 1}, found {identifier[:60]}"
     if not fields[1]:
         return "field 2 (FORM): expected a word, found none"

@@ -5,6 +5,7 @@ The header also shows the delimiter, unless an option or a line `sep=;` names it
 
 import csv
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
@@ -163,30 +164,48 @@ def _read_rows(
     lines: Iterator[Line], settings: TextSettings, usual_delimiter: str
 ) -> Iterator[_CellRow]:
     """Yield the rows of a table that are not blank, the header first."""
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_TEXT_BYTES))
     header = _find_header(lines, settings, usual_delimiter)
     if header is None:
         return
     dialect = _find_dialect(header, settings)
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_TEXT_BYTES))
-    # A row whose quoted cell has several lines takes the further ones from `lines`, so
-    # that the loop continues after them.
-    for line in chain([header.line], lines):
-        row = _read_row(line, lines, dialect)
+    # A row whose quoted cell has several lines takes the further ones from `following`,
+    # so that the loop continues after them.
+    following = _Lines(lines)
+    for line in chain([header.line], following):
+        row = _read_row(line, following, dialect)
         if not row.is_blank:
             yield row
 
 
-def _read_row(line: Line, following: Iterator[Line], dialect: _Dialect) -> _CellRow:
-    """Return the row that begins with a line; take its further lines from the next."""
-    errors: list[str] = []
+class _Lines(Iterator[Line]):
+    """Lines of a table, some of which can be read again."""
+
+    def __init__(self, lines: Iterator[Line]) -> None:
+        self._lines = lines
+        self._again: deque[Line] = deque()
+
+    def __next__(self) -> Line:
+        return self._again.popleft() if self._again else next(self._lines)
+
+    def read_again(self, lines: Iterable[Line]) -> None:
+        """Return these lines next. They are those that were read last."""
+        self._again = deque([*lines, *self._again])
+
+
+def _read_row(line: Line, following: _Lines, dialect: _Dialect) -> _CellRow:
+    """Return the row that begins with a line; take its further lines from the next.
+
+    A row with wrong quotes ends with its first line.
+    """
+    lines = [line]
 
     def texts_of_row() -> Iterator[str]:
-        for each in chain([line], following):
-            if each.error is not None:
-                errors.append(each.error)
-            yield each.text
-            if not dialect.cells_have_lines:
-                return
+        yield line.text
+        if dialect.cells_have_lines:
+            for each in following:
+                lines.append(each)
+                yield each.text
 
     reader = csv.reader(
         texts_of_row(),
@@ -200,6 +219,9 @@ def _read_row(line: Line, following: Iterator[Line], dialect: _Dialect) -> _Cell
         cells = next(reader)
     except csv.Error as error:
         problem = _unreadable_row_error(error, dialect)
+        # A quote that nothing closes would take all lines to the end of the file.
+        following.read_again(lines[1:])
+        lines = [line]
     if dialect.quotes_may_be_text:
         match = _SPACED_QUOTES.search(line.text)
         if match is not None:
@@ -207,6 +229,7 @@ def _read_row(line: Line, following: Iterator[Line], dialect: _Dialect) -> _Cell
                 f"the cell {match[1][:60]} is in quotes",
                 remedy=dialect.remedy,
             )
+    errors = [each.error for each in lines if each.error is not None]
     return _CellRow(
         start=line.number,
         cells=cells,

@@ -5,7 +5,7 @@ columns.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
@@ -19,6 +19,12 @@ from elmo_cli.records.words import record_of_words
 from elmo_cli.text.alignment import locate_tokens
 from elmo_cli.text.choose_tokenizer import tokenizer_of_tokens
 from elmo_cli.text.line_reader import Line
+
+MAX_LEVELS: Final = 30
+"""Levels of lists and objects in a kept column.
+
+Arrow reads Parquet with up to 100 levels, and a list in a list takes two or three.
+"""
 
 
 class InputRow(NamedTuple):
@@ -79,6 +85,10 @@ def record_of_row(row: InputRow, columns: Columns, text_input: TextInput) -> Rec
             row, missing_text_error(found, columns, [*fields]), text_input
         )
     value = fields[name]
+    kept = _kept_columns(fields, name, columns)
+    unwritable = _find_unwritable(kept)
+    if unwritable is not None:
+        return _invalid_record(row, unwritable, text_input)
     try:
         record = _record_of_value(value, name, text_input)
         if record is not None and text_input.reads_places:
@@ -95,7 +105,7 @@ def record_of_row(row: InputRow, columns: Columns, text_input: TextInput) -> Rec
     return record._replace(
         id=row_id.text,
         id_is_integer=row_id.is_integer,
-        columns=_kept_columns(fields, name, columns),
+        columns=kept,
         start=row.start,
     )
 
@@ -151,6 +161,33 @@ def _kept_columns(
     return {name: fields.get(name) for name in columns.kept}
 
 
+def _find_unwritable(columns: Mapping[str, object]) -> str | None:
+    """Return the problem of a value that no output file can hold, or None."""
+    for name, value in columns.items():
+        if not is_text(name):
+            return f"field {name!a}: expected a name in Unicode"
+        problem = _problem_of_nested(value)
+        if problem is not None:
+            return f"field {name!r}: {problem}"
+    return None
+
+
+def _problem_of_nested(value: object, depth: int = 0) -> str | None:
+    """Return what is wrong with the texts and levels of a value of JSON, or None."""
+    if isinstance(value, str):
+        return None if is_text(value) else f"expected Unicode, found {value[:60]!a}"
+    if not isinstance(value, (list, dict)):
+        return None
+    if depth == MAX_LEVELS:
+        return f"more than {MAX_LEVELS} levels of lists and objects"
+    nested = [*value, *value.values()] if isinstance(value, dict) else value
+    for each in nested:
+        problem = _problem_of_nested(each, depth + 1)
+        if problem is not None:
+            return problem
+    return None
+
+
 def is_text(value: object) -> bool:
     """Return whether a value is Unicode text. JSON can also encode lone surrogates."""
     if not isinstance(value, str):
@@ -198,11 +235,17 @@ def texts_of_tokens(tokens: list[Any], text: object = None) -> list[Any]:
     for token in tokens:
         if isinstance(token, dict) and "text" in token:
             texts.append(token["text"])
-        elif isinstance(token, dict) and isinstance(text, str):
+        elif isinstance(token, dict) and isinstance(text, str) and _has_place(token):
             texts.append(text[token.get("start") : token.get("end")])
         else:
             texts.append(token)
     return texts
+
+
+def _has_place(token: Mapping[str, Any]) -> bool:
+    """Return whether the `start` and `end` of a token are numbers or missing."""
+    ends = (token.get("start"), token.get("end"))
+    return all(end is None or isinstance(end, int) for end in ends)
 
 
 def _find_nested(fields: Mapping[str, Any], path: str) -> dict[str, Any]:

@@ -54,6 +54,9 @@ class JsonArray(RowFormat):
             location = f"line {reason.lineno}, column {reason.colno}"
             message = text_input.error(f"not valid JSON ({location}): {reason.msg}")
             raise InputError(message) from None
+        except ValueError:
+            message = text_input.error("not valid JSON: a number has too many digits")
+            raise InputError(message) from None
         for number, value in enumerate(array, start=1):
             if isinstance(value, dict):
                 yield InputRow(number, value)

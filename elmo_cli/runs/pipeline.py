@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice, starmap
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.engine import Engine
 from elmo_cli.errors.exceptions import ComputationError, StoppedError
@@ -28,8 +28,6 @@ from elmo_cli.types import Sentence
 _Item = TypeVar("_Item")
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
-
-Array = NDArray[Any]
 
 
 def per_item(
@@ -75,7 +73,7 @@ class EmbeddedRecord(NamedTuple):
     record: Record
     number: int
     """Number in the input, from 1."""
-    activations: Array
+    activations: AnyArray
     """(L, T, W), or without the axes that the selection removes."""
     window_ended: bool
     """True if a window ended with one of its sentences."""
@@ -90,7 +88,7 @@ class _Sentence(NamedTuple):
 
 
 class _Computed(NamedTuple):
-    activations: Array | ComputationError
+    activations: AnyArray | ComputationError
     was_last_of_window: bool
 
 
@@ -185,7 +183,7 @@ class RecordEmbedder:
 
     def _join(self, read: ReadRecord, computed: list[_Computed]) -> EmbeddedRecord:
         record = read.record
-        arrays: list[Array] = []
+        arrays: list[AnyArray] = []
         errors: list[ComputationError] = []
         for each in computed:
             if isinstance(each.activations, ComputationError):

@@ -35,8 +35,9 @@ class Pipe(io.FileIO):
         super().__init__(descriptor, closefd=closefd)
         self.should_stop = should_stop
         self._lines: deque[bytes] = deque()
-        # Bytes that were read after the last line end.
-        self._rest = b""
+        # Bytes that were read after the last line end. They are joined only once, so
+        # that a long line takes time in proportion to its length.
+        self._rest: list[bytes] = []
         # A terminal reports its end only once.
         self._is_at_end = False
         # Lines that are read again after `peeking`.
@@ -97,13 +98,16 @@ class Pipe(io.FileIO):
 
     def _take(self, content: bytes) -> None:
         """Split bytes that were read into lines. Without any, the end is reached."""
-        if content:
-            *lines, self._rest = (self._rest + content).split(b"\n")
-            self._lines.extend(line + b"\n" for line in lines)
-            return
-        self._is_at_end = True
-        if self._rest:
-            self._lines.append(self._rest)
+        *ends, rest = content.split(b"\n")
+        for end in ends:
+            self._lines.append(b"".join([*self._rest, end, b"\n"]))
+            self._rest = []
+        if rest:
+            self._rest.append(rest)
+        elif not content:
+            self._is_at_end = True
+            if self._rest:
+                self._lines.append(b"".join(self._rest))
 
 
 def open_standard_input(should_stop: Callable[[], bool]) -> BinaryIO:

@@ -162,6 +162,24 @@ def repeats(content: bytes, seconds: float = 0.0) -> Answer:
     return answer
 
 
+def drips(beginning: bytes, drop: bytes = b"a", seconds: float = 0.05) -> Answer:
+    """Answer without an end: a beginning, and the same bytes again and again."""
+
+    def answer(handler: _Handler, _: bytes) -> None:
+        with suppress(OSError):
+            handler.wfile.write(beginning)
+            while True:
+                handler.wfile.write(drop)
+                time.sleep(seconds)
+
+    return answer
+
+
+TOO_SLOW = "the server sends less than 1 kB per second"
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
 def sends(content: bytes, length: object) -> Answer:
     return lambda handler, _: handler.send(200, content, Content_Length=length)
 
@@ -174,7 +192,13 @@ def sends(content: bytes, length: object) -> Answer:
         (sends(b"<html>Sorry</html>", 18), "not HDF5"),
         (repeats(CONTENT), "it is larger than 10 MB, the limit for this file"),
         (sends(b"", 10**21), "it is larger than 10 MB, the limit for this file"),
-        (repeats(b".", 0.05), "the server sends less than 1 kB per second"),
+        (repeats(b".", 0.05), TOO_SLOW),
+        (drips(b""), TOO_SLOW),
+        (drips(OK + b"X: "), TOO_SLOW),
+        (drips(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.001), TOO_SLOW),
+        (drips(CHUNKED), TOO_SLOW),
+        (drips(CHUNKED + b"1\r\na\r\n5;"), TOO_SLOW),
+        (drips(CHUNKED + b"0\r\n"), TOO_SLOW),
         (lambda *_: time.sleep(1), "(The read operation )?timed out"),
         (sends(b"\x89HDF", "9x"), "not a valid weights file|not HDF5"),
     ],
@@ -186,7 +210,7 @@ def test_a_bad_answer_is_reported_and_the_next_mirror_tried(
     answer: Answer,
     problem: str,
 ) -> None:
-    monkeypatch.setattr("elmo_cli.pretrained.download.TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("elmo_cli.pretrained.timed_download.TIMEOUT_SECONDS", 0.3)
     bad = site.put("/bad", WEIGHTS, answer, answer)
     good = site.put("/good", WEIGHTS)
     with pytest.raises(
@@ -229,9 +253,7 @@ def test_a_full_disk_is_a_one_line_error(site: Site, destination: Path) -> None:
         open("/dev/full", "wb", buffering=0) as full,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(
-            "elmo_cli.pretrained.download.open", lambda *_: full, raising=False
-        )
+        patch.setattr("elmo_cli.pretrained.download.disk.create", lambda _: full)
         with pytest.raises(ModelError, match=rf"^{destination}: {message}"):
             download_file([url], destination, no_check)
 

@@ -272,6 +272,13 @@ def test_quotes_of_tsv_that_may_be_text_are_errors() -> None:
     assert [each.text for each in records] == ['We, "must"', "c\nd"]
 
 
+def test_a_header_may_have_any_length() -> None:
+    name = "x" * 200_000
+    for delimiter, suffix in ((",", "csv"), ("\t", "tsv")):
+        content = f"text{delimiter}{name}\na b{delimiter}c\n"
+        assert read_text(content, f"a.{suffix}")[0].text == "a b"
+
+
 def test_cells_may_have_any_length() -> None:
     records = read_text(f'id,text\n1,"{"word " * 30_000}"\n2,"{"w" * 200_000}"\n')
     assert [len(each.text) for each in records] == [150_000, 200_000]
@@ -335,6 +342,19 @@ def test_rows_in_error_may_be_skipped() -> None:
         "line 3: expected 2 fields, as in the header, found 1"
     )
     assert "line 5, column 1: not valid UTF-8 (byte 0xff)" in str(records[2].error)
+
+
+@pytest.mark.parametrize("opened", range(5))
+@pytest.mark.parametrize("closing", ["", '"d"x', "'"])
+def test_an_open_quote_skips_its_line_only(opened: int, closing: str) -> None:
+    cells = ["a", "b", "c", "d", "e"]
+    cells[opened] = f'"{cells[opened]}'
+    content = "".join(f"{number},{cell}\n" for number, cell in enumerate(cells))
+    records = read_text(f"id,text\n{content}9,f{closing}\n", skip_errors=True)
+    expected = ["0", "1", "2", "3", "4", "9"]
+    expected[opened] = None  # type: ignore[call-overload]
+    assert [record.id for record in records] == expected
+    assert f"line {opened + 2}: not valid CSV" in str(records[opened].error)
 
 
 # Streams

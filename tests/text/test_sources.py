@@ -270,6 +270,15 @@ def test_all_lines_are_read_however_they_come(is_blocking: bool) -> None:
         assert b"".join(file) == content
 
 
+def test_a_long_line_takes_time_in_proportion_to_its_length() -> None:
+    content = b"ab " * (16 << 20) + b"\n"
+    start = time.process_time()
+    with pipe() as (file, writing), background(os.write, writing, content):
+        assert file.readline() == content
+    os.close(writing)
+    assert time.process_time() - start < 3  # Joining again and again took 20 s.
+
+
 def test_a_line_that_is_not_there_is_not_waited_for() -> None:
     with pipe() as (file, writing):
         assert not file.has_line()

@@ -1,5 +1,6 @@
 """Target words with their forms, and their positions in records."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +31,7 @@ word at each position, if the forms do not tell it.
 """
 POSITIONS: Final = "positions"
 """Attribute of a record with the positions of its target words, separated by commas."""
+_POSITIONS_TEXT: Final = re.compile(r"[0-9]{1,9}(?:,[0-9]{1,9})*")
 
 # Columns of a table of target words, as `elmo occurrences` writes them.
 _WORD: Final = "word"
@@ -167,9 +169,9 @@ def target_positions(record: Record) -> list[int]:
     if not record.tokens:
         # The record was skipped.
         return []
-    parts = str(text).split(",")
-    are_numbers = all(part.isdecimal() for part in parts)
-    positions = [int(part) for part in parts] if are_numbers else []
+    positions = []
+    if _POSITIONS_TEXT.fullmatch(str(text)):
+        positions = [int(part) for part in str(text).split(",")]
     if not positions or max(positions) >= len(record.tokens):
         expected = f"positions of {counted(len(record.tokens), 'token')}"
         raise InputError(

@@ -10,10 +10,9 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmo_cli.analysis.occurrences import targets
 from elmo_cli.analysis.occurrences.annotated_targets import (
@@ -49,7 +48,6 @@ from elmo_cli.runs.pipeline import EmbeddedRecord
 
 logger = logging.getLogger(__name__)
 
-Array = NDArray[Any]
 
 DEFAULT_LAYERS: Final = "top"
 

@@ -7,6 +7,7 @@ row.
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,15 +16,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmo_cli.analysis.occurrences.targets import WORDS, target_positions, target_words
+from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, listed, shown
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.files.parquet_files import open_parquet
 from elmo_cli.options.selection import (
     Layers,
     layers_text,
@@ -34,8 +36,6 @@ from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.output_rows import LAYER_PREFIX, VECTOR
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.records.record import Record
-
-Array = NDArray[Any]
 
 COLUMNS: Final = ("word", "form", "line", "id", "position", "sentence")
 """Columns of every table of `elmo occurrences`, without the vectors."""
@@ -79,7 +79,7 @@ class Vectors(NamedTuple):
 
     A token that is not a form of a target word is its own target word.
     """
-    vectors: Array
+    vectors: AnyArray
     """float, shape (n, W), or (1, W) if all tokens are pooled."""
 
     @property
@@ -97,7 +97,7 @@ class StoredRecord(NamedTuple):
     record: Record
     positions: Sequence[int]
     words: Sequence[str]
-    values: Array
+    values: AnyArray
     """(n, W), (L, n, W), or without the n if there is one vector."""
 
 
@@ -204,7 +204,7 @@ class VectorSource:
         )
 
 
-def mean_of(values: Array, rows: list[int] | None) -> Array:
+def mean_of(values: AnyArray, rows: list[int] | None) -> AnyArray:
     """Return the mean of some layers of (L, T, W) or (L, W).
 
     Without `rows`, there is no axis of layers, and the values are returned.
@@ -212,9 +212,9 @@ def mean_of(values: Array, rows: list[int] | None) -> Array:
     if rows is None:
         return values
     if len(rows) == 1:
-        first: Array = values[rows[0]]
+        first: AnyArray = values[rows[0]]
         return first
-    mean: Array = values[rows].mean(axis=0, dtype=np.float32)
+    mean: AnyArray = values[rows].mean(axis=0, dtype=np.float32)
     return mean
 
 
@@ -346,9 +346,7 @@ def table_source(path: str | Path) -> VectorSource:
 
 def _open_parquet(path: str | Path) -> Any:
     load_extra(f"{path}: Parquet", "pyarrow", "parquet")
-    from pyarrow import parquet
-
-    return parquet.ParquetFile(path)
+    return open_parquet(path)
 
 
 @contextmanager
@@ -375,7 +373,7 @@ def _read_head(path: str | Path, file: Any) -> _TableHead:
     schema = file.schema_arrow
     layers = [name for name in schema.names if name.startswith(LAYER_PREFIX)]
     numbers = [name.removeprefix(LAYER_PREFIX) for name in layers]
-    are_numbers = all(number.isdecimal() and number.isascii() for number in numbers)
+    are_numbers = all(re.fullmatch("[0-9]{1,9}", number) for number in numbers)
     has_vector = VECTOR in schema.names
     has_columns = set(COLUMNS) <= set(schema.names)
     has_both = has_vector and len(layers) > 0
@@ -430,7 +428,7 @@ def _stored_rows(path: str | Path, head: _TableHead) -> Iterator[StoredRecord]:
 
 
 def _stored_row(
-    location: str, columns: Mapping[str, Any], values: Array
+    location: str, columns: Mapping[str, Any], values: AnyArray
 ) -> StoredRecord:
     """Return the occurrence in a row, with vectors of shape (L, W) or (W,)."""
     form = columns["form"]

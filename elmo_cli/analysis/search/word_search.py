@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from elmo_cli.analysis.occurrences.targets import TargetFinder
 from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
-from elmo_cli.analysis.search.vector_sources import Array, Location, Vectors
+from elmo_cli.analysis.search.vector_sources import Location, Vectors
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.options.selection import Layers
@@ -22,7 +23,7 @@ class EmbeddedOccurrence(Occurrence):
     """Occurrence in a file, with its vector."""
 
     location: Location
-    vector: Array = field(compare=False)
+    vector: AnyArray = field(compare=False)
     """float, shape (W,)."""
 
 

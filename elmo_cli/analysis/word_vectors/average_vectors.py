@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.word_vectors.file_formats import (
-    Array,
     check_vectors_file,
     words_for,
     write_vectors_file,
 )
+from elmo_cli.arrays import FloatArray
 from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.checks import check_sentence, list_texts
@@ -91,7 +91,7 @@ class AverageVectors(NamedTuple):
     """Words in the given order, or the most frequent first."""
     counts: list[int]
     """Number of occurrences of each word."""
-    vectors: Array
+    vectors: FloatArray
     """Vector of each word, float32, shape (n, W) for n words."""
 
 

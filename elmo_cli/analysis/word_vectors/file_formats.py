@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, OutputNameError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
+from elmo_cli.files import disk
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
@@ -31,7 +32,6 @@ _WHITE_SPACE: Final = {
 }
 """White space, and empty words, that a format cannot store."""
 
-Array = NDArray[np.float32]
 Counts = Sequence[int] | None
 
 
@@ -134,7 +134,7 @@ def _stores_phrases(output: Path) -> bool:
 
 
 def write_vectors_file(
-    path: Path, words: Sequence[str], vectors: Array, counts: Counts = None
+    path: Path, words: Sequence[str], vectors: FloatArray, counts: Counts = None
 ) -> None:
     """Write the vectors of words, shape (V, W), in the format of a path.
 
@@ -182,14 +182,16 @@ def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
     return [pattern.sub("_", word) for word in words]
 
 
-def _write_hdf5(path: Path, _words: object, vectors: Array, _counts: object) -> None:
+def _write_hdf5(
+    path: Path, _words: object, vectors: FloatArray, _counts: object
+) -> None:
     write_tensors(path, [("embedding", vectors)], "float32")
 
 
 def _write_text(
-    path: Path, words: Sequence[str], vectors: Array, _counts: object
+    path: Path, words: Sequence[str], vectors: FloatArray, _counts: object
 ) -> None:
-    with replaced(path) as partial, open(partial, "wb") as plain:
+    with replaced(path) as plain:
         raw: Any = plain
         if path.suffix == ".gz":
             # Without the time in the header, equal vectors give equal files.
@@ -202,26 +204,26 @@ def _write_text(
 
 
 def _write_binary(
-    path: Path, words: Sequence[str], vectors: Array, _counts: object
+    path: Path, words: Sequence[str], vectors: FloatArray, _counts: object
 ) -> None:
-    with replaced(path) as partial, open(partial, "wb") as file:
+    with replaced(path) as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
         for word, row in zip(words, vectors, strict=True):
             file.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")
 
 
 def _write_npz(
-    path: Path, words: Sequence[str], vectors: Array, counts: Counts
+    path: Path, words: Sequence[str], vectors: FloatArray, counts: Counts
 ) -> None:
     arrays: dict[str, Any] = {"words": words, "vectors": vectors}
     if counts is not None:
         arrays["counts"] = counts
-    with replaced(path) as partial, open(partial, "wb") as file:
+    with replaced(path) as file:
         np.savez(file, **arrays)
 
 
 def _write_tsv(
-    path: Path, words: Sequence[str], vectors: Array, counts: Counts
+    path: Path, words: Sequence[str], vectors: FloatArray, counts: Counts
 ) -> None:
     # The Projector expects a header only if there is more than one column.
     if counts is None:
@@ -232,12 +234,14 @@ def _write_tsv(
     names = path.with_suffix(_METADATA)
     with replaced(names) as metadata, replaced(path) as tensors:
         np.savetxt(tensors, vectors, "%.6g", "\t")
-        metadata.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+        metadata.write("".join(f"{row}\n" for row in rows).encode())
         # Even a kill never leaves words next to other vectors.
-        names.unlink(missing_ok=True)
+        disk.remove(names, missing_ok=True)
 
 
-_WRITERS: Final[dict[str, Callable[[Path, Sequence[str], Array, Counts], None]]] = {
+_WRITERS: Final[
+    dict[str, Callable[[Path, Sequence[str], FloatArray, Counts], None]]
+] = {
     **dict.fromkeys(HDF5_SUFFIXES, _write_hdf5),
     **dict.fromkeys(TEXT_SUFFIXES, _write_text),
     ".bin": _write_binary,
