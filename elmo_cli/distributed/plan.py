@@ -23,7 +23,7 @@ from elmo_cli.distributed.split_inputs import split_inputs
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import Message, joined
-from elmo_cli.errors.wording import first_line, utf8_name
+from elmo_cli.errors.wording import first_line, system_reason, utf8_name
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.inference.select_activations import choose_layers
@@ -219,6 +219,8 @@ def _read_schema(folder: Folder) -> Any:
         return None
     except (pyarrow.ArrowException, OSError) as error:
         reason = first_line(error).rstrip(".")
+        if isinstance(error, OSError):
+            reason = system_reason(error).rstrip(".")
         raise InputError(
             f"{folder.location}/{PLAN}: the file is damaged: {reason}. {OTHER_FOLDER}"
         ) from None

@@ -17,6 +17,7 @@ from elmo_cli.errors.exceptions import InputError, OutputError
 from elmo_cli.errors.optional_imports import load_pyarrow
 from elmo_cli.errors.wording import system_reason, utf8_name
 from elmo_cli.files.atomic import sync
+from elmo_cli.files.named_pipes import refuse_named_pipe
 from elmo_cli.files.output_checks import output_error
 
 WORK: Final = "_elmo/work"
@@ -90,6 +91,8 @@ class Folder:
         """Open a file of Parquet with pyarrow, also with very large metadata."""
         from pyarrow import parquet
 
+        if self.is_local:
+            refuse_named_pipe(self._path(name))
         return parquet.ParquetFile(
             self._path(name),
             filesystem=self._file_system,

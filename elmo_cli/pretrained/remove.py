@@ -1,5 +1,6 @@
 """Removal of a downloaded model."""
 
+import shlex
 import shutil
 from pathlib import Path
 
@@ -23,6 +24,9 @@ def remove_model(name: str) -> tuple[Path, int]:
     if not folder.is_dir():
         remedy = "`elmo models --downloaded` lists the models that you can remove."
         raise ModelError(f"{model.name}: not downloaded. {remedy}")
+    if folder.is_symlink():
+        remedy = f"To remove the link, use `rm {shlex.quote(str(folder))}`."
+        raise ModelError(f"{folder}: a link to a folder, which stays. {remedy}")
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
     shutil.rmtree(folder)
     return folder, n_bytes

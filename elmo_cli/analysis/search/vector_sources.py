@@ -24,8 +24,9 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
-from elmo_cli.errors.wording import first_line, listed, shown
+from elmo_cli.errors.wording import first_line, listed, shown, system_reason
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.files.named_pipes import refuse_named_pipe
 from elmo_cli.options.selection import (
     Layers,
     layers_text,
@@ -351,6 +352,7 @@ def _open_parquet(path: str | Path) -> Any:
     load_extra(f"{path}: Parquet", "pyarrow", "parquet")
     from pyarrow import parquet
 
+    refuse_named_pipe(path)
     return parquet.ParquetFile(path)
 
 
@@ -364,7 +366,10 @@ def _damage_as_input_error(path: str | Path) -> Iterator[None]:
     except InputError:
         raise
     except (OSError, ValueError, RuntimeError) as error:
-        reason = first_line(error).split(". ")[0]
+        reason = first_line(error)
+        if isinstance(error, OSError):
+            reason = system_reason(error)
+        reason = reason.split(". ")[0]
         problem = f"not a readable file of target words: {reason}"
         raise InputError(f"{path}: {problem}. {_ADVICE}.") from None
 
