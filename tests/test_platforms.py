@@ -14,8 +14,8 @@ import pytest
 
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, WeightsError
-from elmo_cli.files import atomic
-from elmo_cli.files.atomic import replace_file, replaced
+from elmo_cli.files import disk
+from elmo_cli.files.atomic import replaced
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.pretrained.find_model import find_model
 from tests.support.commands import TINY, elmo
@@ -88,19 +88,19 @@ def refusals(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", try_to_replace)
-    monkeypatch.setattr(atomic, "OPEN_SECONDS", 0.0)
-    monkeypatch.setattr(atomic, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(disk, "OPEN_SECONDS", 0.0)
+    monkeypatch.setattr(disk, "RETRY_SECONDS", 0.0)
     return errors
 
 
-def test_replace_file_waits_for_another_program(
+def test_replace_waits_for_another_program(
     refusals: list[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(atomic, "OPEN_SECONDS", 60.0)
+    monkeypatch.setattr(disk, "OPEN_SECONDS", 60.0)
     refusals += [SharingError()] * 3
     Path("new").write_text("new")
     Path("old").write_text("old")
-    replace_file(Path("new"), Path("old"))
+    disk.replace(Path("new"), Path("old"))
     assert Path("old").read_text() == "new"
 
 
@@ -118,8 +118,8 @@ def test_replaced_says_why_a_file_cannot_be_written(
     error: Exception, reason: str, refusals: list[Exception]
 ) -> None:
     refusals.append(error)
-    with pytest.raises(OutputError) as caught, replaced("out.txt") as partial:
-        partial.write_text("x")
+    with pytest.raises(OutputError) as caught, replaced("out.txt") as file:
+        file.write(b"x")
     assert str(caught.value) == f"out.txt: cannot be written: {reason}"
     assert os.listdir() == []
 

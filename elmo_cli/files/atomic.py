@@ -4,21 +4,18 @@ No other program makes files of this name, so that one which a killed run has le
 be removed.
 """
 
-import errno
-import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO
 
 from elmo_cli.errors.exceptions import ElmoError, OutputError
+from elmo_cli.files import disk
 
-OPEN_SECONDS: Final = 2.0
-"""Time to wait for programs on Windows to close a file."""
-RETRY_SECONDS: Final = 0.05
-_OPEN_ELSEWHERE: Final = (5, 32)
-"""Errors of Windows: access denied, sharing violation."""
+
+def partial_path(path: Path) -> Path:
+    """Return the name of a file until it is complete."""
+    return path.with_name(f"{path.name}.elmo-partial")
 
 
 @contextmanager
@@ -28,23 +25,26 @@ def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
     The file is `NAME.elmo-partial`, or `partial`. It is synced first, and removed if
     the block fails.
     """
-    partial = partial or path.with_name(f"{path.name}.elmo-partial")
+    partial = partial or partial_path(path)
     try:
-        partial.unlink(missing_ok=True)  # It may be a link.
+        disk.remove(partial, missing_ok=True)  # It may be a link.
         yield partial
-        sync(partial)
-        replace_file(partial, path)
-        sync(path.parent)
+        disk.sync(partial)
+        disk.replace(partial, path)
+        disk.sync(path.parent)
     finally:
-        partial.unlink(missing_ok=True)
+        disk.remove(partial, missing_ok=True)
 
 
 @contextmanager
-def replaced(path: str | Path) -> Iterator[Path]:
-    """Yield the path of a file to write, as `renamed`, with errors as `OutputError`."""
+def replaced(path: str | Path) -> Iterator[BinaryIO]:
+    """Yield an open file, and rename it to `path` at the end, as `renamed` does.
+
+    Errors of the system are an `OutputError`.
+    """
     try:
-        with renamed(Path(path)) as partial:
-            yield partial
+        with renamed(Path(path)) as partial, disk.create(partial) as file:
+            yield file
     except OSError as error:
         if isinstance(error, ElmoError):
             raise
@@ -54,34 +54,5 @@ def replaced(path: str | Path) -> Iterator[Path]:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines of text to a file atomically."""
-    with replaced(path) as partial:
-        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
-def replace_file(source: Path, target: Path) -> None:
-    """Rename a file over another, after waiting `OPEN_SECONDS` for it on Windows."""
-    ends = time.monotonic() + OPEN_SECONDS
-    while True:
-        try:
-            os.replace(source, target)
-            return
-        except PermissionError as error:
-            if getattr(error, "winerror", None) not in _OPEN_ELSEWHERE:
-                raise
-            if time.monotonic() >= ends:
-                reason = (
-                    "another program has it open. Close it, and run the command again"
-                )
-                raise PermissionError(errno.EBUSY, reason, str(target)) from None
-            time.sleep(RETRY_SECONDS)
-
-
-def sync(path: Path) -> None:
-    """Sync a file, or a folder with the names in it, to the disk."""
-    if os.name == "nt" and path.is_dir():
-        return  # Windows cannot open a folder.
-    descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with replaced(path) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode())

@@ -2,11 +2,12 @@
 
 import errno
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from elmo_cli.files import disk
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -33,7 +34,7 @@ def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
         file_lock.acquire(timeout=seconds)
     except Timeout:
         if not path.exists():
-            path.touch()  # Where no file can be made, the system says why.
+            disk.create(path).close()  # Where no file can be made, the system says why.
         reason = "another process has locked it"
         raise BlockingIOError(errno.EAGAIN, reason, str(path)) from None
     except OSError as error:
@@ -53,7 +54,7 @@ def unlock(file_lock: "BaseFileLock | None") -> None:
         # The file is removed while it is locked: filelock never locks a file without a
         # name.
         with suppress(OSError):
-            os.unlink(file_lock.lock_file)
+            disk.remove(file_lock.lock_file)
         file_lock.release()
 
 
@@ -72,7 +73,7 @@ def locked_folder(
     path = folder / LOCK_FILE
     try:
         made = [each for each in (folder, *folder.parents) if not each.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(folder)
         try:
             held = lock(path)
         except BlockingIOError:
@@ -88,4 +89,4 @@ def locked_folder(
         unlock(held)
         with suppress(OSError):
             for each in made:
-                each.rmdir()
+                disk.remove_folder(each)

@@ -4,9 +4,7 @@ Any number of processes write files there, each as a whole. Object stores cannot
 a file exclusively: see "Distributed runs" in docs/architecture.md.
 """
 
-import errno
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +14,7 @@ from typing import IO, Any, Final, TypeVar
 from elmo_cli.errors.exceptions import InputError, OutputError
 from elmo_cli.errors.optional_imports import load_pyarrow
 from elmo_cli.errors.wording import system_reason, utf8_name
-from elmo_cli.files.atomic import sync
+from elmo_cli.files import disk
 from elmo_cli.files.named_pipes import refuse_named_pipe
 from elmo_cli.files.output_checks import output_error
 
@@ -24,14 +22,6 @@ WORK: Final = "_elmo/work"
 """Folder for unfinished files, below each `Folder`."""
 _METADATA_BYTES: Final = (1 << 31) - 1
 """Maximum size of metadata that is read; pyarrow's own limit is smaller."""
-_NO_LINKS: Final = (
-    errno.EPERM,
-    errno.ENOTSUP,
-    errno.EOPNOTSUPP,
-    errno.ENOSYS,
-    errno.EMLINK,
-)
-"""Errors of a file system without hard links."""
 
 _Result = TypeVar("_Result")
 
@@ -122,27 +112,34 @@ class Folder:
         source = self._path(f"{WORK}/{uuid.uuid4().hex}")
         target = self._path(name)
         try:
-            for path in (source, target):
-                self._file_system.create_dir(os.path.dirname(path), recursive=True)
             if not self.is_local:
+                for path in (source, target):
+                    self._file_system.create_dir(os.path.dirname(path), recursive=True)
                 with self._file_system.open_output_stream(source) as file:
                     result = write(file)
                 if replaces or not self.has(name):
                     self._file_system.move(source, target)
                 return result
-            with open(source, "xb") as file:
+            for path in (source, target):
+                disk.make_folder(os.path.dirname(path))
+            with disk.create(source) as file:
                 result = write(file)
-                file.flush()
-                os.fsync(file.fileno())
-            if replaces or not _link_unless_there(source, target):
-                os.replace(source, target)
-            sync(Path(target).parent)
+                disk.sync_file(file)
+            if replaces:
+                disk.replace(source, target)
+            else:
+                with suppress(FileExistsError):
+                    disk.link(source, target)
+            disk.sync(Path(target).parent)
             return result
         except OSError as error:
             raise output_error(Path(target), error) from error
         finally:
             with suppress(OSError):
-                self._file_system.delete_file(source)
+                if self.is_local:
+                    disk.remove(source)
+                else:
+                    self._file_system.delete_file(source)
 
     def has(self, name: str) -> bool:
         """Return whether there is a regular file of that name."""
@@ -175,7 +172,7 @@ class Folder:
         """Remove a folder of the folder, as far as no other run writes to it."""
         with suppress(OSError):
             if self.is_local:
-                shutil.rmtree(self._path(name), ignore_errors=True)
+                disk.remove_tree(self._path(name), ignore_errors=True)
             else:
                 self._file_system.delete_dir(self._path(name))
 
@@ -194,19 +191,3 @@ class Folder:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
-
-
-def _link_unless_there(source: str, target: str) -> bool:
-    """Give a file a second name, or keep a file of that name.
-
-    The answer is whether there is a file of that name now: False without hard links.
-    """
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        return True
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        return os.path.exists(target)
-    return True

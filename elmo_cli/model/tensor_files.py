@@ -293,12 +293,12 @@ def write_tensors(
         content = safetensors.save(values, dict(metadata or {}) or None)
     else:
         buffer = io.BytesIO()
-        with h5py.File(buffer, "w") as file:
-            file.attrs.update(metadata or {})
+        with h5py.File(buffer, "w") as hdf5:
+            hdf5.attrs.update(metadata or {})
             for name, array in tensors:
-                file.create_dataset(name, data=array, dtype=dtype)
+                hdf5.create_dataset(name, data=array, dtype=dtype)
         content = buffer.getbuffer()
     # The content was made in memory, because HDF5 crashes on a full disk, and because
     # only its owner can read a file of safetensors' `save_file`.
-    with replaced(path) as partial:
-        partial.write_bytes(content)
+    with replaced(path) as file:
+        file.write(content)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.files.atomic import renamed, sync
+from elmo_cli.files import disk
+from elmo_cli.files.atomic import renamed
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
@@ -57,13 +58,14 @@ class NpyWriter(FormatWriter):
         """Rename the array, then the ids: these never lie next to other vectors."""
         ids = ids_path(path)
         if not self._ids:
-            ids.unlink(missing_ok=True)
+            disk.remove(ids, missing_ok=True)
             rename()
             return
         with renamed(ids) as partial:
-            partial.write_text("".join(f"{each}\n" for each in self._ids), "utf-8")
-            sync(partial)
-            ids.unlink(missing_ok=True)
+            with disk.create(partial) as file:
+                file.write("".join(f"{each}\n" for each in self._ids).encode())
+                disk.sync_file(file)
+            disk.remove(ids, missing_ok=True)
             rename()
 
 

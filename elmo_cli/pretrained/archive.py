@@ -4,11 +4,11 @@ import shutil
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.errors.wording import first_line, size_text
+from elmo_cli.files import disk
 from elmo_cli.pretrained.cache import get_once, hashed_folder
 from elmo_cli.pretrained.checksums import check_sha256
 from elmo_cli.pretrained.limits import size_limit
@@ -53,13 +53,13 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
     size.
     """
     try:
-        with TemporaryDirectory(dir=folder) as temporary:
-            _unpack_members(archive, Path(temporary), model)
-            weights = find_candidates(Path(temporary), "weights")
+        with disk.temporary_folder(folder) as temporary:
+            _unpack_members(archive, temporary, model)
+            weights = find_candidates(temporary, "weights")
             # The weights come last: a model counts as downloaded when they exist.
-            paths = sorted(Path(temporary).iterdir(), key=lambda path: path in weights)
+            paths = sorted(temporary.iterdir(), key=lambda path: path in weights)
             for path in paths:
-                path.replace(folder / path.name)
+                disk.replace(path, folder / path.name)
     except FileExistsError as error:
         name = Path(error.filename).name
         problem = f"expected one {name}, found several"
@@ -88,7 +88,7 @@ def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -
         n_bytes = sum(member.file_size for _, member in members)
         _check_size(archive, n_bytes, size_limit("archive", model))
         for name, member in members:
-            with file.open(member) as source, open(folder / name, "xb") as target:
+            with file.open(member) as source, disk.create(folder / name) as target:
                 shutil.copyfileobj(source, target, _PIECE_BYTES)
         weights = find_candidates(folder, "weights")
         if not weights or not find_candidates(folder, "options"):

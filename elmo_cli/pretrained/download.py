@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError
 from elmo_cli.errors.wording import first_line, shown, size_text
+from elmo_cli.files import disk
 from elmo_cli.files.atomic import renamed
 from elmo_cli.pretrained import timed_download
 from elmo_cli.pretrained.cache import not_written_error
@@ -141,7 +142,7 @@ def _receive(
             raise _too_large_error(max_bytes)
         n_bytes = 0
         with (
-            open(path, "wb") as file,
+            disk.create(path) as file,
             tqdm.wrapattr(
                 file, "write", desc=name, total=total or None, disable=tqdm_disable()
             ) as body,

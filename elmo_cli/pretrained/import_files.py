@@ -1,16 +1,15 @@
 """Import of files that a user downloaded as a published model."""
 
 import os
-import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from elmo_cli.errors.exceptions import MissingModelError, ModelError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import system_reason
+from elmo_cli.files import disk
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.cache import locked, published_folder
 from elmo_cli.pretrained.file_checks import check_file
@@ -32,8 +31,7 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
         problem = f"{BUNDLED}: the model is bundled with elmo-cli"
         raise ModelError(f"{problem}. Import is unnecessary.")
     folder = published_folder(model)
-    with locked(folder), TemporaryDirectory(dir=folder) as temporary:
-        staged = Path(temporary)
+    with locked(folder), disk.temporary_folder(folder) as staged:
         for source in sources:
             _stage(os.path.expanduser(source), staged, model)
         # A model counts as complete when it has its weights, so they come last.
@@ -45,7 +43,7 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
             check_file(path, role=role_of(path.name), expected_sha256=sha256)
         _remove_replaced(folder, new)
         for path in new:
-            path.replace(folder / path.name)
+            disk.replace(path, folder / path.name)
     return folder
 
 
@@ -66,7 +64,9 @@ def _stage(path: str | Path, staged: Path, model: PublishedModel) -> None:
             problem = f"{path}: no such file or folder"
             raise MissingModelError(f"{problem}. Give {_EXPECTED}.")
         for each in paths:
-            shutil.copyfile(each, staged / _cache_name(each))
+            target = staged / _cache_name(each)
+            disk.remove(target, missing_ok=True)  # Another source may have it.
+            disk.copy(each, target)
     except ModelError:
         raise
     except OSError as error:
@@ -109,7 +109,7 @@ def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
                 )
             )
         for path in old:
-            shutil.copyfile(path, staged / path.name)
+            disk.copy(path, staged / path.name)
 
 
 def _remove_replaced(folder: Path, new: Sequence[Path]) -> None:
@@ -118,4 +118,4 @@ def _remove_replaced(folder: Path, new: Sequence[Path]) -> None:
     for role in roles:
         if role is not None:
             for old in find_candidates(folder, role):
-                old.unlink()
+                disk.remove(old)

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.files import disk
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.cache import get_once, n_bytes_downloaded, published_folder
 from elmo_cli.pretrained.download import download_file
@@ -97,7 +98,7 @@ def _download_archive(model: PublishedModel, folder: Path) -> None:
             advice=_advice(model),
             max_bytes=size_limit("archive", model),
         )
-        archive.unlink()
+        disk.remove(archive)
     except ModelError as error:
         if "weights" not in model.urls:
             raise

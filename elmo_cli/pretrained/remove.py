@@ -1,10 +1,10 @@
 """Removal of a downloaded model."""
 
 import shlex
-import shutil
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.files import disk
 from elmo_cli.pretrained.cache import published_folder
 from elmo_cli.pretrained.hub import HUB_PREFIX
 from elmo_cli.pretrained.registry import BUNDLED
@@ -28,5 +28,5 @@ def remove_model(name: str) -> tuple[Path, int]:
         remedy = f"To remove the link, use `rm {shlex.quote(str(folder))}`."
         raise ModelError(f"{folder}: a link to a folder, which stays. {remedy}")
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
-    shutil.rmtree(folder)
+    disk.remove_tree(folder)
     return folder, n_bytes

@@ -1,11 +1,11 @@
 """A model written as a folder for the Hugging Face hub."""
 
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors.exceptions import ModelError, OutputError
+from elmo_cli.files import disk
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.text_files import read_text
@@ -29,7 +29,7 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
         remedy = f"Copy the folder {files.weights.parent} instead."
         raise ModelError(f"{files.name}: {problem}. {remedy}")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(folder)
         for name in _FILES:
             if (folder / name).exists():
                 raise OutputError(
@@ -40,9 +40,9 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
         if files.softmax is not None:
             convert_weights(files.softmax, folder / "softmax.safetensors")
         if files.vocabulary is not None:
-            shutil.copyfile(files.vocabulary, folder / files.vocabulary.name)
+            disk.copy(files.vocabulary, folder / files.vocabulary.name)
         _write_readme(files, folder)
-        shutil.copyfile(files.options, folder / "config.json")
+        disk.copy(files.options, folder / "config.json")
     except OSError as error:
         raise output_error(folder, error) from None
 

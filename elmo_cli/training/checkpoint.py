@@ -16,6 +16,7 @@ from torch import Tensor
 
 from elmo_cli.errors.exceptions import ModelError, OutputError
 from elmo_cli.errors.wording import first_line, system_reason
+from elmo_cli.files import disk
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.locks import locked_folder
 from elmo_cli.files.named_pipes import refuse_named_pipe
@@ -136,7 +137,7 @@ def _read_archive(path: Path) -> Any:
 
 def save_checkpoint(folder: Path, checkpoint: TrainingCheckpoint) -> None:
     """Write the checkpoint of a folder."""
-    with replaced(folder / CHECKPOINT_FILE) as partial, open(partial, "xb") as file:
+    with replaced(folder / CHECKPOINT_FILE) as file:
         try:
             torch.save(checkpoint, file)
         except RuntimeError as error:
@@ -150,7 +151,7 @@ def remove_checkpoint(folder: Path) -> None:
     """Remove the checkpoint of a folder."""
     path = folder / CHECKPOINT_FILE
     try:
-        path.unlink(missing_ok=True)
+        disk.remove(path, missing_ok=True)
     except OSError as error:
         reason = system_reason(error)
         raise OutputError(f"{path}: cannot be removed: {reason}") from None

@@ -12,6 +12,7 @@ from typing import Any
 from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
+from elmo_cli.files import disk
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.files.json_form import json_text
 from elmo_cli.training.evaluation import Figures
@@ -86,8 +87,8 @@ class RunLog:
     def _write_line(self, entry: Mapping[str, object]) -> None:
         line = json_text({"step": self._run.step, **entry})
         try:
-            with open(self._path, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            with disk.open_to_append(self._path) as file:
+                file.write(f"{line}\n".encode())
         except OSError as error:
             reason = error.strerror
             raise OutputError(f"{self._path}: cannot be written: {reason}") from None

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import OutputError
-from elmo_cli.files.resumable.paged_file import PagedFile
+from elmo_cli.files import disk
 from elmo_cli.outputs.saved_output import ResumePoint
 from elmo_cli.records.progress import Progress
 from tests.support.layouts import (
@@ -143,7 +143,7 @@ def test_a_complete_file_takes_no_more_records(layout: str, tmp_path: Path) -> N
 def test_a_write_that_fails_leaves_no_file(
     fault: BaseException, message: str, n_good: int, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    write_at = PagedFile.write_at
+    write_at = disk.write_at
     writes = iter(range(n_good))
 
     def fail(*arguments: Any) -> int:
@@ -151,7 +151,7 @@ def test_a_write_that_fails_leaves_no_file(
             raise fault
         return write_at(*arguments)
 
-    monkeypatch.setattr(PagedFile, "write_at", fail)
+    monkeypatch.setattr(disk, "write_at", fail)
     with pytest.raises((OutputError, KeyboardInterrupt)) as caught:
         write(lines(*map(str, range(100))), tmp_path / "out")
     assert str(caught.value).endswith(message)
@@ -161,9 +161,9 @@ def test_a_write_that_fails_leaves_no_file(
 def test_writes_of_a_part_are_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = PagedFile.write_at
+    real = disk.write_at
     monkeypatch.setattr(
-        PagedFile, "write_at", lambda file, at, data: real(file, at, data[:7])
+        disk, "write_at", lambda file, at, data: real(file, at, data[:7])
     )
     write(lines("a", "b"), tmp_path / "out")
     with h5py.File(tmp_path / "out", "r") as file:

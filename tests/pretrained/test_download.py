@@ -253,9 +253,7 @@ def test_a_full_disk_is_a_one_line_error(site: Site, destination: Path) -> None:
         open("/dev/full", "wb", buffering=0) as full,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(
-            "elmo_cli.pretrained.download.open", lambda *_: full, raising=False
-        )
+        patch.setattr("elmo_cli.pretrained.download.disk.create", lambda _: full)
         with pytest.raises(ModelError, match=rf"^{destination}: {message}"):
             download_file([url], destination, no_check)
 

@@ -11,14 +11,24 @@ from typing import Any
 
 import pytest
 
+from elmo_cli.files import disk
 from elmo_cli.files.resumable.paged_file import PagedFile
 
+SYSTEM_CALLS = (
+    "open",
+    "fsync",
+    "ftruncate",
+    "link",
+    "makedirs",
+    "replace",
+    "rmdir",
+    "unlink",
+)
 CALLS = [
-    *((os, name) for name in ("open", "fsync", "ftruncate", "replace", "unlink")),
+    *((os, name) for name in SYSTEM_CALLS),
     (builtins, "open"),
-    (PagedFile, "write_at"),
+    (disk, "write_at"),
     (PagedFile, "checksum_of"),
-    (Path, "touch"),
     (shutil, "rmtree"),
 ]
 """Functions that reach the disk. A log is written by `open`, whose file fails when it

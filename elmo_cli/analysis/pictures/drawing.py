@@ -134,7 +134,7 @@ def open_drawing(
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         drawing = Drawing(width, height)
         yield drawing
-        with replaced(path) as partial, open(partial, "xb") as file:
+        with replaced(path) as file:
             suffix = Path(path).suffix.lower()
             if suffix == ".png":
                 drawing.figure.savefig(file, format="png", dpi=_DPI)

@@ -16,6 +16,7 @@ from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, OutputNameError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
+from elmo_cli.files import disk
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
@@ -192,7 +193,7 @@ def _write_hdf5(path: Path, _words: object, vectors: Array, _counts: object) -> 
 def _write_text(
     path: Path, words: Sequence[str], vectors: Array, _counts: object
 ) -> None:
-    with replaced(path) as partial, open(partial, "wb") as plain:
+    with replaced(path) as plain:
         raw: Any = plain
         if path.suffix == ".gz":
             # Without the time in the header, equal vectors give equal files.
@@ -207,7 +208,7 @@ def _write_text(
 def _write_binary(
     path: Path, words: Sequence[str], vectors: Array, _counts: object
 ) -> None:
-    with replaced(path) as partial, open(partial, "wb") as file:
+    with replaced(path) as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
         for word, row in zip(words, vectors, strict=True):
             file.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")
@@ -219,7 +220,7 @@ def _write_npz(
     arrays: dict[str, Any] = {"words": words, "vectors": vectors}
     if counts is not None:
         arrays["counts"] = counts
-    with replaced(path) as partial, open(partial, "wb") as file:
+    with replaced(path) as file:
         np.savez(file, **arrays)
 
 
@@ -235,9 +236,9 @@ def _write_tsv(
     names = path.with_suffix(_METADATA)
     with replaced(names) as metadata, replaced(path) as tensors:
         np.savetxt(tensors, vectors, "%.6g", "\t")
-        metadata.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+        metadata.write("".join(f"{row}\n" for row in rows).encode())
         # Even a kill never leaves words next to other vectors.
-        names.unlink(missing_ok=True)
+        disk.remove(names, missing_ok=True)
 
 
 _WRITERS: Final[dict[str, Callable[[Path, Sequence[str], Array, Counts], None]]] = {

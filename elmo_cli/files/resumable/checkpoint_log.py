@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.errors.messages import Message
+from elmo_cli.files import disk
 from elmo_cli.files.atomic import renamed
 from elmo_cli.files.locks import lock, unlock
 from elmo_cli.files.resumable.pages import PAGE_BYTES, Pages
@@ -73,8 +74,7 @@ def write_log(path: Path, checkpoint: FileCheckpoint) -> None:
     line = json.dumps(header).encode()
     content = b"".join([line, b"\n", *checkpoint.pages.values()])
     sha256 = hashlib.sha256(content).hexdigest().encode()
-    # The mode "x" does not follow a link.
-    with renamed(path) as partial, open(partial, "xb") as file:
+    with renamed(path) as partial, disk.create(partial) as file:
         file.writelines([sha256, b"\n", content])
 
 
@@ -117,5 +117,5 @@ def remove_log(final: Path) -> None:
         read_checkpoint_log(paths.log)
         held = lock(paths.lock)
         if not os.path.lexists(paths.partial):  # Another run may have begun.
-            paths.log.unlink()
+            disk.remove(paths.log)
         unlock(held)

@@ -1,6 +1,5 @@
 """File whose bytes of the last checkpoint stay on the disk while HDF5 changes them."""
 
-import os
 from collections.abc import Callable, Iterator
 from io import SEEK_CUR, SEEK_END, SEEK_SET, FileIO
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, Final
 
 from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import StoppedError
+from elmo_cli.files import disk
 from elmo_cli.files.resumable.pages import (
     PAGE_BYTES,
     Pages,
@@ -93,7 +93,7 @@ class PagedFile(FileIO):
             page[span.in_page] = bytes(len(page[span.in_page]))
             self.changed[span.page_index] = page
         size_on_disk = max(self.size, self._kept_size)
-        self._attempt(lambda: os.ftruncate(self.fileno(), size_on_disk))
+        self._attempt(lambda: disk.cut(self, size_on_disk))
         return self.size
 
     def flush(self) -> None:
@@ -127,7 +127,7 @@ class PagedFile(FileIO):
     def apply(self, pages: Pages, size: int) -> None:
         """Write the pages of a checkpoint to the disk, and cut the file to its size."""
         for index, page in pages.items():
-            self.write_at(index * PAGE_BYTES, page)
+            disk.write_at(self, index * PAGE_BYTES, page)
         self.cut(size)
         self.changed = {}
         self.size = size
@@ -136,12 +136,12 @@ class PagedFile(FileIO):
 
     def cut_to_checkpoint(self) -> None:
         """Remove the bytes behind every checkpoint that may count."""
-        os.ftruncate(self.fileno(), self._kept_size)
+        disk.cut(self, self._kept_size)
 
     def cut(self, size: int) -> None:
         """Cut the file on the disk, and sync it."""
-        os.ftruncate(self.fileno(), size)
-        os.fsync(self.fileno())
+        disk.cut(self, size)
+        disk.sync_file(self)
 
     def checksum_of(self, start: int, end: int, should_stop: Stop = never) -> int:
         """Return the checksum of bytes on the disk, from the start of a page on.
@@ -161,11 +161,6 @@ class PagedFile(FileIO):
         contents = self._read_all(0, size, should_stop)
         return sum(map(old_checksum_of_pages, contents)) % 2**64
 
-    def write_at(self, position: int, data: memoryview | bytearray) -> int:
-        """Write to the disk, and return the number of bytes written."""
-        super().seek(position)
-        return super().write(data)
-
     def _write(self, view: memoryview) -> None:
         start = self._position
         n_below = max(0, min(len(view), self._checkpoint_end - start))
@@ -179,7 +174,7 @@ class PagedFile(FileIO):
         position = start + n_below
         rest = view[n_below:]
         while rest:
-            n_written = self.write_at(position, rest)
+            n_written = disk.write_at(self, position, rest)
             position += n_written
             rest = rest[n_written:]
 

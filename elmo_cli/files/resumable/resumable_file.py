@@ -13,7 +13,7 @@ from typing import Final
 from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.errors.messages import Message
-from elmo_cli.files.atomic import replace_file, sync
+from elmo_cli.files import disk
 from elmo_cli.files.locks import lock, unlock
 from elmo_cli.files.resumable.checkpoint_log import (
     START_OVER,
@@ -108,8 +108,8 @@ class ResumableFile:
         with suppress(OSError):
             self.file.close()
             if self.state is None:
-                self.path.unlink(missing_ok=True)
-                self._log.unlink(missing_ok=True)
+                disk.remove(self.path, missing_ok=True)
+                disk.remove(self._log, missing_ok=True)
         self.close()
 
     def start_over(self) -> None:
@@ -137,9 +137,9 @@ class ResumableFile:
         """Rename a file that is complete on the disk, and close it."""
         try:
             self.file.close()  # Windows cannot rename an open file.
-            replace_file(self.path, self._final)
-            self._log.unlink(missing_ok=True)
-            sync(self._final.parent)
+            disk.replace(self.path, self._final)
+            disk.remove(self._log, missing_ok=True)
+            disk.sync(self._final.parent)
         finally:
             self.close()
 
@@ -157,7 +157,7 @@ class ResumableFile:
                 # A run may have been killed while it finished.
                 read_checkpoint_log(self._log)
             write_log(self._log, FileCheckpoint())
-            self.path.touch()
+            disk.create(self.path).close()
         elif self.path.is_symlink() or not self._log.is_file():
             raise OutputError(
                 f"{self.path}: not an unfinished `elmo embed` output. Move it away, or "
