@@ -50,6 +50,8 @@ _PART_TOKENS: Final = 1_000_000
 """Most tokens of a part, by default. A worker that dies loses as many."""
 _RECORD_TOKENS: Final = 25
 """Approximate number of tokens of a record."""
+_MAX_RECORDS: Final = 1 << 62
+"""Limit for the records of a plan, whose numbers are integers of 64 bits."""
 _OWN_COLUMNS: Final = ("index", "sentence", "line", "tokens", "activations")
 """Columns of a part that have the same type in every folder."""
 
@@ -195,7 +197,22 @@ def read_plan(folder: Folder) -> Plan | None:
     if plan.sha256.encode() != metadata.get(PLAN_SHA256.encode()):
         problem = "the file is damaged: its content does not match its hash"
         raise InputError(f"{path}: {problem}. {OTHER_FOLDER}")
+    if not _are_consecutive(plan.parts):
+        problem = "the file is damaged: its parts do not follow one another"
+        raise InputError(f"{path}: {problem}. {OTHER_FOLDER}")
     return plan
+
+
+def _are_consecutive(parts: list[Part]) -> bool:
+    """Return whether each part begins after the records of those before it."""
+    n_records = 0
+    for number, part in enumerate(parts):
+        if part.number != number or part.first != n_records:
+            return False
+        if min(part.start, part.line, part.n_lines, part.n_records) < 0:
+            return False
+        n_records += part.n_records
+    return n_records <= _MAX_RECORDS
 
 
 def read_column_types(folder: Folder, plan_sha256: str) -> dict[str, Any]:
