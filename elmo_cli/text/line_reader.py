@@ -153,12 +153,12 @@ class LineReader:
             # times.
             more = self._readline(max(LINE_END_BYTES, len(self._rest)))
         content = self._rest + more
-        self._check_length(content)
         self._rest = b""
         pieces = content.splitlines(keepends=True)
         if more and not more.endswith(b"\n"):
             # Its end may follow: also LF after CR.
             self._rest = pieces.pop()
+            self._check_length(self._rest)
         self._lines.extend(pieces)
         return content != b""
 

@@ -292,18 +292,20 @@ def test_a_line_that_fills_the_memory_is_an_error(
         monkeypatch.setattr(f"elmo_cli.text.{module}.MAX_LINE_BYTES", limit)
     longest = b"a b" + end + b"c" * (limit - 3)
     assert read_all("text.txt", io.BytesIO(longest)) == longest
-    with pipe() as (file, writing), background(write_slowly, writing, longest, 9999):
-        assert read_all("the pipe", file) == longest  # type: ignore[arg-type]
     long = longest + b"cccc"
     message = rf", line {2 if end else 1}: more than 200,000 bytes$"
     with pytest.raises(InputError, match=f"^text.txt{message}"):
         read_all("text.txt", io.BytesIO(long))
+    if end == b"\r":
+        return  # A pipe has lines that end in LF.
+    with pipe() as (file, writing), background(write_slowly, writing, longest, 9999):
+        assert read_all("the pipe", file) == longest
     with (
         pipe() as (file, writing),
         background(write_slowly, writing, long, 9999),
         pytest.raises(InputError, match=f"^the pipe{message}"),
     ):
-        read_all("the pipe", file)  # type: ignore[arg-type]
+        read_all("the pipe", file)
 
 
 def test_a_line_that_is_not_there_is_not_waited_for() -> None:
