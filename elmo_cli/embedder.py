@@ -12,9 +12,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, overload
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.checks import (
     check_batch,
@@ -96,7 +96,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Array = NDArray[np.float32]
 
 _OTHER_DEVICE: Final = "Use ElmoEmbedder(model, device=...)."
 _ADVICE: Final = {
@@ -202,8 +201,8 @@ class ElmoEmbedder:
         """
         if weight_file is not None and is_device(weight_file):
             raise SettingsError(
-                f"weight_file: expected a file, found the device {weight_file}. For a "
-                f"device, use device={str(weight_file)!r}."
+                f"weight_file: expected a file, found the device {weight_file}",
+                remedy=f"For a device, use device={str(weight_file)!r}.",
             )
         has_one_file = weight_file is not None and options_file is None
         if has_one_file and not isinstance(model, ModelFiles):
@@ -260,12 +259,10 @@ class ElmoEmbedder:
         from elmo_cli.pretrained.save import save_model
 
         if self.engine.changed is not None:
-            problem = (
-                "elmo_bilm: its weights differ from the files that save_pretrained "
-                "copies"
-            )
             raise ModelError(
-                f"{problem}. Save elmo_bilm.state_dict() with torch instead."
+                "elmo_bilm: its weights differ from the files that save_pretrained "
+                "copies",
+                remedy="Save elmo_bilm.state_dict() with torch instead.",
             )
         save_model(self.files, folder)
 
@@ -392,7 +389,7 @@ class ElmoEmbedder:
             torch.from_numpy(mask).to(self.device),
         )
 
-    def embed_sentence(self, sentence: Sentence) -> Array:
+    def embed_sentence(self, sentence: Sentence) -> FloatArray:
         """Embed one sentence, a list of tokens.
 
         Returns:
@@ -403,7 +400,7 @@ class ElmoEmbedder:
         """
         return self.embed_batch([check_sentence(sentence)])[0]
 
-    def embed_batch(self, batch: Sequence[Sentence]) -> list[Array]:
+    def embed_batch(self, batch: Sequence[Sentence]) -> list[FloatArray]:
         """Embed sentences together, each a list of tokens.
 
         Returns:
@@ -427,7 +424,7 @@ class ElmoEmbedder:
         gamma: float | None = None,
         pooling: Pooling | None = None,
         normalize: bool = False,
-    ) -> Iterator[Array]:
+    ) -> Iterator[FloatArray]:
         """Embed a stream of sentences, in order.
 
         Args:
@@ -487,7 +484,7 @@ class ElmoEmbedder:
         convert_to_numpy: Literal[True] = True,
         convert_to_tensor: Literal[False] = False,
         **others: Any,
-    ) -> Array: ...
+    ) -> FloatArray: ...
 
     @overload
     def encode(
@@ -520,12 +517,12 @@ class ElmoEmbedder:
     ) -> list[Tensor]: ...
 
     @overload
-    def encode(self, texts: str, *, pooling: None, **options: Any) -> Array: ...
+    def encode(self, texts: str, *, pooling: None, **options: Any) -> FloatArray: ...
 
     @overload
     def encode(
         self, texts: Iterable[Text], *, pooling: None, **options: Any
-    ) -> list[Array]: ...
+    ) -> list[FloatArray]: ...
 
     @overload
     def encode(
@@ -566,7 +563,7 @@ class ElmoEmbedder:
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
         **others: Any,
-    ) -> Array | Tensor | list[Array] | list[Tensor]:
+    ) -> FloatArray | Tensor | list[FloatArray] | list[Tensor]:
         """Embed texts, by default into one vector each, as in sentence-transformers.
 
             embedder.encode(["We sat on the bank.", "A cat."])  # (2, 1024)
@@ -653,7 +650,7 @@ class ElmoEmbedder:
         if not returns_list:
             vectors = torch.stack(vectors) if returns_tensors else np.stack(vectors)
         vectors = vectors[: len(sentences)]
-        encoded: Array | Tensor | list[Array] | list[Tensor]
+        encoded: FloatArray | Tensor | list[FloatArray] | list[Tensor]
         encoded = vectors[0] if isinstance(texts, str) else vectors
         return encoded
 
@@ -666,7 +663,7 @@ class ElmoEmbedder:
         occurrence: int | None = None,
         tokenizer: str | None = AUTO,
         language: str | None = None,
-    ) -> Array:
+    ) -> FloatArray:
         """Return the vector of a word in its sentence.
 
             embedder.word_vector("We sat on the bank.", "bank", layers=2)  # (1024,)
@@ -694,7 +691,7 @@ class ElmoEmbedder:
         tokens = tokens_around(word, sentence, chosen, order="sentence")
         found = occurrence_of(word, tokens, occurrence, "occurrence")
         [activations] = self.embed_sentences([tokens], layers=layers)
-        vector: Array = activations[..., found.index, :]
+        vector: FloatArray = activations[..., found.index, :]
         return vector
 
     def similarity(
@@ -993,7 +990,8 @@ class ElmoEmbedder:
             layers = output_format
         elif output_format != "all":
             raise SettingsError(
-                "layers: cannot be combined with output_format. Remove one of them."
+                "layers: cannot be combined with output_format",
+                remedy="Remove one of them.",
             )
         selection = SelectionSettings.from_arguments(
             layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
@@ -1033,10 +1031,9 @@ def _warn_of_raw_lines(text_input: TextInput) -> None:
         logger.warning(
             "%s",
             Message(
-                "{name}: the text seems raw, but is split at white space, as in "
-                "AllenNLP",
+                f"{text_input.source.name}: the text seems raw, but is split at "
+                "white space, as in AllenNLP",
                 remedy="Use {--tokenizer auto}.",
-                name=text_input.source.name,
             ),
         )
 

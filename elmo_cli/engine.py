@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray, FloatArray
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.checks import check_at_least
 from elmo_cli.errors.exceptions import ComputationError
@@ -46,7 +45,6 @@ from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)
 
-Array = NDArray[np.float32]
 CPU = torch.device("cpu")
 
 WINDOW_BATCHES: Final = 2
@@ -276,7 +274,7 @@ class Engine:
         dtype: str = "float32",
         on_batch: Callable[[bool], object] = ignore,
         copies: bool = True,
-    ) -> Iterator[NDArray[Any] | ComputationError]:
+    ) -> Iterator[AnyArray | ComputationError]:
         """Embed the sentences of a window.
 
         The window is computed now, not when the first array is taken.
@@ -295,7 +293,7 @@ class Engine:
 
         def embed_batch(
             encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
-        ) -> Sequence[NDArray[Any]]:
+        ) -> Sequence[AnyArray]:
             layers = encoder.run(batch, slots=slots)  # (L, N, W)
             lengths = [len(tokens) for tokens in batch]
             arrays, are_finite = selected_arrays(selection, layers, lengths, dtype)
@@ -311,7 +309,7 @@ class Engine:
             for values in results
         )
 
-    def empty_activations(self, selection: Selection) -> Array:
+    def empty_activations(self, selection: Selection) -> FloatArray:
         """Return activations of a sentence without tokens: none, or zeros if pooled."""
         layers = torch.empty(
             self.architecture.n_layers, 0, self.architecture.width, device="cpu"
@@ -319,7 +317,7 @@ class Engine:
         values = choose_layers(selection, layers)
         if selection.pooling is not None:
             values = values.sum(dim=-2)
-        array: Array = values.numpy()
+        array: FloatArray = values.numpy()
         return array
 
     def attributes(self, selection: Selection, batch_size: int) -> dict[str, str]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.text.occurrences import Occurrence, OccurrencePair
 
 
@@ -28,25 +28,23 @@ class Similarity:
         )
 
 
-def mean_of_tokens(
-    activations: NDArray[np.float32], occurrence: Occurrence
-) -> NDArray[np.float32]:
+def mean_of_tokens(activations: FloatArray, occurrence: Occurrence) -> FloatArray:
     """Return the vector of an occurrence: of its token, or the mean of several.
 
     Shape (L, T, W) becomes (L, W).
     """
     if occurrence.n_tokens == 1:
-        vector: NDArray[np.float32] = activations[:, occurrence.index]
+        vector: FloatArray = activations[:, occurrence.index]
         return vector
     vectors = activations[:, occurrence.positions].astype(np.float64)
-    mean: NDArray[np.float32] = vectors.mean(axis=1).astype(np.float32)
+    mean: FloatArray = vectors.mean(axis=1).astype(np.float32)
     return mean
 
 
 def compare_vectors(
     occurrences: OccurrencePair,
-    one: NDArray[np.float32],
-    other: NDArray[np.float32],
+    one: FloatArray,
+    other: FloatArray,
     averaged: Sequence[int],
 ) -> Similarity:
     """Return the similarity of two occurrences from all their layers, (L, W) each.
@@ -63,7 +61,7 @@ def compare_vectors(
     return Similarity(first, second, cosines, average)
 
 
-def cosine_similarity(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+def cosine_similarity(one: FloatArray, other: FloatArray) -> float:
     """Return the cosine of two vectors, shape (W,); 0 if one of them is zero."""
     one = one.astype(np.float64)
     other = other.astype(np.float64)

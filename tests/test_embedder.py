@@ -18,10 +18,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from numpy.typing import NDArray
 
 import elmo_cli
 from elmo_cli import ElmoEmbedder
+from elmo_cli.arrays import FloatArray
 from elmo_cli.inference import encoder as sentence_states
 from elmo_cli.inference.batching import BATCH_TOKENS
 from elmo_cli.options.model import InitialState
@@ -40,8 +40,6 @@ from tests.support.strategies import (
     small_architecture,
 )
 
-Array = NDArray[np.float32]
-
 TOLERANCE = 1e-5
 
 
@@ -49,7 +47,7 @@ def load(files: ModelFiles, **settings: Any) -> ElmoEmbedder:
     return ElmoEmbedder(files.options, files.weights, **settings)
 
 
-def assert_close(actual: Array, expected: Array) -> None:
+def assert_close(actual: FloatArray, expected: FloatArray) -> None:
     # Relative too: one sentence of tanh-clip is 40 times the same word, and grows until
     # the golden figures themselves, in float32, are 1.4e-5 from figures in float64.
     assert_allclose(actual, expected, atol=TOLERANCE, rtol=TOLERANCE)

@@ -15,8 +15,8 @@ from itertools import zip_longest
 from typing import IO, Any, Final
 
 import torch
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.distributed.find_inputs import Input, find_input_format, find_inputs
 from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.split_inputs import split_inputs
@@ -25,6 +25,7 @@ from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import Message, joined
 from elmo_cli.errors.wording import first_line, system_reason, utf8_name
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, sealed
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.inference.select_activations import choose_layers
 from elmo_cli.model.architecture import Architecture
@@ -69,7 +70,7 @@ class CorpusSettings:
         state = self.model.state
         if state not in (None, "zero", "warm"):
             problem = "{--state}: expected zero or warm, found {state}"
-            raise SettingsError(Message(problem, state=repr(state)))
+            raise SettingsError(problem, state=repr(state))
         check_choice("dtype", self.dtype, DTYPES)
 
     def for_workers(self) -> "CorpusSettings":
@@ -147,8 +148,10 @@ def open_plan(
     stored = read_plan(folder)
     if stored is None:
         if names - {"_elmo"}:
-            problem = "not an `elmo distribute` folder, and not empty"
-            raise OutputError(f"{folder.location}: {problem}. {OTHER_FOLDER}")
+            raise OutputError(
+                f"{folder.location}: not an `elmo distribute` folder, and not empty",
+                remedy=OTHER_FOLDER,
+            )
         vector = _empty_vector(settings, files.architecture)
         parts, column_types = split_inputs(
             [path for path, _ in inputs],
@@ -162,12 +165,10 @@ def open_plan(
     differing = _differences(stored, recorded, inputs)
     if differing:
         raise OutputError(
-            Message(
-                "{folder} belongs to another run. These differ: {differing}. {advice}",
-                folder=folder.location,
-                differing=joined(differing),
-                advice=OTHER_FOLDER,
-            )
+            "{folder} belongs to another run. These differ: {differing}",
+            remedy=OTHER_FOLDER,
+            folder=folder.location,
+            differing=joined(differing),
         )
     return stored
 
@@ -195,11 +196,15 @@ def read_plan(folder: Folder) -> Plan | None:
     metadata = schema.metadata or {}
     plan = parse_json(metadata.get(b"plan", b""), Plan, path, OTHER_FOLDER)
     if plan.sha256.encode() != metadata.get(PLAN_SHA256.encode()):
-        problem = "the file is damaged: its content does not match its hash"
-        raise InputError(f"{path}: {problem}. {OTHER_FOLDER}")
+        raise InputError(
+            f"{path}: the file is damaged: its content does not match its hash",
+            remedy=OTHER_FOLDER,
+        )
     if not _are_consecutive(plan.parts):
-        problem = "the file is damaged: its parts do not follow one another"
-        raise InputError(f"{path}: {problem}. {OTHER_FOLDER}")
+        raise InputError(
+            f"{path}: the file is damaged: its parts do not follow one another",
+            remedy=OTHER_FOLDER,
+        )
     return plan
 
 
@@ -220,8 +225,11 @@ def read_column_types(folder: Folder, plan_sha256: str) -> dict[str, Any]:
     schema = _read_schema(folder)
     if schema is None or schema.metadata[PLAN_SHA256.encode()] != plan_sha256.encode():
         raise OutputError(
-            f"{folder.location}: the plan of this run is missing. The folder was moved "
-            "or removed, or belongs to another run. Choose another folder."
+            f"{folder.location}: the plan of this run is missing",
+            remedy=(
+                "The folder was moved or removed, or belongs to another run. Choose "
+                "another folder."
+            ),
         )
     return {each.name: each.type for each in schema if each.name not in _OWN_COLUMNS}
 
@@ -239,7 +247,8 @@ def _read_schema(folder: Folder) -> Any:
         if isinstance(error, OSError):
             reason = system_reason(error).rstrip(".")
         raise InputError(
-            f"{folder.location}/{PLAN}: the file is damaged: {reason}. {OTHER_FOLDER}"
+            f"{folder.location}/{PLAN}: the file is damaged: {reason}",
+            remedy=OTHER_FOLDER,
         ) from None
 
 
@@ -267,7 +276,7 @@ def open_writer(
 def _encode_file(
     plan: Plan,
     settings: CorpusSettings,
-    vector: NDArray[Any],
+    vector: AnyArray,
     column_types: dict[str, Any],
 ) -> bytes:
     """Return a Parquet file without rows.
@@ -293,10 +302,12 @@ def _encode_file(
     writer.finish({})
 
     schema = parquet.read_schema(pyarrow.BufferReader(part.getvalue()))
-    schema = schema.with_metadata({PLAN_SHA256: plan.sha256, "plan": plan.encode()})
+    schema = schema.with_metadata(
+        {PLAN_SHA256: plan.sha256, "plan": plan.encode(), FOOTER_CRC32: NO_CRC32}
+    )
     file = io.BytesIO()
     parquet.write_table(schema.empty_table(), file)
-    return file.getvalue()
+    return sealed(file.getvalue())
 
 
 def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
@@ -327,16 +338,16 @@ def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str,
     }
 
 
-def _empty_vector(settings: CorpusSettings, architecture: Architecture) -> NDArray[Any]:
+def _empty_vector(settings: CorpusSettings, architecture: Architecture) -> AnyArray:
     """Return zeros of the shape of a record's activations: of one token, or pooled."""
     selection = settings.selection.for_model(architecture.n_layers)
     layers = torch.zeros(architecture.n_layers, 1, architecture.width, device="cpu")
-    vector: NDArray[Any] = choose_layers(selection, layers).numpy()
+    vector: AnyArray = choose_layers(selection, layers).numpy()
     return vector.squeeze(-2) if selection.pooling else vector
 
 
 def _n_part_tokens(
-    vector: NDArray[Any], settings: CorpusSettings, part_mb: float | None
+    vector: AnyArray, settings: CorpusSettings, part_mb: float | None
 ) -> float:
     """Return the tokens of a part; `vector` is what a token or record takes."""
     value_bytes = 2 if settings.dtype == "float16" else 4

@@ -2,14 +2,14 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from elmo_cli.arrays import AnyArray, FloatArray
 from elmo_cli.inference.batching import split_by_size
 from elmo_cli.options.selection import Selection
 
@@ -29,7 +29,7 @@ CHOSEN_TOKENS: Final = 512
 
 def selected_arrays(
     selection: Selection, layers: Tensor, lengths: Sequence[int], dtype: str
-) -> tuple[list[NDArray[Any]], bool]:
+) -> tuple[list[AnyArray], bool]:
     """Compute the activations of a batch in a data type.
 
     Args:
@@ -43,7 +43,7 @@ def selected_arrays(
         (W,). For `word_emb`, W / 2 replaces W. The arrays share memory. Also whether
         all values are finite.
     """
-    arrays: list[NDArray[Any]] = []
+    arrays: list[AnyArray] = []
     are_finite = True
     max_tokens = CHOSEN_TOKENS if layers.device.type == "cpu" else sys.maxsize
     start = 0
@@ -62,9 +62,7 @@ def selected_arrays(
     return arrays, are_finite
 
 
-def _split_tokens(
-    values: NDArray[Any], lengths: Sequence[int]
-) -> Iterator[NDArray[Any]]:
+def _split_tokens(values: AnyArray, lengths: Sequence[int]) -> Iterator[AnyArray]:
     """Yield the array of each sentence from those of all tokens, ([n,] N, W)."""
     start = 0
     for length in lengths:
@@ -73,7 +71,7 @@ def _split_tokens(
         start = end
 
 
-def _split_sentences(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+def _split_sentences(values: AnyArray) -> Iterator[AnyArray]:
     """Yield the array of each of B pooled sentences, ([n,] B, W)."""
     for index in range(values.shape[-2]):
         yield values[..., index, :]
@@ -91,9 +89,7 @@ def _select(selection: Selection, layers: Tensor, lengths: Sequence[int]) -> Ten
     return values
 
 
-def pool_record(
-    selection: Selection, values: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def pool_record(selection: Selection, values: FloatArray) -> FloatArray:
     """Pool the tokens of one record, float32, shape ([n,] T, W), to ([n,] W).
 
     Without tokens, return zeros.
@@ -106,7 +102,7 @@ def pool_record(
     pooled = pooled[..., 0, :]
     if selection.normalize:
         pooled = functional.normalize(pooled, dim=-1)
-    array: NDArray[np.float32] = pooled.numpy()
+    array: FloatArray = pooled.numpy()
     return array
 
 

@@ -9,17 +9,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.tokens import Doc, Span, Token
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.runs.pipeline import per_item
 from elmo_cli.similarity import cosine_similarity
 from elmo_cli.types import Sentence
-
-Array = NDArray[np.float32]
 
 
 class ElmoComponent:
@@ -126,18 +124,18 @@ Language.factory(
 )
 
 
-def _token_vector(token: Token) -> Array:
-    vector: Array = token.doc.tensor[token.i]
+def _token_vector(token: Token) -> FloatArray:
+    vector: FloatArray = token.doc.tensor[token.i]
     return vector
 
 
-def _mean_vector(part: Doc | Span) -> Array:
+def _mean_vector(part: Doc | Span) -> FloatArray:
     """Return the mean over the tokens except white space, shape (W,).
 
     Without tokens, it is zeros.
     """
     rows = part.doc.tensor[[token.i for token in part if not token.is_space]]
-    mean: Array = rows.sum(axis=0) / max(1, len(rows))
+    mean: FloatArray = rows.sum(axis=0) / max(1, len(rows))
     return mean
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import install_command
@@ -94,7 +94,7 @@ class ElmoVectorizer(
         self._embed([])
         return self
 
-    def transform(self, texts: Iterable[str | Sequence[str]]) -> NDArray[np.float32]:
+    def transform(self, texts: Iterable[str | Sequence[str]]) -> FloatArray:
         """Embed texts.
 
         Args:
@@ -110,15 +110,17 @@ class ElmoVectorizer(
         """
         return self._embed(texts)
 
-    def _embed(self, texts: Iterable[str | Sequence[str]]) -> NDArray[np.float32]:
+    def _embed(self, texts: Iterable[str | Sequence[str]]) -> FloatArray:
         """Embed texts.
 
         After `set_output`, `transform` returns tables, and this method still an array.
         """
         if getattr(check_batch(texts, "texts"), "ndim", 1) != 1:
             raise InputError(
-                "texts: expected a list or a column, found a table. Choose a column: "
-                'in a ColumnTransformer, "text" and not ["text"].'
+                "texts: expected a list or a column, found a table",
+                remedy=(
+                    'Choose a column: in a ColumnTransformer, "text" and not ["text"].'
+                ),
             )
         if self.pooling is None:
             raise InputError("pooling: expected mean, max, first or last, found None")
@@ -133,7 +135,7 @@ class ElmoVectorizer(
             language=self.language,
         )
         width = int(np.prod(vectors.shape[1:]))
-        rows: NDArray[np.float32] = vectors.reshape(len(batch), width)
+        rows: FloatArray = vectors.reshape(len(batch), width)
         return rows
 
     @property

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.model.tensor_files import (
     SOFTMAX,
@@ -23,8 +24,6 @@ from elmo_cli.model.tensor_files import (
     open_tensors,
     write_tensors,
 )
-
-Array = NDArray[np.float32]
 
 WEIGHT: Final = "softmax/W"
 BIAS: Final = "softmax/b"
@@ -67,7 +66,7 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
             yield SoftmaxRows(first, weight, bias)
 
 
-def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
+def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> FloatArray:
     """Read the vectors of words, shape (N, P), by their indices."""
     # Consecutive words are read together.
     starts = np.flatnonzero(np.diff(words) != 1) + 1
@@ -79,7 +78,7 @@ def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> Array:
 
 
 def write_softmax(
-    path: str | Path, weight: Array, bias: Array, dtype: str = "float32"
+    path: str | Path, weight: FloatArray, bias: FloatArray, dtype: str = "float32"
 ) -> None:
     """Write a softmax, shapes (V, P) and (V,), to a file.
 

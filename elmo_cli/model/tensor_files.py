@@ -21,9 +21,9 @@ from typing import Any, Final
 import h5py
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.missing_files import unreadable_file_error
 from elmo_cli.errors.optional_imports import load_extra
@@ -32,7 +32,6 @@ from elmo_cli.files.atomic import replaced
 from elmo_cli.files.named_pipes import refuse_named_pipe
 from elmo_cli.files.open_hdf5 import open_hdf5_to_read
 
-Array = NDArray[Any]
 Shape = tuple[int, ...]
 
 BILM: Final = "the weights of a biLM"
@@ -74,7 +73,7 @@ class TensorFile(ABC):
         """Return the shape of a tensor."""
 
     @abstractmethod
-    def _rows(self, name: str, rows: slice | EllipsisType) -> Array:
+    def _rows(self, name: str, rows: slice | EllipsisType) -> AnyArray:
         """Return rows of a tensor as an array that does not change with the file."""
 
     @abstractmethod
@@ -117,7 +116,7 @@ class TensorFile(ABC):
                 f"{self.path} does not fit {source}: {'; '.join(mismatches)}"
             )
 
-    def read(self, name: str, rows: slice | EllipsisType = ...) -> Array:
+    def read(self, name: str, rows: slice | EllipsisType = ...) -> AnyArray:
         """Read a tensor of floats, or some of its rows, as a float32 copy."""
         with _reporting_damage(self.path):
             dtype = self._dtype(name)
@@ -155,8 +154,8 @@ class _Hdf5File(TensorFile):
     def _shape(self, name: str) -> Shape:
         return tuple(self._datasets[name].shape)
 
-    def _rows(self, name: str, rows: slice | EllipsisType) -> Array:
-        values: Array = self._datasets[name][rows]
+    def _rows(self, name: str, rows: slice | EllipsisType) -> AnyArray:
+        values: AnyArray = self._datasets[name][rows]
         return values
 
     def _float32_offset(self, name: str) -> int | None:
@@ -179,9 +178,9 @@ class _SafetensorsFile(TensorFile):
     def _shape(self, name: str) -> Shape:
         return tuple(self._slices[name].get_shape())
 
-    def _rows(self, name: str, rows: slice | EllipsisType) -> Array:
+    def _rows(self, name: str, rows: slice | EllipsisType) -> AnyArray:
         # A view would change with the file.
-        values: Array = self._slices[name][rows].float().numpy().copy()
+        values: AnyArray = self._slices[name][rows].float().numpy().copy()
         return values
 
     def _float32_offset(self, name: str) -> int | None:
@@ -263,21 +262,22 @@ def _weights_error(path: Path, error: Exception) -> Exception:
     if isinstance(error, FileNotFoundError):
         return unreadable_file_error(path, "weights", error, WeightsError)
     if isinstance(error, OSError) and error.errno:
-        remedy = ". Give the file in it." if path.is_dir() else ""
-        reason = f"cannot read the weights: {system_reason(error)}{remedy}"
-        return WeightsError(f"{path}: {reason}")
+        return WeightsError(
+            f"{path}: cannot read the weights: {system_reason(error)}",
+            remedy="Give the file in it." if path.is_dir() else None,
+        )
     if "signature not found" in str(error) and path.stat().st_size > 0:
         problem = f"{path}: not HDF5, nor named .safetensors"
         if path.suffix == ".hdf5":
-            return WeightsError(f"{problem}. Download it again.")
-        return WeightsError(f"{problem}. Give the HDF5 file.")
+            return WeightsError(problem, remedy="Download it again.")
+        return WeightsError(problem, remedy="Give the HDF5 file.")
     reason = f"not a valid weights file: {first_line(error)}"
-    return WeightsError(f"{path}: {reason}. Download it again.")
+    return WeightsError(f"{path}: {reason}", remedy="Download it again.")
 
 
 def write_tensors(
     path: str | Path,
-    tensors: Iterable[tuple[str, Array]],
+    tensors: Iterable[tuple[str, AnyArray]],
     dtype: str,
     metadata: Mapping[str, str] | None = None,
 ) -> None:

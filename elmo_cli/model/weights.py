@@ -20,12 +20,12 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.tensor_files import (
     BILM,
-    Array,
     Shape,
     is_finite,
     open_tensors,
@@ -209,7 +209,7 @@ def write_weights(path: str | Path, bilm: BiLm) -> None:
     """Write the parameters of a biLM as a weights file: safetensors, or HDF5."""
     parameters = bilm.state_dict()
 
-    def tensors() -> Iterator[tuple[str, Array]]:
+    def tensors() -> Iterator[tuple[str, AnyArray]]:
         for each in _stored_in(bilm):
             values = each.conversions.to_dataset(parameters[each.parameter].detach())
             yield each.dataset, values.cpu().numpy()

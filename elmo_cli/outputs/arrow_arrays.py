@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.optional_imports import load_pyarrow
 
 CHUNK_RECORDS: Final = 8
@@ -15,17 +15,15 @@ The levels of a whole row group would be new memory each time, which the kernel 
 with zeros.
 """
 
-Array = NDArray[Any]
 
-
-def vectors_array(vectors: Array) -> Any:
+def vectors_array(vectors: AnyArray) -> Any:
     """Return vectors (n, W) as an array of Arrow."""
     pyarrow = load_pyarrow()
     flat = pyarrow.array(vectors.reshape(-1))
     return pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
 
 
-def nested_array(block: Sequence[Array], *, pooled: bool) -> Any:
+def nested_array(block: Sequence[AnyArray], *, pooled: bool) -> Any:
     """Return arrays as nested Arrow lists, of fixed size but for the axis of tokens."""
     pyarrow = load_pyarrow()
     nested = pyarrow.array(np.concatenate([values.reshape(-1) for values in block]))
@@ -42,7 +40,7 @@ def nested_array(block: Sequence[Array], *, pooled: bool) -> Any:
     return nested
 
 
-def chunked_nested_array(arrays: Sequence[Array], *, pooled: bool) -> Any:
+def chunked_nested_array(arrays: Sequence[AnyArray], *, pooled: bool) -> Any:
     """Return the arrays of many records as a column of Arrow; see `nested_array`."""
     pyarrow = load_pyarrow()
     chunks = []

@@ -1,12 +1,12 @@
 """Conversion of values to the data type of an output. Importing it loads no NumPy."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from elmo_cli.arrays import AnyArray
 
 
-def as_dtype(values: "NDArray[Any]", dtype: str) -> "NDArray[Any]":
+def as_dtype(values: "AnyArray", dtype: str) -> "AnyArray":
     """Convert values to a data type, by torch, in a tenth of NumPy's time.
 
     Both round in the same way.
@@ -15,5 +15,5 @@ def as_dtype(values: "NDArray[Any]", dtype: str) -> "NDArray[Any]":
         return values
     import torch
 
-    rounded: NDArray[Any] = torch.from_numpy(values).to(getattr(torch, dtype)).numpy()
+    rounded: AnyArray = torch.from_numpy(values).to(getattr(torch, dtype)).numpy()
     return rounded

@@ -7,11 +7,11 @@ hold.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.messages import Message
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class FiniteCheck:
         """Note whether all values of a batch are finite in the data type."""
         self.are_finite = are_finite and self.are_finite is not False
 
-    def add(self, values: NDArray[Any], number: int) -> None:
+    def add(self, values: AnyArray, number: int) -> None:
         """Check the values of a record, float32 or stored, by its number from 1."""
         if self.has_reported or self.are_finite:
             return
@@ -60,11 +60,8 @@ class FiniteCheck:
             remedy = "Use {--dtype float32}, and check the weights of the model."
         self.report(
             Message(
-                "{output}: activations are not finite (NaN or infinity), the first in "
-                "{unit} {number}",
+                f"{self.output}: activations are not finite (NaN or infinity), "
+                f"the first in {self.unit} {number:,}",
                 remedy=remedy,
-                output=self.output,
-                unit=self.unit,
-                number=f"{number:,}",
             )
         )

@@ -9,7 +9,7 @@ from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.records.record import Record
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from elmo_cli.arrays import AnyArray
 
 
 class FormatWriter:
@@ -28,14 +28,14 @@ class FormatWriter:
     def skip_written(self, index: int, record: Record) -> None:
         """Take note of a record that the file contains already, from an earlier run."""
 
-    def write(self, index: int, record: Record, values: "NDArray[Any]") -> None:
+    def write(self, index: int, record: Record, values: "AnyArray") -> None:
         """Add a record, by its index from 0, and its values (L, T, W) or (T, W).
 
         The values may share memory with others: a writer copies what it keeps.
         """
         raise NotImplementedError
 
-    def describe(self, example: Record, values: "NDArray[Any]") -> None:
+    def describe(self, example: Record, values: "AnyArray") -> None:
         """Take a record and its values as an example, in case there are no records.
 
         Formats with columns and types have them in a file without rows too.

@@ -3,13 +3,13 @@
 import json
 import logging
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import h5py
 import numpy as np
 from h5py import h5d, h5s
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import first_line
@@ -44,8 +44,6 @@ MANY_RECORDS: Final = 2_000_000
 MAX_NESTED: Final = 500
 """Maximum number of groups around a dataset: HDF5 is slow with more."""
 
-Array = NDArray[Any]
-
 
 class AllenNlpWriter(Hdf5Writer):
     """Writer that adds one dataset per record to an open file."""
@@ -64,13 +62,13 @@ class AllenNlpWriter(Hdf5Writer):
         """Index the sentence of a record that the file contains already."""
         self._index_sentence(index, record)
 
-    def write(self, index: int, record: Record, values: Array) -> None:
+    def write(self, index: int, record: Record, values: AnyArray) -> None:
         """Add the dataset of a record; raise an `InputError` if its name is invalid."""
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
             message = Message(
-                "HDF5 keeps the name of every line in memory. For more than "
-                "{many} lines, use {--layout packed}.",
+                "HDF5 keeps the name of every line in memory",
+                remedy="For more than {many} lines, use {--layout packed}.",
                 many=f"{MANY_RECORDS:,}",
             )
             logger.warning("%s", message)
@@ -105,7 +103,7 @@ class AllenNlpWriter(Hdf5Writer):
         elif self._has_index and record.text:
             self._index[record.text] = str(index)
 
-    def _create_named(self, name: str, index: int, values: Array) -> None:
+    def _create_named(self, name: str, index: int, values: AnyArray) -> None:
         """Add a dataset; raise an `InputError` if a sentence cannot name it."""
         try:
             self._create(name, values)
@@ -114,15 +112,12 @@ class AllenNlpWriter(Hdf5Writer):
                 raise
             # h5py raises it if a part of the name is a dataset already.
             raise InputError(
-                Message(
-                    "line {number}: the sentence {name} cannot name a dataset, or "
-                    "names an existing one. Remove {--use-sentence-keys True}.",
-                    number=index + 1,
-                    name=repr(name[:60]),
-                )
+                f"line {index + 1}: the sentence {name[:60]!r} cannot name a dataset, "
+                "or names an existing one",
+                remedy="Remove {--use-sentence-keys True}.",
             ) from None
 
-    def _create(self, name: str, values: Array) -> None:
+    def _create(self, name: str, values: AnyArray) -> None:
         """Add a dataset; raise a `ValueError` or `TypeError` for an invalid name."""
         if "\0" in name:
             raise ValueError("an HDF5 name cannot contain a null character")
@@ -164,7 +159,7 @@ def _nested_names(file: h5py.File) -> list[str]:
     return names
 
 
-def _chunk_shape(values: Array) -> tuple[int, ...]:
+def _chunk_shape(values: AnyArray) -> tuple[int, ...]:
     """Return the shape of chunks with about as many bytes as HDF5's cache holds."""
     chunk = list(values.shape)
     if values.ndim > 1:
@@ -199,7 +194,7 @@ class AllenNlpFile:
         self.is_ordered = not self.has_ids and not is_by_text
         self.n_records = len(self._names) if is_by_text else n_names
 
-    def values(self, start: int, stop: int) -> list[Array]:
+    def values(self, start: int, stop: int) -> list[AnyArray]:
         """Read the activations of one record."""
         return [self._dataset(start)[()]]
 

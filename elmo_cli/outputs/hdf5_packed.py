@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.outputs.attributes import Attributes, as_texts
 from elmo_cli.outputs.hdf5_layouts import (
@@ -40,7 +41,6 @@ BLOCK_RECORDS: Final = 1024
 _ARRAY_BYTES: Final = 150
 """Approximate bytes of an array in memory in addition to its values."""
 
-Array = NDArray[Any]
 Offsets = NDArray[np.int64]
 
 
@@ -57,13 +57,13 @@ class PackedWriter(Hdf5Writer):
             check_count(PackedFile(file).n_records, self._n_records)
         self._ends = {name: len(file[name]) for name in PREFIXES if name in file}
         """End of the rows of the last record in each dataset."""
-        self._held: dict[str, list[Array]] = {}
+        self._held: dict[str, list[AnyArray]] = {}
         """Rows of each dataset that are not written yet."""
         self._n_bytes = 0
         if not self._settings.forget_sentences:
             self._begin_dataset("sentences", np.empty(0, np.uint8))
 
-    def write(self, index: int, record: Record, values: Array) -> None:
+    def write(self, index: int, record: Record, values: AnyArray) -> None:
         """Add the rows and the texts of a record."""
         if self._settings.pooled:
             rows = values[np.newaxis]  # (1, ..., W)
@@ -109,7 +109,7 @@ class PackedWriter(Hdf5Writer):
             encoded = text.encode("utf-8", "surrogatepass")
             self._add(name, np.frombuffer(encoded, np.uint8))
 
-    def _add(self, name: str, rows: Array) -> None:
+    def _add(self, name: str, rows: AnyArray) -> None:
         self._begin_dataset(name, rows)
         self._ends[name] += len(rows)
         self._held.setdefault(name, []).append(rows)
@@ -117,7 +117,7 @@ class PackedWriter(Hdf5Writer):
         self._held.setdefault(_offsets_name(name), []).append(end)
         self._n_bytes += rows.nbytes + 2 * _ARRAY_BYTES
 
-    def _begin_dataset(self, name: str, rows: Array) -> None:
+    def _begin_dataset(self, name: str, rows: AnyArray) -> None:
         """Begin a dataset for rows like these, without rows of the records so far."""
         if name not in self._ends:
             self._ends[name] = 0
@@ -125,7 +125,7 @@ class PackedWriter(Hdf5Writer):
             no_rows = np.zeros(self._n_records + 1, np.int64)
             self._held[_offsets_name(name)] = [no_rows]
 
-    def _create_dataset(self, name: str, rows: Array) -> None:
+    def _create_dataset(self, name: str, rows: AnyArray) -> None:
         """Create an empty dataset for rows like these, in chunks for HDF5's cache."""
         row_shape = rows.shape[1:]
         row_bytes = math.prod(row_shape) * rows.dtype.itemsize
@@ -175,7 +175,7 @@ class PackedFile:
         self._rows[name] = rows
         self._offsets[name] = offsets
 
-    def values(self, start: int, stop: int) -> list[Array]:
+    def values(self, start: int, stop: int) -> list[AnyArray]:
         """Read the activations of some records, a few MB."""
         stop = min(start + BLOCK_RECORDS, stop)
         rows = self._rows["activations"]
@@ -253,7 +253,7 @@ class PackedFile:
         except UnicodeDecodeError as error:
             raise DamagedError(f"{name}: {error}") from None
 
-    def _read(self, name: str, offsets: Offsets) -> list[Array]:
+    def _read(self, name: str, offsets: Offsets) -> list[AnyArray]:
         """Read the rows of some records, split at their ends."""
         rows = self._rows[name][offsets[0] : offsets[-1]]
         return np.split(rows, offsets[1:-1] - offsets[0])

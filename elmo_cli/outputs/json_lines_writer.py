@@ -1,11 +1,11 @@
 """Writer for JSON lines."""
 
 import re
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.files.json_form import json_text
 from elmo_cli.outputs.row_writer import RowWriter
 from elmo_cli.records.record import Record
@@ -17,7 +17,7 @@ _DIGITS: Final = {2: 5, 4: 9}
 class JsonlWriter(RowWriter):
     """Writer of lines such as {"index": 0, "sentence": "a"}, flushed at each record."""
 
-    def write(self, index: int, record: Record, values: NDArray[Any]) -> None:
+    def write(self, index: int, record: Record, values: AnyArray) -> None:
         """Add the lines of a record."""
         rows = self.rows.of(index, record, values)
         columns = rows.own | rows.kept
@@ -30,7 +30,7 @@ class JsonlWriter(RowWriter):
         self._file.flush()
 
 
-def _json_numbers(values: NDArray[Any]) -> str:
+def _json_numbers(values: AnyArray) -> str:
     """Return an array as nested lists of JSON, with null for infinity and NaN."""
     if values.ndim > 1:
         return "[" + ", ".join(_json_numbers(part) for part in values) + "]"

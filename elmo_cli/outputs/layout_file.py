@@ -1,9 +1,8 @@
 """What every layout of a file offers to its reader."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
-from numpy.typing import NDArray
-
+from elmo_cli.arrays import AnyArray
 from elmo_cli.records.record import Record
 
 
@@ -20,7 +19,7 @@ class LayoutFile(Protocol):
     is_ordered: bool
     """True if the records have the order of the input."""
 
-    def values(self, start: int, stop: int) -> list[NDArray[Any]]:
+    def values(self, start: int, stop: int) -> list[AnyArray]:
         """Read the activations of records from `start` on, before `stop`.
 
         These are as many as are best read together, and at least one.

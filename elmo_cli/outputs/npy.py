@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.files import disk
 from elmo_cli.files.atomic import renamed
@@ -31,13 +31,14 @@ class NpyWriter(FormatWriter):
         self._ids: list[str] = []
         file.write(bytes(_HEADER_BYTES))
 
-    def write(self, index: int, record: Record, values: NDArray[Any]) -> None:
+    def write(self, index: int, record: Record, values: AnyArray) -> None:
         """Add the row of a record; raise an `InputError` if its id is not one line."""
         if record.id is not None:
             if "\n" in record.id or "\r" in record.id:
                 raise InputError(
                     f"the id {record.id[:60]!r} has a line end, but the file of ids "
-                    "next to npy has one id per line. Use Parquet or JSON lines."
+                    "next to npy has one id per line",
+                    remedy="Use Parquet or JSON lines.",
                 )
             self._ids.append(record.id)
         self._n_rows += 1

@@ -5,8 +5,8 @@ import zipfile
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
@@ -28,7 +28,7 @@ class NpzWriter(FormatWriter):
         self._rows = SentenceRows(settings, attributes)
         self._records: list[str] = []
 
-    def write(self, index: int, record: Record, values: NDArray[Any]) -> None:
+    def write(self, index: int, record: Record, values: AnyArray) -> None:
         """Add the array of a record."""
         if self._rows.keeps_tokens:
             fields = self._rows.fields(index, record)
@@ -43,7 +43,7 @@ class NpzWriter(FormatWriter):
         self._archive.close()
 
 
-def write_array(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
+def write_array(archive: zipfile.ZipFile, name: str, values: AnyArray) -> None:
     """Add an array to a zip archive of `numpy.savez`."""
     # Equal runs write equal files: the member has no time.
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:

@@ -2,9 +2,6 @@
 
 from typing import Any, Final, NamedTuple
 
-from numpy.typing import NDArray
-
-Array = NDArray[Any]
 ColumnValues = dict[str, list[Any]]
 """Values of each column, one per row."""
 

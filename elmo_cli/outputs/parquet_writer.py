@@ -4,13 +4,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_pyarrow
 from elmo_cli.files.json_form import json_text
+from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, SealedFile
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.output_rows import INTEGERS, Array, ColumnValues
+from elmo_cli.outputs.output_rows import INTEGERS, ColumnValues
 from elmo_cli.outputs.row_writer import RowWriter
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.outputs.token_rows import TokenRows
@@ -31,6 +32,7 @@ class ParquetWriter(RowWriter):
         rows_type: type[SentenceRows] | None = None,
     ) -> None:
         super().__init__(file, settings, attributes, rows_type)
+        self._sealed = SealedFile(file)
         self._parquet: Any = None
         self._types = _kept_types(settings.column_types)
         # Rows that are not written yet. Without any record, sentences still have a
@@ -42,9 +44,9 @@ class ParquetWriter(RowWriter):
         self._vectors: ColumnValues = {}
         self._n_held = 0
         self._n_bytes = 0
-        self._example: tuple[Record, Array] | None = None
+        self._example: tuple[Record, AnyArray] | None = None
 
-    def describe(self, example: Record, values: Array) -> None:
+    def describe(self, example: Record, values: AnyArray) -> None:
         """Give a file without rows the columns and types of an example."""
         self._example = example, values
 
@@ -57,7 +59,7 @@ class ParquetWriter(RowWriter):
             else:
                 self._kept[name] = []
 
-    def write(self, index: int, record: Record, values: Array) -> None:
+    def write(self, index: int, record: Record, values: AnyArray) -> None:
         """Hold the rows of a record, and write a group of rows that is large enough."""
         rows = self.rows.of(index, record, values.copy())  # It may share memory.
         self._check_columns(rows.kept, index)
@@ -79,8 +81,12 @@ class ParquetWriter(RowWriter):
         if self._n_held or self._parquet is None:
             self._write_held()
         metadata = {**self._attributes, **attributes}
-        self._parquet.add_key_value_metadata({"elmo": json.dumps(metadata)})
+        self._parquet.add_key_value_metadata(
+            {"elmo": json.dumps(metadata), FOOTER_CRC32: NO_CRC32}
+        )
+        self._sealed.begin_footer()
         self._parquet.close()
+        self._sealed.write_footer()
 
     def close(self) -> None:
         """Close the file of pyarrow, which would else write to ours when collected."""
@@ -92,13 +98,10 @@ class ParquetWriter(RowWriter):
         for name in kept:
             if self._parquet is not None and name not in self._parquet.schema.names:
                 raise InputError(
-                    Message(
-                        "column {name}: record {number} has it, but none of the first "
-                        "records. Name the columns with {--keep-columns}, or write "
-                        "JSON lines (.jsonl).",
-                        name=repr(name),
-                        number=f"{index + 1:,}",
-                    )
+                    f"column {name!r}: record {index + 1:,} has it, but none of the "
+                    "first records",
+                    remedy="Name the columns with {--keep-columns}, or write JSON "
+                    "lines (.jsonl).",
                 )
 
     def _hold(self, held: ColumnValues, new: ColumnValues, n_rows: int) -> None:
@@ -123,7 +126,9 @@ class ParquetWriter(RowWriter):
         if self._parquet is None:
             metadata = {"elmo": json.dumps(dict(self._attributes))}
             schema = table.schema.with_metadata(metadata)
-            self._parquet = parquet.ParquetWriter(self._file, schema, **arguments)
+            self._parquet = parquet.ParquetWriter(
+                self._sealed, schema, write_page_checksum=True, **arguments
+            )
         self._parquet.write_table(table.slice(0, n_rows))
         for held in (self._own, self._kept, self._vectors):
             for values in held.values():
@@ -157,8 +162,8 @@ class ParquetWriter(RowWriter):
             if _arrow_array([value], column_type) is None:
                 raise InputError(
                     f"column {name!r}: expected {column_type}, as in the first rows, "
-                    f"found {str(value)[:60]!r}. Write JSON lines (.jsonl), or give "
-                    "the column one type."
+                    f"found {str(value)[:60]!r}",
+                    remedy="Write JSON lines (.jsonl), or give the column one type.",
                 )
         raise AssertionError(f"{name}: each value has the type, and all have not")
 

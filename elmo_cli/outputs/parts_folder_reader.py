@@ -9,8 +9,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any, Final
 
-from numpy.typing import NDArray
-
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted, shown
 from elmo_cli.files.json_form import parse_json
@@ -74,7 +73,7 @@ class PartsFolder:
         self._part.cache_clear()
         self._row_group.cache_clear()
 
-    def values(self, start: int, stop: int) -> list[NDArray[Any]]:
+    def values(self, start: int, stop: int) -> list[AnyArray]:
         """Return the values of some records, of one row group."""
         column = self._rows(start, stop).column("activations").chunk(0)
         return [_array_in_row(column, row) for row in range(len(column))]
@@ -166,20 +165,22 @@ class PartsFolder:
         else:
             return
         raise InputError(
-            f"{self._folder.location}: the folder is not complete: {reason}. "
-            f"{AGAIN}: it resumes."
+            f"{self._folder.location}: the folder is not complete: {reason}",
+            remedy=f"{AGAIN}: it resumes.",
         )
 
     def _extra_part_error(self, number: int, n_parts: int) -> InputError:
         return InputError(
             f"{self._folder.location}/{part_name(number)}: the plan has "
-            f"{counted(n_parts, 'part')}, up to {part_name(n_parts - 1)}. Remove it."
+            f"{counted(n_parts, 'part')}, up to {part_name(n_parts - 1)}",
+            remedy="Remove it.",
         )
 
     def _wrong_part_error(self, number: int, found: str) -> InputError:
         return InputError(
             f"{self._folder.location}/{part_name(number)}: expected part {number} of "
-            f"the plan, found {found}. {AGAIN}."
+            f"the plan, found {found}",
+            remedy=f"{AGAIN}.",
         )
 
     def _rows(self, start: int, stop: int) -> Any:
@@ -229,12 +230,12 @@ def _text_or_none(value: object) -> str | None:
     return None if value in (None, "") else str(value)
 
 
-def _array_in_row(column: Any, row: int) -> NDArray[Any]:
+def _array_in_row(column: Any, row: int) -> AnyArray:
     """Return the array in a row of nested lists; one axis may have no fixed length."""
     values = column.slice(row, 1)
     shape: list[int] = []
     while hasattr(values.type, "value_type"):
         shape.append(getattr(values.type, "list_size", -1))
         values = values.flatten()
-    array: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(shape).copy()
+    array: AnyArray = values.to_numpy(zero_copy_only=False).reshape(shape).copy()
     return array

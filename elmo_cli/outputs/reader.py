@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, SupportsIndex, overload
 
-from numpy.typing import NDArray
-
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
 from elmo_cli.errors.wording import counted, shown
@@ -18,8 +17,6 @@ from elmo_cli.outputs.activations_file import ActivationsFile
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
 from elmo_cli.records.record import Record
 from elmo_cli.text.alignment import CharacterSpan, locate_tokens
-
-Array = NDArray[Any]
 
 
 class Activations:
@@ -85,10 +82,12 @@ class Activations:
         return sum(map(len, self._indices))
 
     @overload
-    def __getitem__(self, which: SupportsIndex | str) -> Array: ...
+    def __getitem__(self, which: SupportsIndex | str) -> AnyArray: ...
     @overload
-    def __getitem__(self, which: slice) -> list[Array]: ...
-    def __getitem__(self, which: SupportsIndex | str | slice) -> Array | list[Array]:
+    def __getitem__(self, which: slice) -> list[AnyArray]: ...
+    def __getitem__(
+        self, which: SupportsIndex | str | slice
+    ) -> AnyArray | list[AnyArray]:
         """Read a record by its index, id or sentence, or the records of a slice.
 
         Raises:
@@ -106,7 +105,7 @@ class Activations:
         with file.reading() as layout:
             return layout.values(index, index + 1)[0]
 
-    def __iter__(self) -> Iterator[Array]:
+    def __iter__(self) -> Iterator[AnyArray]:
         return (values for _, values in self._pairs())
 
     def __contains__(self, name: object) -> bool:
@@ -175,7 +174,7 @@ class Activations:
         has_each = self.has_sentences and self._files[0].layout.has_each_sentence
         return record.text if has_each else None
 
-    def records(self) -> Iterator[tuple[Record, Array]]:
+    def records(self) -> Iterator[tuple[Record, AnyArray]]:
         """Yield all records in order with their activations, with little in memory."""
         return self._pairs(with_records=True)
 
@@ -198,7 +197,9 @@ class Activations:
         with file.reading() as layout:
             return layout.records(index, index + 1)[0]
 
-    def _pairs(self, *, with_records: bool = False) -> Iterator[tuple[Record, Array]]:
+    def _pairs(
+        self, *, with_records: bool = False
+    ) -> Iterator[tuple[Record, AnyArray]]:
         streams = {
             file: file.pairs(0, file.layout.n_records, with_records=with_records)
             for file in self._files

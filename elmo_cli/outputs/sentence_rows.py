@@ -3,10 +3,11 @@
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.arrow_arrays import chunked_nested_array
 from elmo_cli.outputs.attributes import Attributes, keeps_tokens
-from elmo_cli.outputs.output_rows import ACTIVATIONS, Array, ColumnValues, Rows
+from elmo_cli.outputs.output_rows import ACTIVATIONS, ColumnValues, Rows
 from elmo_cli.outputs.record_attributes import (
     LINE_INDEX,
     ORIGINAL_ID,
@@ -46,7 +47,7 @@ class SentenceRows:
             fields["tokens"] = record.tokens
         return fields
 
-    def of(self, index: int, record: Record, values: Array) -> Rows:
+    def of(self, index: int, record: Record, values: AnyArray) -> Rows:
         """Return the rows of a record, by its index from 0, with its activations."""
         fields = self.fields(index, record)
         if self._settings.format.has_fixed_columns:

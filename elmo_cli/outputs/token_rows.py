@@ -5,10 +5,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.arrow_arrays import vectors_array
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.output_rows import LAYER_PREFIX, VECTOR, Array, ColumnValues, Rows
+from elmo_cli.outputs.output_rows import LAYER_PREFIX, VECTOR, ColumnValues, Rows
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.record import Record
@@ -58,7 +59,7 @@ class TokenRows(SentenceRows):
         columns["position"] = list(positions)
         return columns
 
-    def of(self, index: int, record: Record, values: Array) -> Rows:
+    def of(self, index: int, record: Record, values: AnyArray) -> Rows:
         """Return the rows of a record, with values (L, n, W) or (n, W)."""
         positions = [] if record.error is not None else self.positions(record)
         own = self.columns(index, record, positions)
@@ -89,7 +90,7 @@ class TokenRows(SentenceRows):
         # Dictionaries of vectors would take time and save nothing.
         return {"use_dictionary": columns, "write_statistics": columns}
 
-    def _vectors(self, values: Array) -> dict[str, Array]:
+    def _vectors(self, values: AnyArray) -> dict[str, AnyArray]:
         """Return the vectors of each layer (n, W), by the name of their column."""
         if values.ndim == 2:
             return {VECTOR: values}

@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from numpy.typing import NDArray
-
+from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import ElmoError, OutputError
 from elmo_cli.errors.messages import Message, joined
@@ -124,7 +123,7 @@ class ActivationsWriter:
         with self._as_output_errors():
             self._writer_for_next_record().skip_written(index_in_input, record)
 
-    def write(self, record: Record, values: NDArray[Any]) -> None:
+    def write(self, record: Record, values: AnyArray) -> None:
         """Add the activations of the next record: float, (L, T, W) or (T, W).
 
         Pooled ones have no axis T.
@@ -135,7 +134,7 @@ class ActivationsWriter:
             self._writer_for_next_record().write(index, record, values)
         self.n_records += 1
 
-    def describe(self, example: Record, values: NDArray[Any]) -> None:
+    def describe(self, example: Record, values: AnyArray) -> None:
         """Give an output without rows the columns and types of an example."""
         values = as_dtype(values, self.settings.dtype)
         with self._as_output_errors():
@@ -209,12 +208,10 @@ class ActivationsWriter:
         else:
             file.close()
             raise OutputError(
-                Message(
-                    "{path}: an unfinished run with other options: {differing}",
-                    remedy="Use {--overwrite True} to start over.",
-                    path=file.path,
-                    differing=joined(differing),
-                )
+                "{path}: an unfinished run with other options: {differing}",
+                remedy="Use {--overwrite True} to start over.",
+                path=file.path,
+                differing=joined(differing),
             )
 
     def _leave_complete(self) -> None:
@@ -224,12 +221,10 @@ class ActivationsWriter:
         differing = self._differences(saved)
         if differing:
             raise OutputError(
-                Message(
-                    "{path}: already exists, with other options: {differing}",
-                    remedy="Use {--overwrite True} to replace it.",
-                    path=self.path,
-                    differing=joined(differing),
-                )
+                "{path}: already exists, with other options: {differing}",
+                remedy="Use {--overwrite True} to replace it.",
+                path=self.path,
+                differing=joined(differing),
             )
         self._take_progress_of(saved)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import OutputNameError, WeightsError
 from elmo_cli.errors.wording import listed
@@ -15,7 +16,6 @@ from elmo_cli.model.tensor_files import (
     BILM,
     SOFTMAX,
     WEIGHTS_SUFFIXES,
-    Array,
     open_tensors,
     write_tensors,
 )
@@ -45,8 +45,9 @@ def convert_weights(
     target = Path(target)
     if target.suffix not in WEIGHTS_SUFFIXES:
         known = listed(WEIGHTS_SUFFIXES, "or")
-        problem = f"unknown suffix {target.suffix!r}"
-        raise OutputNameError(f"{target}: {problem}. Choose {known}.")
+        raise OutputNameError(
+            f"{target}: unknown suffix {target.suffix!r}", remedy=f"Choose {known}."
+        )
     check_output(target, source, may_exist=overwrite)
     refuse_other_program(source)
     with open_tensors(source) as file:
@@ -67,7 +68,7 @@ def convert_weights(
     return len(file.names), dtype
 
 
-def _convert(source: Path, name: str, values: Array, dtype: str) -> Array:
+def _convert(source: Path, name: str, values: AnyArray, dtype: str) -> AnyArray:
     """Convert the values of a tensor. Raise a `WeightsError` if one is not finite."""
     if not np.isfinite(values).all():
         raise not_finite_error(source, [name])
@@ -75,6 +76,7 @@ def _convert(source: Path, name: str, values: Array, dtype: str) -> Array:
         converted = values.astype(dtype, copy=False)
     if not np.isfinite(converted).all():
         maximum = f"{np.finfo(dtype).max:,.0f}, the maximum of {dtype}"
-        problem = f"{source}: {name} has values beyond {maximum}"
-        raise WeightsError(f"{problem}. Keep float32.")
+        raise WeightsError(
+            f"{source}: {name} has values beyond {maximum}", remedy="Keep float32."
+        )
     return converted

@@ -4,10 +4,9 @@ import logging
 import shutil
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.errors.wording import SAYS_ITS_KIND, counted, size_text
@@ -23,7 +22,6 @@ from elmo_cli.runs.pipeline import EmbeddedRecord, RecordEmbedder
 
 logger = logging.getLogger(__name__)
 
-Array = NDArray[Any]
 
 _MAX_SHOWN_ERRORS: Final = 20
 """Maximum number of skipped records that are named in the log."""
@@ -192,9 +190,7 @@ class FileSink:
                 "Use {--layers average}, {--pooling mean} or {--dtype float16} to "
                 "write less."
             )
-            warning = Message(
-                "{path}: {sizes}", remedy=remedy, path=self.writer.path, sizes=sizes
-            )
+            warning = Message(f"{self.writer.path}: {sizes}", remedy=remedy)
             logger.warning("%s", warning)
 
 

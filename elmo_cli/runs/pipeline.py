@@ -9,15 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice, starmap
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.engine import Engine
 from elmo_cli.errors.exceptions import ComputationError, StoppedError
-from elmo_cli.errors.messages import Message
 from elmo_cli.inference.select_activations import pool_record
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.selection import Selection
@@ -29,8 +28,6 @@ from elmo_cli.types import Sentence
 _Item = TypeVar("_Item")
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
-
-Array = NDArray[Any]
 
 
 def per_item(
@@ -76,7 +73,7 @@ class EmbeddedRecord(NamedTuple):
     record: Record
     number: int
     """Number in the input, from 1."""
-    activations: Array
+    activations: AnyArray
     """(L, T, W), or without the axes that the selection removes."""
     window_ended: bool
     """True if a window ended with one of its sentences."""
@@ -91,7 +88,7 @@ class _Sentence(NamedTuple):
 
 
 class _Computed(NamedTuple):
-    activations: Array | ComputationError
+    activations: AnyArray | ComputationError
     was_last_of_window: bool
 
 
@@ -186,7 +183,7 @@ class RecordEmbedder:
 
     def _join(self, read: ReadRecord, computed: list[_Computed]) -> EmbeddedRecord:
         record = read.record
-        arrays: list[Array] = []
+        arrays: list[AnyArray] = []
         errors: list[ComputationError] = []
         for each in computed:
             if isinstance(each.activations, ComputationError):
@@ -216,7 +213,7 @@ class RecordEmbedder:
         if self.skip_errors:
             return read.record._replace(tokens=[], sentences=(), words=(), error=reason)
         remedy = "Shorten it, or use {--skip-errors True}."
-        raise ComputationError(Message("{reason}", remedy=remedy, reason=reason))
+        raise ComputationError("{reason}", remedy=remedy, reason=reason)
 
 
 def _sentences_of(read: ReadRecord) -> Iterator[_Sentence]:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmo_cli import ElmoEmbedder, engine
-from elmo_cli.embedder import Array
+from elmo_cli.arrays import FloatArray
 from elmo_cli.errors.exceptions import ComputationError
 from elmo_cli.errors.wording import first_line
 from elmo_cli.inference.batching import (
@@ -211,7 +211,7 @@ def test_a_sentence_too_long_for_the_cpu_is_an_error() -> None:
 
 
 def assert_close(
-    arrays: list[Array], expected: list[Array], atol: float = 1e-6
+    arrays: list[FloatArray], expected: list[FloatArray], atol: float = 1e-6
 ) -> None:
     for values, others in zip(arrays, expected, strict=True):
         assert abs(values - others).max() < atol

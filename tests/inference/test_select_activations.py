@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.embedder import Array
+from elmo_cli.arrays import FloatArray
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference import select_activations as functions
 from elmo_cli.inference.select_activations import pool_tokens, selected_arrays
@@ -23,7 +23,7 @@ TOLERANCE = 1e-5
 MIX = [0.2, -0.3, 0.5]
 GAMMA = 1.2
 WEIGHTS = GAMMA * np.exp(MIX) / np.exp(MIX).sum()
-POOL_ONE: dict[str, Callable[[Array], Array]] = {
+POOL_ONE: dict[str, Callable[[FloatArray], FloatArray]] = {
     "mean": lambda values: values.mean(axis=-2),
     "max": lambda values: values.max(axis=-2),
     "first": lambda values: values[..., 0, :],
@@ -32,7 +32,7 @@ POOL_ONE: dict[str, Callable[[Array], Array]] = {
 """Poolings of one sentence, (..., T, W), in plain numpy."""
 
 
-SELECTIONS: list[tuple[dict[str, Any], Callable[[Array], Array]]] = [
+SELECTIONS: list[tuple[dict[str, Any], Callable[[FloatArray], FloatArray]]] = [
     ({}, lambda layers: layers),
     ({"layers": "top"}, lambda layers: layers[-1]),
     ({"layers": "average"}, lambda layers: layers.mean(axis=0)),
@@ -84,7 +84,7 @@ def test_every_sentence_is_pooled_by_itself(
 def test_a_selection_equals_a_choice_from_all_layers(
     tiny: ElmoEmbedder,
     choice: dict[str, Any],
-    expected: Callable[[Array], Array],
+    expected: Callable[[FloatArray], FloatArray],
     pooling: Pooling | None,
 ) -> None:
     sentences = [*SENTENCES, []]

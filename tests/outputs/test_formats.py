@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
 from elmo_cli import open_activations
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
 from elmo_cli.options.output import LAYOUTS, OUTPUT_COMPRESSIONS
 from elmo_cli.outputs.saved_output import ResumePoint
@@ -21,7 +22,6 @@ from elmo_cli.records.progress import Progress
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY, elmo, start_elmo
 from tests.support.layouts import (
-    Array,
     Corpus,
     assert_holds,
     corpora,
@@ -36,7 +36,7 @@ from tests.support.transcripts import Example, each_example
 FORMATS = ("jsonl", "npz", "npy", "parquet")
 
 
-def read(path: Path, names: list[str]) -> list[Array]:
+def read(path: Path, names: list[str]) -> list[AnyArray]:
     """Read the values of records as other programs do."""
     if path.suffix == ".npz":
         with np.load(path) as arrays:

@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from numpy.typing import NDArray
 
 from elmo_cli import open_activations
+from elmo_cli.arrays import AnyArray
 from elmo_cli.options.output import LAYOUTS, OutputSettings
 from elmo_cli.outputs.required_packages import load_packages
 from elmo_cli.outputs.saved_output import ResumePoint, end_attributes
 from elmo_cli.outputs.writer import ActivationsWriter
 from elmo_cli.records.progress import Progress
 from elmo_cli.records.record import Record
-
-Array = NDArray[Any]
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
@@ -33,7 +31,7 @@ class Corpus(NamedTuple):
     """Records, their values, and what a file of them says of its making."""
 
     records: list[Record]
-    values: list[Array]
+    values: list[AnyArray]
     attributes: dict[str, str]
 
 

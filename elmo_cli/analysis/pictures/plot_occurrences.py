@@ -25,12 +25,11 @@ from elmo_cli.analysis.pictures.marked_labels import (
     shorten,
 )
 from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
-from elmo_cli.analysis.search.vector_sources import Array
 from elmo_cli.analysis.search.word_search import EmbeddedOccurrence, find_word
+from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_at_least, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import PROJECTIONS, Projection
@@ -187,14 +186,12 @@ def _check_occurrence_count(
     elif method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]:
         remedy = "{--method pca} needs 3."
     raise InputError(
-        Message(
-            "{word} has {number} in {files}, but a picture needs {minimum}",
-            remedy=remedy,
-            word=repr(word),
-            number=counted(n_occurrences, "occurrence"),
-            files=paths[0] if len(paths) == 1 else f"{paths[0]} and the other files",
-            minimum=minimum,
-        )
+        "{word} has {number} in {files}, but a picture needs {minimum}",
+        remedy=remedy,
+        word=repr(word),
+        number=counted(n_occurrences, "occurrence"),
+        files=paths[0] if len(paths) == 1 else f"{paths[0]} and the other files",
+        minimum=minimum,
     )
 
 
@@ -208,7 +205,7 @@ def _sample(occurrences: list[EmbeddedOccurrence]) -> list[EmbeddedOccurrence]:
     return [occurrences[index] for index in sorted(chosen)]
 
 
-def _stack_vectors(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
+def _stack_vectors(occurrences: list[EmbeddedOccurrence], word: str) -> AnyArray:
     """Return the vectors of occurrences, shape (n, W)."""
     first = occurrences[0]
     width = len(first.vector)
@@ -229,7 +226,7 @@ def _stack_vectors(occurrences: list[EmbeddedOccurrence], word: str) -> Array:
     return vectors
 
 
-def _project(vectors: Array, method: str) -> tuple[Array, tuple[float, ...]]:
+def _project(vectors: AnyArray, method: str) -> tuple[AnyArray, tuple[float, ...]]:
     """Project vectors to the plane.
 
     Returns:
@@ -248,7 +245,7 @@ def _project(vectors: Array, method: str) -> tuple[Array, tuple[float, ...]]:
     return tsne.fit_transform(vectors), ()
 
 
-def _cluster(vectors: Array, n_clusters: int) -> list[str]:
+def _cluster(vectors: AnyArray, n_clusters: int) -> list[str]:
     """Return the cluster of each vector, by k-means. The largest is `cluster 1`."""
     from sklearn.cluster import KMeans
 
@@ -296,7 +293,7 @@ def _add_groups(
     drawing: Drawing,
     axes: Any,
     groups: dict[str, list[int]],
-    points: Array,
+    points: AnyArray,
     tooltips: list[str],
 ) -> None:
     """Draw the points of each group in a colour and a shape.
@@ -330,7 +327,7 @@ def _add_groups(
 
 
 def _label_points(
-    axes: Any, points: Array, occurrences: Sequence[EmbeddedOccurrence]
+    axes: Any, points: AnyArray, occurrences: Sequence[EmbeddedOccurrence]
 ) -> None:
     """Label points that have space for a label nearby.
 
@@ -354,7 +351,7 @@ def _label_points(
             n_labels += 1
 
 
-def _central_points(points: Array) -> list[int]:
+def _central_points(points: AnyArray) -> list[int]:
     """Return the indices of the points in the middle of the densest places.
 
     These are the points that are nearest to the centres of k-means.
@@ -381,14 +378,14 @@ class _Place(NamedTuple):
     """Distance from the point to the right and upwards, in points (1/72 inch)."""
     box: Any
     """Box of matplotlib around the label, in pixels."""
-    line: Array
+    line: AnyArray
     """Pixels on the line from the point to the label, shape (n, 2)."""
 
 
 class _LabelSpace:
     """Space in a picture that is not taken by points, labels or their lines."""
 
-    def __init__(self, axes: Any, points: Array) -> None:
+    def __init__(self, axes: Any, points: AnyArray) -> None:
         self._axes = axes
         self._renderer = axes.figure.canvas.get_renderer()
         self._frame = axes.get_window_extent(self._renderer)
@@ -405,7 +402,7 @@ class _LabelSpace:
             self._taken.append(legend.get_window_extent(self._renderer))
 
     def draw(
-        self, point: Array, label: MarkedText, shifts: Sequence[tuple[float, float]]
+        self, point: AnyArray, label: MarkedText, shifts: Sequence[tuple[float, float]]
     ) -> list[Any]:
         """Draw a label in the first of several places that is free.
 
@@ -427,7 +424,7 @@ class _LabelSpace:
         return draw_label(self._axes, point, label, place.side, place.shift)
 
     def _free_places(
-        self, point: Array, label: MarkedText, shifts: Sequence[tuple[float, float]]
+        self, point: AnyArray, label: MarkedText, shifts: Sequence[tuple[float, float]]
     ) -> Iterator[_Place]:
         """Yield the free places of a label; the arguments are those of `draw`."""
         from matplotlib.transforms import Bbox
@@ -450,14 +447,14 @@ class _LabelSpace:
                 if self._is_free(box, line):
                     yield _Place(side, shift, box, line)
 
-    def _line(self, point: Array, x_pixels: float, y_pixels: float) -> Array:
+    def _line(self, point: AnyArray, x_pixels: float, y_pixels: float) -> AnyArray:
         """Return pixels on the line from a point to its label, shape (n, 2)."""
         start = self._axes.transData.transform(point)
         steps = np.linspace(0, 1, 30)[:, None]
-        line: Array = start + steps * np.array([x_pixels, y_pixels])
+        line: AnyArray = start + steps * np.array([x_pixels, y_pixels])
         return line
 
-    def _is_free(self, box: Any, line: Array) -> bool:
+    def _is_free(self, box: Any, line: AnyArray) -> bool:
         if box.x0 <= self._frame.x0 or box.x1 >= self._frame.x1:
             return False
         if box.y0 <= self._frame.y0 or box.y1 >= self._frame.y1:
@@ -469,7 +466,7 @@ class _LabelSpace:
                 return False
         return not self._meets_line(line)
 
-    def _meets_line(self, line: Array) -> bool:
+    def _meets_line(self, line: AnyArray) -> bool:
         """Return whether a line comes so near to another one that a reader mixes them.
 
         The steps of lines are shorter than this distance, so that crossings are found.
@@ -478,13 +475,13 @@ class _LabelSpace:
         nearest = _LINE_DISTANCE * self._pixels_per_point
         return bool((distances < nearest).any())
 
-    def _n_points_on(self, line: Array) -> int:
+    def _n_points_on(self, line: AnyArray) -> int:
         """Count the points that a line touches, apart from the one where it begins."""
         distances = np.linalg.norm(self._points[:, None] - line, axis=2)
         touched = distances.min(axis=1) < _POINT_RADIUS * self._pixels_per_point
         return int(touched.sum()) - 1
 
-    def _take(self, point: Array, place: _Place) -> None:
+    def _take(self, point: AnyArray, place: _Place) -> None:
         """Keep the space of a label, and draw the line that leads to it."""
         _, shift, box, line = place
         self._taken.append(box)
@@ -512,7 +509,7 @@ class _LabelSpace:
         leader.set_in_layout(False)
 
 
-def _has_any(box: Any, pixels: Array) -> bool:
+def _has_any(box: Any, pixels: AnyArray) -> bool:
     """Return whether any of some pixels, shape (n, 2), is in a box."""
     are_inside = ((pixels > box.min) & (pixels < box.max)).all(axis=1)
     return bool(are_inside.any())

@@ -16,17 +16,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from elmo_cli.analysis.occurrences.targets import WORDS, target_positions, target_words
+from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, listed, shown, system_reason
 from elmo_cli.files.json_form import parse_json
-from elmo_cli.files.named_pipes import refuse_named_pipe
+from elmo_cli.files.parquet_files import open_parquet
 from elmo_cli.options.selection import (
     Layers,
     layers_text,
@@ -37,8 +36,6 @@ from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.output_rows import LAYER_PREFIX, VECTOR
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.records.record import Record
-
-Array = NDArray[Any]
 
 COLUMNS: Final = ("word", "form", "line", "id", "position", "sentence")
 """Columns of every table of `elmo occurrences`, without the vectors."""
@@ -82,7 +79,7 @@ class Vectors(NamedTuple):
 
     A token that is not a form of a target word is its own target word.
     """
-    vectors: Array
+    vectors: AnyArray
     """float, shape (n, W), or (1, W) if all tokens are pooled."""
 
     @property
@@ -100,7 +97,7 @@ class StoredRecord(NamedTuple):
     record: Record
     positions: Sequence[int]
     words: Sequence[str]
-    values: Array
+    values: AnyArray
     """(n, W), (L, n, W), or without the n if there is one vector."""
 
 
@@ -201,15 +198,13 @@ class VectorSource:
 
     def _layers_error(self, layers: Layers, problem: str) -> SettingsError:
         return SettingsError(
-            Message(
-                "{--layers} {layers}: {problem}",
-                layers=repr(shown(layers)),
-                problem=problem,
-            )
+            "{--layers} {layers}: {problem}",
+            layers=repr(shown(layers)),
+            problem=problem,
         )
 
 
-def mean_of(values: Array, rows: list[int] | None) -> Array:
+def mean_of(values: AnyArray, rows: list[int] | None) -> AnyArray:
     """Return the mean of some layers of (L, T, W) or (L, W).
 
     Without `rows`, there is no axis of layers, and the values are returned.
@@ -217,9 +212,9 @@ def mean_of(values: Array, rows: list[int] | None) -> Array:
     if rows is None:
         return values
     if len(rows) == 1:
-        first: Array = values[rows[0]]
+        first: AnyArray = values[rows[0]]
         return first
-    mean: Array = values[rows].mean(axis=0, dtype=np.float32)
+    mean: AnyArray = values[rows].mean(axis=0, dtype=np.float32)
     return mean
 
 
@@ -236,7 +231,8 @@ def is_table(path: str | Path) -> bool:
                 raise missing_file_error(path, InputError)
             raise InputError(
                 f"{path}: expected Parquet or HDF5 of target words, found "
-                f'{format_name}. See "Vectors of other programs" in docs/change.md.'
+                f"{format_name}",
+                remedy='See "Vectors of other programs" in docs/change.md.',
             )
     return name.endswith(".parquet")
 
@@ -256,9 +252,9 @@ def activations_source(activations: Activations) -> VectorSource:
     elif name == "all" and len(activations):
         first = activations[0]
         if first.ndim < 3 and "layers" not in attributes:
-            problem = "the file does not record which layer it has"
             raise InputError(
-                f"{path}: {problem}. Only files with all layers may omit it."
+                f"{path}: the file does not record which layer it has",
+                remedy="Only files with all layers may omit it.",
             )
         layers_of_axis = list(range(len(first)))
     forms: dict[str, str] = json.loads(attributes.get(WORDS, "{}"))
@@ -312,11 +308,9 @@ def _stored_activations(
             raise InputError(f"{line}: the sentence has {numbers}")
         elif n_vectors and not activations.has_sentences:
             raise InputError(
-                Message(
-                    "{path}: the file does not contain the tokens, as for FASTA or "
-                    "after {--forget-sentences True}",
-                    path=path,
-                )
+                "{path}: the file does not contain the tokens, as for FASTA or "
+                "after {--forget-sentences True}",
+                path=path,
             )
 
 
@@ -331,7 +325,9 @@ class _TableHead(NamedTuple):
 def table_source(path: str | Path) -> VectorSource:
     """Return the source of a table of target words. Each pass opens the file again."""
     if not os.path.exists(path) and os.path.exists(f"{path}.partial"):
-        raise InputError(f"{path}: the run is not finished. Run its command again.")
+        raise InputError(
+            f"{path}: the run is not finished", remedy="Run its command again."
+        )
     with _damage_as_input_error(path), _open_parquet(path) as file:
         head = _read_head(path, file)
     text = head.attributes.get(WORDS, "{}")
@@ -350,10 +346,7 @@ def table_source(path: str | Path) -> VectorSource:
 
 def _open_parquet(path: str | Path) -> Any:
     load_extra(f"{path}: Parquet", "pyarrow", "parquet")
-    from pyarrow import parquet
-
-    refuse_named_pipe(path)
-    return parquet.ParquetFile(path)
+    return open_parquet(path)
 
 
 @contextmanager
@@ -370,8 +363,10 @@ def _damage_as_input_error(path: str | Path) -> Iterator[None]:
         if isinstance(error, OSError):
             reason = system_reason(error)
         reason = reason.split(". ")[0]
-        problem = f"not a readable file of target words: {reason}"
-        raise InputError(f"{path}: {problem}. {_ADVICE}.") from None
+        raise InputError(
+            f"{path}: not a readable file of target words: {reason}",
+            remedy=f"{_ADVICE}.",
+        ) from None
 
 
 def _read_head(path: str | Path, file: Any) -> _TableHead:
@@ -387,19 +382,22 @@ def _read_head(path: str | Path, file: Any) -> _TableHead:
     has_both = has_vector and len(layers) > 0
     has_neither = not has_vector and len(layers) == 0
     if not has_columns or not are_numbers or has_both or has_neither:
-        expected = (
-            f"the columns {', '.join(COLUMNS)} and {VECTOR} or {LAYER_PREFIX}0, ..."
-        )
         found = shown(", ".join(schema.names)) or "none"
-        raise InputError(f"{path}: expected {expected}, found {found}. {_ADVICE}.")
+        raise InputError(
+            f"{path}: expected the columns {', '.join(COLUMNS)} and {VECTOR} or "
+            f"{LAYER_PREFIX}0, ..., found {found}",
+            remedy=f"{_ADVICE}.",
+        )
 
     vector_columns = layers or [VECTOR]
     for name in vector_columns:
         kind = schema.field(name).type
         values = getattr(kind, "value_type", kind)
         if not is_nested(kind) or not is_floating(values):
-            problem = f"column {name}: expected lists of floats, found {kind}"
-            raise InputError(f"{path}: {problem}. {_ADVICE}.")
+            raise InputError(
+                f"{path}: column {name}: expected lists of floats, found {kind}",
+                remedy=f"{_ADVICE}.",
+            )
 
     metadata = file.metadata.metadata or {}
     attributes = parse_json(metadata.get(b"elmo", b"{}"), dict[str, str], str(path))
@@ -433,7 +431,7 @@ def _stored_rows(path: str | Path, head: _TableHead) -> Iterator[StoredRecord]:
 
 
 def _stored_row(
-    location: str, columns: Mapping[str, Any], values: Array
+    location: str, columns: Mapping[str, Any], values: AnyArray
 ) -> StoredRecord:
     """Return the occurrence in a row, with vectors of shape (L, W) or (W,)."""
     form = columns["form"]

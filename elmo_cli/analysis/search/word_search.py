@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from elmo_cli.analysis.occurrences.targets import TargetFinder
 from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
-from elmo_cli.analysis.search.vector_sources import Array, Location, Vectors
+from elmo_cli.analysis.search.vector_sources import Location, Vectors
+from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.options.selection import Layers
@@ -22,7 +23,7 @@ class EmbeddedOccurrence(Occurrence):
     """Occurrence in a file, with its vector."""
 
     location: Location
-    vector: Array = field(compare=False)
+    vector: AnyArray = field(compare=False)
     """float, shape (W,)."""
 
 
@@ -120,13 +121,13 @@ def find_word(
             elif own_word[:1].lower() == initial:
                 similar_words.add(own_word)
     if not by_word and not by_form:
-        problem = f"{', '.join(map(str, files.paths))}: {word!r} does not occur"
-        advice = did_you_mean(word, similar_words)
+        remedy = did_you_mean(word, similar_words)
         if "," in word:
-            advice = (
-                " Name one word. A target word of `elmo occurrences` has all its forms."
+            remedy = (
+                "Name one word. A target word of `elmo occurrences` has all its forms."
             )
-        raise InputError(f"{problem}.{advice}" if advice else problem)
+        paths = ", ".join(map(str, files.paths))
+        raise InputError(f"{paths}: {word!r} does not occur", remedy=remedy)
     return by_word or by_form
 
 

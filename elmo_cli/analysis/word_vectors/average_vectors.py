@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.word_vectors.file_formats import (
-    Array,
     check_vectors_file,
     words_for,
     write_vectors_file,
 )
+from elmo_cli.arrays import FloatArray
 from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.checks import check_sentence, list_texts
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
 from elmo_cli.options.selection import Layers, Selection, SelectionSettings, layers_text
@@ -91,7 +90,7 @@ class AverageVectors(NamedTuple):
     """Words in the given order, or the most frequent first."""
     counts: list[int]
     """Number of occurrences of each word."""
-    vectors: Array
+    vectors: FloatArray
     """Vector of each word, float32, shape (n, W) for n words."""
 
 
@@ -171,12 +170,8 @@ def _average(
     frequent = [word for word in words if counts[word] >= averaging.min_count]
     if not frequent:
         raise InputError(
-            Message(
-                "{name}: no word occurs {min_count} times or more",
-                remedy="Lower {--min-count}.",
-                name=name,
-                min_count=f"{averaging.min_count:,}",
-            )
+            f"{name}: no word occurs {averaging.min_count:,} times or more",
+            remedy="Lower {--min-count}.",
         )
     width = len(sums[frequent[0]])
     means = np.empty((len(frequent), width), np.float32)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from elmo_cli.arrays import FloatArray
 from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, OutputNameError
 from elmo_cli.errors.messages import Message
@@ -32,7 +32,6 @@ _WHITE_SPACE: Final = {
 }
 """White space, and empty words, that a format cannot store."""
 
-Array = NDArray[np.float32]
 Counts = Sequence[int] | None
 
 
@@ -45,9 +44,12 @@ def check_vectors_file(
     """
     suffix = _suffix(path)
     if suffix not in _WRITERS:
-        known = ".vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 or .h5"
         raise OutputNameError(
-            f"{path}: unknown suffix {path.suffix!r}. Choose {known}."
+            f"{path}: unknown suffix {path.suffix!r}",
+            remedy=(
+                "Choose .vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 "
+                "or .h5."
+            ),
         )
     check_output(path, *sources, may_exist=overwrite)
     if suffix == ".tsv":
@@ -69,7 +71,8 @@ def words_for(output: Path, words: str | Path | Sequence[str]) -> list[str]:
     if index is not None and not _stores_phrases(output):
         raise InputError(
             f"words[{index}]: {listed[index][:60]!r} has white space, which "
-            f"{output.suffix} cannot store. Choose HDF5 or npz."
+            f"{output.suffix} cannot store",
+            remedy="Choose HDF5 or npz.",
         )
     return listed
 
@@ -77,7 +80,7 @@ def words_for(output: Path, words: str | Path | Sequence[str]) -> list[str]:
 def _read_words_for(output: Path, path: str | Path) -> list[str]:
     words = read_words(path)
     if words == [""]:
-        raise InputError(f"{path}: no words. Write one word per line.")
+        raise InputError(f"{path}: no words", remedy="Write one word per line.")
     index = _index_of_phrase(words)
     if index is None:
         return words
@@ -87,18 +90,12 @@ def _read_words_for(output: Path, path: str | Path) -> list[str]:
     shell_remedy = "If the file is a text, use {--corpus} {typed}."
     if not _stores_phrases(output):
         raise InputError(
-            Message(
-                "{path}, line {number}: {phrase} has white space, which {suffix} "
-                "cannot store. Choose HDF5 or npz",
-                remedy=remedy,
-                shell_remedy=shell_remedy,
-                quoted=repr(str(path)),
-                typed=shlex.quote(str(path)),
-                path=path,
-                number=line_number,
-                phrase=shown_phrase,
-                suffix=output.suffix,
-            )
+            f"{path}, line {line_number}: {shown_phrase} has white space, which "
+            f"{output.suffix} cannot store",
+            remedy=f"Choose HDF5 or npz. {remedy}",
+            shell_remedy=f"Choose HDF5 or npz. {shell_remedy}",
+            quoted=repr(str(path)),
+            typed=shlex.quote(str(path)),
         )
     n_phrases = sum(1 for word in words if _is_phrase(word))
     logger.warning(
@@ -137,7 +134,7 @@ def _stores_phrases(output: Path) -> bool:
 
 
 def write_vectors_file(
-    path: Path, words: Sequence[str], vectors: Array, counts: Counts = None
+    path: Path, words: Sequence[str], vectors: FloatArray, counts: Counts = None
 ) -> None:
     """Write the vectors of words, shape (V, W), in the format of a path.
 
@@ -152,13 +149,12 @@ def write_vectors_file(
     if not is_finite.all():
         n_others = int((~is_finite).sum())
         first = words[int(is_finite.argmin())]
-        logger.warning(
-            "%s: the vectors of %s are not finite (NaN or infinity), the "
-            "first of %r. Check the weights of the model.",
-            path,
-            counted(n_others, "word"),
-            first,
+        warning = Message(
+            f"{path}: the vectors of {counted(n_others, 'word')} are not finite (NaN "
+            f"or infinity), the first of {first!r}",
+            remedy="Check the weights of the model.",
         )
+        logger.warning("%s", warning)
     write = _WRITERS[_suffix(path)]
     write(path, _without_white_space(path, words), vectors, counts)
 
@@ -186,12 +182,14 @@ def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
     return [pattern.sub("_", word) for word in words]
 
 
-def _write_hdf5(path: Path, _words: object, vectors: Array, _counts: object) -> None:
+def _write_hdf5(
+    path: Path, _words: object, vectors: FloatArray, _counts: object
+) -> None:
     write_tensors(path, [("embedding", vectors)], "float32")
 
 
 def _write_text(
-    path: Path, words: Sequence[str], vectors: Array, _counts: object
+    path: Path, words: Sequence[str], vectors: FloatArray, _counts: object
 ) -> None:
     with replaced(path) as plain:
         raw: Any = plain
@@ -206,7 +204,7 @@ def _write_text(
 
 
 def _write_binary(
-    path: Path, words: Sequence[str], vectors: Array, _counts: object
+    path: Path, words: Sequence[str], vectors: FloatArray, _counts: object
 ) -> None:
     with replaced(path) as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
@@ -215,7 +213,7 @@ def _write_binary(
 
 
 def _write_npz(
-    path: Path, words: Sequence[str], vectors: Array, counts: Counts
+    path: Path, words: Sequence[str], vectors: FloatArray, counts: Counts
 ) -> None:
     arrays: dict[str, Any] = {"words": words, "vectors": vectors}
     if counts is not None:
@@ -225,7 +223,7 @@ def _write_npz(
 
 
 def _write_tsv(
-    path: Path, words: Sequence[str], vectors: Array, counts: Counts
+    path: Path, words: Sequence[str], vectors: FloatArray, counts: Counts
 ) -> None:
     # The Projector expects a header only if there is more than one column.
     if counts is None:
@@ -241,7 +239,9 @@ def _write_tsv(
         disk.remove(names, missing_ok=True)
 
 
-_WRITERS: Final[dict[str, Callable[[Path, Sequence[str], Array, Counts], None]]] = {
+_WRITERS: Final[
+    dict[str, Callable[[Path, Sequence[str], FloatArray, Counts], None]]
+] = {
     **dict.fromkeys(HDF5_SUFFIXES, _write_hdf5),
     **dict.fromkeys(TEXT_SUFFIXES, _write_text),
     ".bin": _write_binary,

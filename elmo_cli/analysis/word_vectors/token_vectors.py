@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 
 from elmo_cli.analysis.word_vectors.file_formats import (
-    Array,
     check_vectors_file,
     words_for,
     write_vectors_file,
 )
+from elmo_cli.arrays import FloatArray
 from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.inference.device import Device, choose_device
@@ -110,7 +110,7 @@ def write_vectors_of_model(
     return len(listed)
 
 
-def _softmax_vectors(words: list[str], files: ModelFiles) -> Array:
+def _softmax_vectors(words: list[str], files: ModelFiles) -> FloatArray:
     """Return the vectors of words from the softmax of a model, shape (V, P)."""
     assert files.vocabulary is not None
     assert files.softmax is not None
@@ -125,7 +125,7 @@ def _encoder_vectors(
     token_encoder: TokenEncoder,
     device: torch.device,
     on_progress: OnProgress,
-) -> Array:
+) -> FloatArray:
     """Return the vectors of words from a token encoder, shape (V, P)."""
     encoder = prepare_token_encoder(token_encoder, compute_types("float32", device))
 

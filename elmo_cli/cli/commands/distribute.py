@@ -14,7 +14,7 @@ from elmo_cli.cli.parameter_types import PATH, POSITIVE, NameChoice, Number, Who
 from elmo_cli.cli.shared_options import choice, command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.cli.usage_errors import missing_error
-from elmo_cli.errors.exceptions import StoppedError
+from elmo_cli.errors.exceptions import ElmoError, StoppedError
 from elmo_cli.errors.wording import counted, listed, rate_text
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import settings_from
@@ -85,6 +85,11 @@ _WITHOUT_RAY = [("--engine", "none")]
     ),
     flag("--status", help="Only print the missing and failed parts of FOLDER."),
     flag("--json", "as_json", requires=["--status"], help="Print the status as JSON."),
+    flag(
+        "--verify",
+        help="Read every part that is done, and embed damaged ones again. With "
+        "--status, only print them.",
+    ),
 )
 @shared_options.model_options()
 @shared_options.selection_options()
@@ -111,6 +116,7 @@ def distribute(
     engine: str,
     status: bool,
     as_json: bool,
+    verify: bool,
     dtype: Dtype,
     part_size: float | None,
     **values: Any,
@@ -122,6 +128,7 @@ def distribute(
     $ elmo distribute corpus.txt vectors --address auto --workers 64 --gpus-per-worker 1
     $ elmo distribute corpus.txt vectors --engine none --shard 3/16
     $ elmo distribute --status vectors
+    $ elmo distribute --status --verify vectors
 
     INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
     pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all
@@ -135,7 +142,7 @@ def distribute(
     """
     *inputs, folder = arguments
     if status:
-        _print_status(folder, as_json=as_json)
+        _print_status(folder, as_json=as_json, verify=verify)
         return
     if not inputs:
         raise missing_error("FOLDER")
@@ -186,17 +193,19 @@ def distribute(
             run_on_workers,
             device=str(model_settings.device),
             shard=shard,
+            verify=verify,
             on_progress=on_progress,
             should_stop=should_stop,
         )
     _say_end(folder, counts, is_shard=shard != WHOLE)
 
 
-def _print_status(folder: str, *, as_json: bool) -> None:
+def _print_status(folder: str, *, as_json: bool, verify: bool) -> None:
     from elmo_cli.distributed.workers import read_status
     from elmo_cli.files.shared_folder import Folder
 
-    status, lines = read_status(Folder(folder))
+    with progress_bar.progress_bar("part", leave=False, is_shown=verify) as bar:
+        status, lines = read_status(Folder(folder), verify=verify, on_part=bar.update)
     if as_json:
         click.echo(json_text({"folder": folder, **status}))
     else:
@@ -223,7 +232,8 @@ def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
         rate = rate_text(counts.n_tokens, time.monotonic() - counts.started)
         stderr.say(f"Wrote {folder}: {counts.n_done:,} of {n_parts}, {n_tokens}{rate}")
     if counts.failed or (n_missing > 0 and not is_shard):
-        raise click.ClickException(
-            f"{folder}: {counted(n_missing, 'part')} missing. Give the same command to "
-            "try again, or repair the input for another folder."
+        raise ElmoError(
+            f"{folder}: {counted(n_missing, 'part')} missing",
+            remedy="Give the same command to try again, or repair the input for "
+            "another folder.",
         )

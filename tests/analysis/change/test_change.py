@@ -11,36 +11,34 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from elmo_cli import ElmoError
 from elmo_cli.analysis.change.measure_change import Change, adjust_p, measure_change
 from elmo_cli.analysis.change.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.occurrences.targets import read_targets
+from elmo_cli.arrays import AnyArray
 from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Measure
 from tests.support.commands import elmo
 from tests.support.layouts import Corpus, layouts, line_record, write
 from tests.support.table_files import NAMES, csv_rows, write_matrices, write_table
 
-Array = NDArray[Any]
 
-
-def cosine(one: Array, other: Array) -> float:
+def cosine(one: AnyArray, other: AnyArray) -> float:
     return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
 
 
-def apd(old: Array, new: Array) -> float:
+def apd(old: AnyArray, new: AnyArray) -> float:
     """Return the mean cosine distance of all pairs."""
     distances = [1 - cosine(a, b) for a, b in itertools.product(old, new)]
     return float(np.mean(distances))
 
 
-def prt(old: Array, new: Array) -> float:
+def prt(old: AnyArray, new: AnyArray) -> float:
     """Return the inverse cosine of the means."""
     return 1 / cosine(old.mean(axis=0), new.mean(axis=0))
 
 
-def js_divergence(p: Array, q: Array) -> float:
+def js_divergence(p: AnyArray, q: AnyArray) -> float:
     """Return the Jensen-Shannon divergence of two distributions, in nats."""
     middle = (p + q) / 2
     total = 0.0
@@ -69,7 +67,7 @@ def test_distances_follow_the_formulas(n_old: int, n_new: int, seed: int) -> Non
 
 
 def test_divergence_equals_the_planted_senses() -> None:
-    def senses(*sizes: int) -> Array:
+    def senses(*sizes: int) -> AnyArray:
         groups = [matrix(n, i, centre=i) for i, n in enumerate(sizes)]
         return np.concatenate(groups)
 

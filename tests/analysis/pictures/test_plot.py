@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from elmo_cli import (
     ElmoEmbedder,
@@ -29,6 +28,7 @@ from elmo_cli.analysis.pictures.plot_occurrences import (
     plot_occurrences,
 )
 from elmo_cli.analysis.pictures.plot_surprisals import plot_surprisals
+from elmo_cli.arrays import AnyArray
 from elmo_cli.cli.main import main
 from elmo_cli.language_model.surprisal_table import MeasuredRecord, UnitSurprisal
 from elmo_cli.records.record import Record
@@ -39,7 +39,6 @@ from tests.support.table_files import write_matrices
 pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
 
 SVG = "{http://www.w3.org/2000/svg}"
-Array = NDArray[Any]
 
 
 def senses(n_each: int, seed: int = 0) -> Corpus:
@@ -166,7 +165,7 @@ def test_axes_have_no_numbers_and_the_page_says_what_they_are(method: str) -> No
     assert said[method] in caption
 
 
-def lines_to_labels(path: str) -> list[NDArray[np.float64]]:
+def lines_to_labels(path: str) -> list[AnyArray]:
     """Return points on the line of each label that has one, each of shape (50, 2)."""
     found = []
     for line in ElementTree.parse(path).iter(f"{SVG}path"):

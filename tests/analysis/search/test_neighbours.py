@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from elmo_cli import ElmoEmbedder, ElmoError, find_neighbours, open_activations
 from elmo_cli.analysis.search import neighbours as module
 from elmo_cli.analysis.search.vector_files import opened_files
 from elmo_cli.analysis.search.word_neighbours import find_word_neighbours
+from elmo_cli.arrays import AnyArray
 from elmo_cli.engine import load_engine
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.model import ModelSettings
@@ -23,8 +23,6 @@ from elmo_cli.similarity import cosine_similarity
 from elmo_cli.text.occurrences import Occurrence, find_occurrence
 from tests.support.commands import TINY
 from tests.support.layouts import Corpus, layouts, line_record, write
-
-Array = NDArray[Any]
 
 
 def corpus(lengths: list[int], seed: int = 0, layers: str = "top") -> Corpus:
@@ -50,7 +48,7 @@ def embed(
     embedder.embed_file(source, path, layers, **options)
 
 
-def cosines(query: Array, vectors: Array) -> Any:
+def cosines(query: AnyArray, vectors: AnyArray) -> Any:
     """Return the cosine of a query, (4,), with each vector, (T, 4)."""
     a = query.astype(np.float64)
     b = vectors.astype(np.float64)
