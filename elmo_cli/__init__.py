@@ -33,7 +33,7 @@ Letters in shapes:
     W    numbers per vector: 1,024 for the published models and the bundled one
     n    any other number, said where it occurs
 
-`elmo_cli.model` lists the letters for what is inside a model.
+`pydoc elmo_cli.model` lists the letters for what is inside a model.
 
 Importing this package loads neither torch nor h5py; using its names does.
 """
