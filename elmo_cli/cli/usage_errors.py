@@ -49,7 +49,8 @@ def extra_arguments_error(
     """
     ctx = click.get_current_context()
     return click.UsageError(
-        _extra_arguments_message(typed, n_expected, takes, ctx), ctx
+        _extra_arguments_message(typed, n_expected=n_expected, takes=takes, ctx=ctx),
+        ctx,
     )
 
 

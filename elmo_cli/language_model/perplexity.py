@@ -134,9 +134,9 @@ def perplexity_of_scores(
         unknown=n_unknown / n_tokens,
         all_words=_perplexities(log_p_forward, log_p_backward, n_predictions),
         known_words=_perplexities(
-            log_p_forward - unknown_log_p_forward,
-            log_p_backward - unknown_log_p_backward,
-            n_predictions - n_unknown,
+            log_p_forward=log_p_forward - unknown_log_p_forward,
+            log_p_backward=log_p_backward - unknown_log_p_backward,
+            n_predictions=n_predictions - n_unknown,
         ),
     )
 

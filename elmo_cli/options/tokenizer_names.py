@@ -56,7 +56,9 @@ def parse_tokenizer_name(name: str) -> TokenizerName:
             )
         )
     language = codes[0] if codes else None
-    return TokenizerName(kind, language or None, segmenter, is_verbatim)
+    return TokenizerName(
+        kind, language=language or None, segmenter=segmenter, is_verbatim=is_verbatim
+    )
 
 
 def recorded_tokenizer(attributes: Mapping[str, object]) -> str | None:

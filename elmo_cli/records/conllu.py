@@ -118,20 +118,20 @@ def _record_of_sentence(lines: list[Line], text_input: TextInput) -> Record | No
     for line in lines:
         if line.error is not None:
             error: str | Message = line.error
-            return Record(" ".join(tokens), [], identifier, error=error, start=start)
+            return Record(" ".join(tokens), [], id=identifier, error=error, start=start)
         if line.text.startswith("#"):
             continue
         fields = line.text.split("\t")
         problem = _find_problem(fields, text_input.source.name, n_words=len(tokens))
         if problem is not None:
             error = text_input.error_at(line.number, problem)
-            return Record(" ".join(tokens), [], identifier, error=error, start=start)
+            return Record(" ".join(tokens), [], id=identifier, error=error, start=start)
         if fields[0].isdecimal():
             tokens.append(fields[1])
             lemmas.append(fields[2] if len(fields) > 2 else "_")
     if not tokens:
         return None
-    return Record(" ".join(tokens), tokens, identifier, lemmas=lemmas, start=start)
+    return Record(" ".join(tokens), tokens, id=identifier, lemmas=lemmas, start=start)
 
 
 def _find_sentence_id(lines: list[Line]) -> str | None:

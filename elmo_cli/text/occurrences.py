@@ -84,7 +84,7 @@ def find_occurrence(
     settings = TextSettings(tokenizer=tokenizer, language=language)
     chosen = choose_tokenizer(settings, "strings", strings_in([sentence]))
     tokens = tokens_around(word, sentence, chosen, order="sentence")
-    return occurrence_of(word, tokens, occurrence, "occurrence")
+    return occurrence_of(word, tokens, number=occurrence, number_name="occurrence")
 
 
 def tokens_around(

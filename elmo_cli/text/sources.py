@@ -194,8 +194,8 @@ class Source:
             raise unreadable_file_error(
                 path,
                 "input",
-                error,
-                InputError,
+                error=error,
+                kind=InputError,
                 remedy=remedy,
                 shell_remedy=shell_remedy,
             ) from None
@@ -247,7 +247,8 @@ class Source:
         reader = LineReader(
             self.name, self.open(should_stop), splits_at_cr=splits_at_cr
         )
-        return reader.lines(on_bytes, skip_errors, keep_ends), reader.is_ready
+        lines = reader.lines(on_bytes, skip_errors=skip_errors, keep_ends=keep_ends)
+        return lines, reader.is_ready
 
 
 def _note_lines(lines: Iterable[str], noted: list[str]) -> Iterator[str]:

@@ -88,7 +88,13 @@ def plan_occurrences(
         )
         remedy = "Choose {--state zero} or {--state warm}."
         raise SettingsError(Message(problem, remedy=remedy))
-    plan = plan_file(text_input, output, selection, output_settings, state=state)
+    plan = plan_file(
+        text_input,
+        output,
+        selection=selection,
+        output_settings=output_settings,
+        state=state,
+    )
     if text_input.format.has_sequences:
         raise SettingsError(
             f"{text_input.source.name}: FASTA has no words. Choose another input."
@@ -307,8 +313,8 @@ def write_occurrences(
     plan = plan_occurrences(
         opened,
         output,
-        SelectionSettings(layers_text(layers)),
-        OutputSettings(overwrite=overwrite),
+        selection=SelectionSettings(layers_text(layers)),
+        output_settings=OutputSettings(overwrite=overwrite),
         state=embedder.state,
         match=match,
     )

@@ -69,7 +69,9 @@ def find_word_neighbours(
             _check_model(source, embedder)
         tokenizer = recorded_tokenizer(opened.attributes) or AUTO
         occurrences = [
-            _find_query(query, f"queries[{index}]", embedder, tokenizer)
+            _find_query(
+                query, name=f"queries[{index}]", embedder=embedder, tokenizer=tokenizer
+            )
             for index, query in enumerate(_list_queries(queries))
         ]
 
@@ -81,7 +83,7 @@ def find_word_neighbours(
 
         return find_neighbours(
             opened,
-            _embed_queries(embedder, opened, occurrences, layers),
+            _embed_queries(embedder, opened, queries=occurrences, layers=layers),
             top,
             layers=layers,
             device=embedder.device,
@@ -123,7 +125,9 @@ def _find_query(
     sentence, word = query
     chosen = embedder.tokenizer_of([sentence], tokenizer)
     tokens = tokens_around(word, sentence, chosen, order="sentence")
-    return occurrence_of(word, tokens, None, "find_occurrence(..., occurrence)")
+    return occurrence_of(
+        word, tokens, number=None, number_name="find_occurrence(..., occurrence)"
+    )
 
 
 def _check_model(source: VectorSource, embedder: ElmoEmbedder) -> None:

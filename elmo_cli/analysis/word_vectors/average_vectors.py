@@ -66,11 +66,13 @@ def write_average_vectors(
     averages = _average(
         embedder,
         _read_sentences(embedder, corpus, on_progress or ignore),
-        listed,
-        averaging,
+        words=listed,
+        averaging=averaging,
         name=corpus.source.name,
     )
-    write_vectors_file(output, averages.words, averages.vectors, averages.counts)
+    write_vectors_file(
+        output, words=averages.words, vectors=averages.vectors, counts=averages.counts
+    )
     return len(averages.words)
 
 
@@ -142,9 +144,9 @@ def average_word_vectors(
     if isinstance(texts, str):
         texts = list_texts(texts)
     strings, texts = peek_strings(texts)
-    chosen = embedder.tokenizer_of(strings, tokenizer, language)
+    chosen = embedder.tokenizer_of(strings, tokenizer=tokenizer, language=language)
     sentences = tokenize_texts(texts, chosen.tokenize)
-    return _average(embedder, sentences, words, averaging, name="texts")
+    return _average(embedder, sentences, words=words, averaging=averaging, name="texts")
 
 
 def _average(
@@ -164,7 +166,7 @@ def _average(
     at_most = averaging.at_most
     counts: Counter[str] = Counter()
     wanted = None if words is None else set(words)
-    to_average = _count_occurrences(sentences, wanted, counts, at_most)
+    to_average = _count_occurrences(sentences, wanted, counts=counts, at_most=at_most)
     sums = _sum_vectors(embedder, to_average, selection)
     if words is None:
         words = [word for word, _ in counts.most_common()]

@@ -188,7 +188,7 @@ def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
 def _write_hdf5(
     path: Path, _words: object, vectors: FloatArray, _counts: object
 ) -> None:
-    write_tensors(path, [("embedding", vectors)], "float32")
+    write_tensors(path, [("embedding", vectors)], dtype="float32")
 
 
 def _write_text(

@@ -144,7 +144,7 @@ def cosine(
     else:
         names = ["cosine"]
     with open_row_printer(row_format, ["line", *names]) as rows:
-        _write_pairs(embedder, chunks, layers, rows)
+        _write_pairs(embedder, chunks, layers=layers, rows=rows)
 
 
 def _check_arguments(
@@ -198,7 +198,10 @@ def _find_pair(
     def find_on_side(side: int) -> "Occurrence":
         tokens = tokenizer.tokenize(sentences[side - 1])
         return occurrence_of(
-            words[side - 1], tokens, numbers[side - 1], f"--occurrence{side}"
+            words[side - 1],
+            tokens,
+            number=numbers[side - 1],
+            number_name=f"--occurrence{side}",
         )
 
     return columns, (find_on_side(1), find_on_side(2))

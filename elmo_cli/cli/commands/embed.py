@@ -67,9 +67,9 @@ def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
 )
 @option_group(
     "AllenNLP's old flags",
-    _old_flag("--all", "all_layers", "all"),
-    _old_flag("--top", "top_layer", "top"),
-    _old_flag("--average", "average_layers", "average"),
+    _old_flag("--all", parameter="all_layers", layers="all"),
+    _old_flag("--top", parameter="top_layer", layers="top"),
+    _old_flag("--average", parameter="average_layers", layers="average"),
     shared_options.batch_size_option(hidden=True),
     field_option(OutputSettings, "forget_sentences", hidden=True),
     field_option(OutputSettings, "use_sentence_keys", hidden=True),
@@ -136,8 +136,8 @@ def embed(
     plan = plan_file(
         text_input,
         output_file,
-        settings.selection,
-        settings.output,
+        selection=settings.selection,
+        output_settings=settings.output,
         state=model_settings.state,
     )
     text_input.source.check()  # Loading the model can take a while.

@@ -129,7 +129,9 @@ def neighbours(
         else:
             word, text = query
             tokenizer = load_tokenizer(text_settings, model, [text])
-            chunks = [[_find_in_text(word, text, occurrence, tokenizer)]]
+            chunks = [
+                [_find_in_text(word, text, occurrence=occurrence, tokenizer=tokenizer)]
+            ]
         results = _search(
             files,
             chunks,
@@ -191,7 +193,7 @@ def _find_in_text(
     from elmo_cli.text.occurrences import occurrence_of
 
     tokens = tokenizer.tokenize(text)
-    return occurrence_of(word, tokens, occurrence, "--occurrence")
+    return occurrence_of(word, tokens, number=occurrence, number_name="--occurrence")
 
 
 def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
@@ -223,7 +225,7 @@ def _search(
                 embedder,
                 files,
                 queries,
-                settings.top,
+                top=settings.top,
                 layers=layers,
                 other_words=settings.other_words,
             )

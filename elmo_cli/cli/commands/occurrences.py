@@ -85,8 +85,8 @@ def occurrences(
     plan = plan_occurrences(
         opened,
         output_file,
-        selection,
-        settings_from(OutputSettings, values),
+        selection=selection,
+        output_settings=settings_from(OutputSettings, values),
         state=model_settings.state,
         match=target_settings.match,
     )

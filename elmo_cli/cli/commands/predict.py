@@ -128,10 +128,10 @@ def predict(
     model = load_language_model(resolved)
     if isinstance(opened, Tokenizer):
         texts = _typed_text(text or "", opened, each=settings.each)
-        _print_answers(texts, model, settings, row_format)
+        _print_answers(texts, model, settings=settings, row_format=row_format)
     else:
         with _open_texts(opened, each=settings.each) as texts:
-            _print_answers(texts, model, settings, row_format)
+            _print_answers(texts, model, settings=settings, row_format=row_format)
 
 
 def _find_texts(text: str | None, file: str | None) -> str | None:
@@ -194,8 +194,8 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
             chunks=in_chunks(
                 read.records,
                 partial(_check_record, each=each),
-                read.is_ready,
-                f"{text_input.source.name}, {text_input.unit}",
+                is_ready=read.is_ready,
+                name=f"{text_input.source.name}, {text_input.unit}",
             ),
             are_from_file=True,
             kept_columns=read.example.columns,

@@ -142,7 +142,7 @@ def word_vectors(
                 embedder,
                 text_input,
                 output,
-                words_file,
+                words=words_file,
                 averaging=averaging,
                 overwrite=overwrite,
                 on_progress=bar.update,
