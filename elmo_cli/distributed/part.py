@@ -5,7 +5,7 @@ A part that is embedded twice becomes the same file.
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -93,8 +93,9 @@ def embed_part(
     part: Part,
     device: Device = "cpu",
     on_tokens: Callable[[int], object] = lambda n_tokens: None,
+    damaged: Collection[int] = (),
 ) -> PartResult:
-    """Embed a part to its file, unless the file is complete.
+    """Embed a part to its file, unless the file is complete and not `damaged`.
 
     An error of the part's own records is in the result; one that all parts would have
     is raised. `on_tokens` is called after each window with the number of tokens written
@@ -102,7 +103,7 @@ def embed_part(
     """
     parts = Folder(folder)
     complete = PartResult(number=part.number, worker=worker_name())
-    if _is_complete(parts, plan, part):
+    if part.number not in damaged and _is_complete(parts, plan, part):
         return complete
     engine = load_for_worker(replace(settings.model, device=str(device)))
     try:

@@ -25,6 +25,7 @@ from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import Message, joined
 from elmo_cli.errors.wording import first_line, utf8_name
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, sealed
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.inference.select_activations import choose_layers
 from elmo_cli.model.architecture import Architecture
@@ -280,10 +281,12 @@ def _encode_file(
     writer.finish({})
 
     schema = parquet.read_schema(pyarrow.BufferReader(part.getvalue()))
-    schema = schema.with_metadata({PLAN_SHA256: plan.sha256, "plan": plan.encode()})
+    schema = schema.with_metadata(
+        {PLAN_SHA256: plan.sha256, "plan": plan.encode(), FOOTER_CRC32: NO_CRC32}
+    )
     file = io.BytesIO()
     parquet.write_table(schema.empty_table(), file)
-    return file.getvalue()
+    return sealed(file.getvalue())
 
 
 def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:

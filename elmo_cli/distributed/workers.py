@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +25,13 @@ from elmo_cli.errors.wording import SAYS_ITS_KIND, counted
 from elmo_cli.files.shared_folder import WORK, Folder
 from elmo_cli.inference.device import Device
 from elmo_cli.options.shard import WHOLE, Shard
-from elmo_cli.outputs.part_files import SUCCESS, count_repeated, find_done_parts
+from elmo_cli.outputs.part_files import (
+    AGAIN,
+    SUCCESS,
+    count_repeated,
+    find_damage,
+    find_done_parts,
+)
 from elmo_cli.records.ids import log_repeated
 from elmo_cli.runs.file_sink import log_empty
 
@@ -120,6 +126,7 @@ def run_parts(
     *,
     device: Device = "cpu",
     shard: Shard = WHOLE,
+    verify: bool = False,
     on_progress: Callable[[RunCounts], object] = ignore,
     should_stop: Callable[[], bool] = never,
 ) -> RunCounts:
@@ -132,6 +139,7 @@ def run_parts(
         run_on_workers: Function that embeds the parts. None: this process does.
         device: Device of this process. Workers choose their own.
         shard: Share of the parts that this run does; all by default.
+        verify: Read the complete parts of the share too, and embed damaged ones again.
         on_progress: Called after each part, and now and then.
         should_stop: Called after `on_progress`. Return True to stop the run.
 
@@ -142,9 +150,22 @@ def run_parts(
     """
     done = find_done_parts(folder, plan.sha256)
     own = [part for part in plan.parts if shard.has(part.number)]
+    damaged = {}
+    if verify:
+        damaged = _read_done_parts(
+            folder, own, done, partial(_stop_reading, should_stop)
+        )
+        _warn_of_damage(own, damaged)
+        done.difference_update(damaged)
     parts = [part for part in own if part.number not in done]
     counts = RunCounts(n_parts=len(plan.parts), n_done=len(done), n_assigned=len(parts))
-    embed = partial(embed_part, folder.location, summarize(plan), settings)
+    embed = partial(
+        embed_part,
+        folder.location,
+        summarize(plan),
+        settings,
+        damaged=frozenset(damaged),
+    )
 
     def report() -> None:
         on_progress(counts)
@@ -180,13 +201,15 @@ def run_parts(
             extra=SAYS_ITS_KIND,
         )
     log_empty(counts.n_empty, "record", pooled=settings.selection.pooling is not None)
-    _finish(folder, plan, counts)
+    _finish(folder, plan, counts, damaged=damaged.keys() & counts.failed.keys())
     return counts
 
 
-def _finish(folder: Folder, plan: Plan, counts: RunCounts) -> None:
+def _finish(
+    folder: Folder, plan: Plan, counts: RunCounts, damaged: Collection[int]
+) -> None:
     """Count the complete parts. After the last one, check the inputs and the ids."""
-    n_done = len(find_done_parts(folder, plan.sha256))
+    n_done = len(find_done_parts(folder, plan.sha256).difference(damaged))
     if n_done < counts.n_done:
         # This raises an error if the plan is missing, too.
         read_column_types(folder, plan.sha256)
@@ -225,21 +248,69 @@ def _failure_name(number: int) -> str:
     return f"{WORK}/failed-{number:08d}.txt"
 
 
-def read_status(folder: Folder) -> tuple[dict[str, Any], list[str]]:
-    """Return the status of a folder as values of JSON, and as lines of text."""
+def _read_done_parts(
+    folder: Folder,
+    parts: Iterable[Part],
+    done: Collection[int],
+    on_part: Callable[[], object],
+) -> dict[int, str]:
+    """Read complete parts as a whole. Return the reason for each damaged one."""
+    damaged = {}
+    for part in parts:
+        if part.number in done:
+            reason = find_damage(folder, part.number)
+            if reason is not None:
+                damaged[part.number] = reason
+            on_part()
+    return damaged
+
+
+def _stop_reading(should_stop: Callable[[], bool]) -> None:
+    if should_stop():
+        raise StoppedError("Stopped while the complete parts were read")
+
+
+def _warn_of_damage(parts: Iterable[Part], damaged: Mapping[int, str]) -> None:
+    for part in parts:
+        if part.number in damaged:
+            text = "Damaged: %s: %s. It is embedded again."
+            logger.warning(text, part, damaged[part.number], extra=SAYS_ITS_KIND)
+
+
+def read_status(
+    folder: Folder,
+    *,
+    verify: bool = False,
+    on_part: Callable[[], object] = ignore,
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the status of a folder as values of JSON, and as lines of text.
+
+    With `verify`, the complete parts are read, and damaged ones count as missing.
+    `on_part` is called after each.
+    """
     plan = read_plan(folder)
     if plan is None:
         raise InputError(f"{folder.location}: not an `elmo distribute` folder")
     done = find_done_parts(folder, plan.sha256)
+    damaged = {}
+    if verify:
+        damaged = _read_done_parts(folder, plan.parts, done, on_part)
+        done.difference_update(damaged)
     n_parts = len(plan.parts)
     lines = [f"{len(done):,} of {counted(n_parts, 'part')}"]
     missing: list[dict[str, Any]] = []
     for part in plan.parts:
         if part.number in done:
             continue
-        reason = _read_failure(folder, part.number)
-        lines.append(f"Missing: {part}" if reason is None else f"Failed: {reason}")
+        reason = damaged.get(part.number)
+        if reason is not None:
+            lines.append(f"Damaged: {part}: {reason}")
+        else:
+            reason = _read_failure(folder, part.number)
+            lines.append(f"Missing: {part}" if reason is None else f"Failed: {reason}")
         missing.append({**part._asdict(), "error": reason})
+    if damaged:
+        lines.append(f"{AGAIN}, with --verify.")
     is_complete = not missing and folder.has(SUCCESS)
     if not missing and not is_complete:
         lines.append(f"Missing: {SUCCESS}, which the same command writes")

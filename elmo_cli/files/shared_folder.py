@@ -16,11 +16,10 @@ from elmo_cli.errors.optional_imports import load_pyarrow
 from elmo_cli.errors.wording import system_reason, utf8_name
 from elmo_cli.files import disk
 from elmo_cli.files.output_checks import output_error
+from elmo_cli.files.parquet_files import open_parquet, read_metadata
 
 WORK: Final = "_elmo/work"
 """Folder for unfinished files, below each `Folder`."""
-_METADATA_BYTES: Final = (1 << 31) - 1
-"""Maximum size of metadata that is read; pyarrow's own limit is smaller."""
 
 _Result = TypeVar("_Result")
 
@@ -77,14 +76,12 @@ class Folder:
         return None
 
     def open_parquet(self, name: str) -> Any:
-        """Open a file of Parquet with pyarrow, also with very large metadata."""
-        from pyarrow import parquet
+        """Open a file of Parquet; see `open_parquet`."""
+        return open_parquet(self._path(name), self._file_system)
 
-        return parquet.ParquetFile(
-            self._path(name),
-            filesystem=self._file_system,
-            thrift_string_size_limit=_METADATA_BYTES,
-        )
+    def read_parquet_metadata(self, name: str) -> Any:
+        """Read the metadata of a file of Parquet; see `read_metadata`."""
+        return read_metadata(self._path(name), self._file_system)
 
     def create(self, name: str, content: bytes) -> None:
         """Write a small file, unless there is one of that name."""

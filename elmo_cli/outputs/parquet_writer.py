@@ -9,6 +9,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_pyarrow
 from elmo_cli.files.json_form import json_text
+from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, SealedFile
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_rows import INTEGERS, ColumnValues
@@ -32,6 +33,7 @@ class ParquetWriter(RowWriter):
         rows_type: type[SentenceRows] | None = None,
     ) -> None:
         super().__init__(file, settings, attributes, rows_type)
+        self._sealed = SealedFile(file)
         self._parquet: Any = None
         self._types = _kept_types(settings.column_types)
         # Rows that are not written yet. Without any record, sentences still have a
@@ -80,8 +82,12 @@ class ParquetWriter(RowWriter):
         if self._n_held or self._parquet is None:
             self._write_held()
         metadata = {**self._attributes, **attributes}
-        self._parquet.add_key_value_metadata({"elmo": json.dumps(metadata)})
+        self._parquet.add_key_value_metadata(
+            {"elmo": json.dumps(metadata), FOOTER_CRC32: NO_CRC32}
+        )
+        self._sealed.begin_footer()
         self._parquet.close()
+        self._sealed.write_footer()
 
     def close(self) -> None:
         """Close the file of pyarrow, which would else write to ours when collected."""
@@ -124,7 +130,9 @@ class ParquetWriter(RowWriter):
         if self._parquet is None:
             metadata = {"elmo": json.dumps(dict(self._attributes))}
             schema = table.schema.with_metadata(metadata)
-            self._parquet = parquet.ParquetWriter(self._file, schema, **arguments)
+            self._parquet = parquet.ParquetWriter(
+                self._sealed, schema, write_page_checksum=True, **arguments
+            )
         self._parquet.write_table(table.slice(0, n_rows))
         for held in (self._own, self._kept, self._vectors):
             for values in held.values():

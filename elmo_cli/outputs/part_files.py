@@ -24,6 +24,7 @@ import numpy as np
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import first_line
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.files.parquet_files import has_checksums
 from elmo_cli.files.shared_folder import Folder
 
 PLAN: Final = "_elmo/plan.parquet"
@@ -68,7 +69,7 @@ def read_footer(folder: Folder, number: int) -> Footer | None:
     name = part_name(number)
     with suppress(pyarrow.ArrowException, OSError, ValueError, KeyError, TypeError):
         if folder.has(name):  # Opening a named pipe would wait for its writer.
-            footer = folder.open_parquet(name).metadata
+            footer = folder.read_parquet_metadata(name)
             attributes = parse_json(footer.metadata[b"elmo"], dict[str, str], name)
             return Footer(
                 plan_sha256=attributes[PLAN_SHA256],
@@ -99,6 +100,21 @@ def find_done_parts(folder: Folder, plan_sha256: str) -> set[int]:
     }
 
 
+def find_damage(folder: Folder, number: int) -> str | None:
+    """Read a complete part as a whole. Return why it is damaged, or None."""
+    import pyarrow
+
+    try:
+        part = folder.open_parquet(part_name(number))
+        if not has_checksums(part.metadata):
+            return "an earlier version wrote it without checksums"
+        for group in range(part.num_row_groups):
+            part.read_row_group(group)
+    except (pyarrow.ArrowException, OSError) as error:
+        return first_line(error).rstrip(".")
+    return None
+
+
 def count_repeated(folder: Folder, n_parts: int) -> int:
     """Count the records with the id of an earlier one, by a hash of 8 bytes per id."""
     hashes = [np.empty(0, np.int64)]
@@ -124,4 +140,5 @@ def naming_damaged_part(folder: Folder, number: int) -> Iterator[None]:
     except (pyarrow.ArrowException, OSError) as error:
         path = f"{folder.location}/{part_name(number)}"
         reason = f"the part is damaged: {first_line(error).rstrip('.')}"
-        raise InputError(f"{path}: {reason}. Remove it. {AGAIN}.") from error
+        again = f"{AGAIN}, with --verify"
+        raise InputError(f"{path}: {reason}. {again}.") from error

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import sys
@@ -222,8 +223,8 @@ def test_a_damaged_part_is_reported_with_the_remedy() -> None:
             open_activations("out") as activations,
         ):
             list(activations.records())
-        remedy = r"Remove it. Give the `elmo distribute` command of the folder again\."
-        error = rf"{path}: the part is damaged: [^\n]+[^.\n]\. {remedy}"
+        remedy = "Give the `elmo distribute` command of the folder again, with --verify"
+        error = rf"{path}: the part is damaged: [^\n]+[^.\n]\. {remedy}\."
         assert re.fullmatch(error, str(caught.value))
     path.unlink()
     assert elmo(*RUN).exit_code == 0
@@ -232,6 +233,63 @@ def test_a_damaged_part_is_reported_with_the_remedy() -> None:
     written = [name for name in after if after[name] != before[name]]
     assert written == [path.name]
     assert_equal_to_embed()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_flipped_bit_in_a_part_is_found(dtype: str) -> None:
+    assert elmo(*RUN, "--dtype", dtype).exit_code == 0
+    with open_activations("out") as activations:
+        before = [values.tobytes() for values in activations]
+    path = Path("out/part-00000004.parquet")
+    content = path.read_bytes()
+    chosen = random.Random(dtype)
+    errors = []
+    for _ in range(60):
+        damaged = bytearray(content)
+        damaged[chosen.randrange(len(content))] ^= 1 << chosen.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            with open_activations("out") as activations:
+                # The bit is in none of the values, such as in statistics.
+                assert [values.tobytes() for values in activations] == before
+        except InputError as error:
+            errors.append(str(error))
+    assert len(errors) > 50
+    problem = "part-00000004.parquet: the part is damaged: "
+    assert all(problem in error for error in errors)
+
+
+def test_verify_finds_damaged_parts_and_embeds_them_again() -> None:
+    assert elmo(*RUN).exit_code == 0
+    path = Path("out/part-00000004.parquet")
+    content = path.read_bytes()
+    damaged = bytearray(content)
+    damaged[len(content) // 3] ^= 1
+    path.write_bytes(damaged)
+    status = elmo("distribute", "--status", "--verify", "out")
+    assert status.exit_code == 1
+    assert status.stdout.startswith("out: 9 of 10 parts\nDamaged: part 4 (")
+    assert elmo(*RUN).stderr.endswith("out is complete already: 10 parts\n")
+    result = elmo(*RUN, "--verify")
+    assert "Damaged: part 4 (" in result.stderr
+    assert "Wrote out: 10 of 10 parts" in result.stderr
+    assert path.read_bytes() == content
+    assert elmo("distribute", "--status", "--verify", "out").exit_code == 0
+
+
+def test_a_part_without_checksums_is_written_again_by_verify() -> None:
+    assert elmo(*RUN).exit_code == 0
+    path = Path("out/part-00000002.parquet")
+    content = path.read_bytes()
+    metadata = parquet.read_metadata(path).metadata
+    table = parquet.read_table(path)
+    earlier = table.replace_schema_metadata({b"elmo": metadata[b"elmo"]})
+    parquet.write_table(earlier, path)
+    assert elmo("distribute", "--status", "out").exit_code == 0
+    status = elmo("distribute", "--status", "--verify", "out")
+    assert "an earlier version wrote it without checksums" in status.stdout
+    assert elmo(*RUN, "--verify").exit_code == 0
+    assert path.read_bytes() == content
 
 
 def test_parts_that_this_machine_does_not_see_are_an_error() -> None:

@@ -26,6 +26,7 @@ from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, listed, shown
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.files.parquet_files import open_parquet
 from elmo_cli.options.selection import (
     Layers,
     layers_text,
@@ -347,9 +348,7 @@ def table_source(path: str | Path) -> VectorSource:
 
 def _open_parquet(path: str | Path) -> Any:
     load_extra(f"{path}: Parquet", "pyarrow", "parquet")
-    from pyarrow import parquet
-
-    return parquet.ParquetFile(path)
+    return open_parquet(path)
 
 
 @contextmanager

@@ -85,6 +85,11 @@ _WITHOUT_RAY = [("--engine", "none")]
     ),
     flag("--status", help="Only print the missing and failed parts of FOLDER."),
     flag("--json", "as_json", requires=["--status"], help="Print the status as JSON."),
+    flag(
+        "--verify",
+        help="Read every part that is done, and embed damaged ones again. With "
+        "--status, only print them.",
+    ),
 )
 @shared_options.model_options()
 @shared_options.selection_options()
@@ -111,6 +116,7 @@ def distribute(
     engine: str,
     status: bool,
     as_json: bool,
+    verify: bool,
     dtype: Dtype,
     part_size: float | None,
     **values: Any,
@@ -122,6 +128,7 @@ def distribute(
     $ elmo distribute corpus.txt vectors --address auto --workers 64 --gpus-per-worker 1
     $ elmo distribute corpus.txt vectors --engine none --shard 3/16
     $ elmo distribute --status vectors
+    $ elmo distribute --status --verify vectors
 
     INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
     pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all
@@ -135,7 +142,7 @@ def distribute(
     """
     *inputs, folder = arguments
     if status:
-        _print_status(folder, as_json=as_json)
+        _print_status(folder, as_json=as_json, verify=verify)
         return
     if not inputs:
         raise missing_error("FOLDER")
@@ -186,17 +193,19 @@ def distribute(
             run_on_workers=run_on_workers,
             device=str(model_settings.device),
             shard=shard,
+            verify=verify,
             on_progress=on_progress,
             should_stop=should_stop,
         )
     _say_end(folder, counts, is_shard=shard != WHOLE)
 
 
-def _print_status(folder: str, *, as_json: bool) -> None:
+def _print_status(folder: str, *, as_json: bool, verify: bool) -> None:
     from elmo_cli.distributed.workers import read_status
     from elmo_cli.files.shared_folder import Folder
 
-    status, lines = read_status(Folder(folder))
+    with progress_bar.progress_bar("part", leave=False, is_shown=verify) as bar:
+        status, lines = read_status(Folder(folder), verify=verify, on_part=bar.update)
     if as_json:
         click.echo(json_text({"folder": folder, **status}))
     else:
