@@ -11,7 +11,7 @@ from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.load_model import load_model, resolve_model
 from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.option_conditions import options_on_command_line
-from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH
 from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted, rate_text
@@ -57,7 +57,7 @@ def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
 
 @command()
 @click.argument("input_file", metavar="INPUT", type=PATH)
-@click.argument("output_file", metavar="OUTPUT", type=PATH)
+@click.argument("output_file", metavar="OUTPUT", type=OUTPUT_PATH)
 @shared_options.input_options(shows_cells=True)
 @shared_options.model_options(shows_files=True)
 @shared_options.selection_options()

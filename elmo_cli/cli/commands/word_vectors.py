@@ -16,7 +16,7 @@ from elmo_cli.cli.load_model import (
     say_model,
 )
 from elmo_cli.cli.open_text import open_text
-from elmo_cli.cli.parameter_types import PATH, WholeNumber
+from elmo_cli.cli.parameter_types import OUTPUT_PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error, misused_error
 from elmo_cli.errors.wording import counted
@@ -30,7 +30,11 @@ from elmo_cli.text.sources import Source
 
 @command("word-vectors")
 @click.argument(
-    "arguments", metavar="[VOCABULARY] OUTPUT", type=PATH, nargs=-1, required=True
+    "arguments",
+    metavar="[VOCABULARY] OUTPUT",
+    type=OUTPUT_PATH,
+    nargs=-1,
+    required=True,
 )
 @shared_options.flag(
     "--softmax",
