@@ -8,7 +8,7 @@ from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.records.columns_in_text import check_is_text
+from elmo_cli.records.columns_in_text import check_file_is_text
 from elmo_cli.records.first_texts import read_first_texts
 from elmo_cli.records.formats import find_format
 from elmo_cli.records.input_format import InputFormat, TextInput
@@ -47,7 +47,7 @@ def open_input(
         source = Source(source)
     input_format = find_format(source, settings.input_format)
     if input_format.is_plain and settings.input_format is None:
-        check_is_text(source)
+        check_file_is_text(source)
     if input_format.has_tokens:
         trained = None
     # Only a regular file has a head, and an empty file has any format.
