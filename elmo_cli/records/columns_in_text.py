@@ -245,7 +245,7 @@ def _rows_of_table(lines: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def _is_table(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether rows that may be a table have a usual name or a column of texts."""
+    """Return whether rows like those of a table have a usual name or texts."""
     names, *others = rows
     if not others:
         return False
