@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from elmo_cli.errors.messages import Message
 from elmo_cli.files import disk
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
-        logger.warning(
-            "%s: the file system has no locks. Let only one process write there.",
-            path.parent,
+        warning = Message(
+            f"{path.parent}: the file system has no locks",
+            remedy="Let only one process write there.",
         )
+        logger.warning("%s", warning)
         return None
     return file_lock
 

@@ -87,5 +87,7 @@ def locked(folder: Path) -> AbstractContextManager[None]:
 
 def not_written_error(path: Path, error: OSError) -> ModelError:
     """Return the error for a file in the cache folder that cannot be written."""
-    remedy = "Set ELMO_CACHE to another folder for downloads."
-    return ModelError(f"{path}: cannot be written: {error.strerror or error}. {remedy}")
+    return ModelError(
+        f"{path}: cannot be written: {error.strerror or error}",
+        remedy="Set ELMO_CACHE to another folder for downloads.",
+    )

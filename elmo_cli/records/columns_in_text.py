@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.records.conllu import one_sentence_per_line_remedy
 from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import HEAD_BYTES, Source
@@ -86,11 +85,8 @@ def _check_lines(lines: Sequence[str], name: str) -> None:
     """Raise an `InputError` if the first lines of an input seem to have columns."""
     if any("\0" in line for line in lines):
         raise InputError(
-            Message(
-                "{name}: it contains zero bytes, so it is probably not a text",
-                remedy="To read it nevertheless, use {--input-format text}.",
-                name=name,
-            )
+            f"{name}: it contains zero bytes, so it is probably not a text",
+            remedy="To read it nevertheless, use {--input-format text}.",
         )
     lines = [line for line in lines if line]
     if _are_words_with_tags(lines):
@@ -108,13 +104,11 @@ def _words_error(lines: Sequence[str], name: str) -> InputError:
     if _are_numbered(lines):
         remedies = [f"Use {{--input-format conllu}}, {_AS_TEXT}"]
     return InputError(
-        Message(
-            "{name}: it seems to have one word per line, with tags, such as {line}",
-            remedy=remedies,
-            name=name,
-            line=repr(_words(lines)[0][:60]),
-            to_sentences=one_sentence_per_line_remedy(name),
-        )
+        "{name}: it seems to have one word per line, with tags, such as {line}",
+        remedy=remedies,
+        name=name,
+        line=repr(_words(lines)[0][:60]),
+        to_sentences=one_sentence_per_line_remedy(name),
     )
 
 
@@ -125,15 +119,11 @@ def _table_error(header: str, *, delimiter: str, name: str) -> InputError:
     if len(columns) > _MAX_SHOWN:
         listed += ", ..."
     return InputError(
-        Message(
-            "{name}: it seems to be a table with the columns {columns}, not text",
-            remedy=[
-                f"Use {{--input-format {table_format}}}, {_AS_TEXT}",
-                f"Give its file the suffix .{table_format}.",
-            ],
-            name=name,
-            columns=listed,
-        )
+        f"{name}: it seems to be a table with the columns {listed}, not text",
+        remedy=[
+            f"Use {{--input-format {table_format}}}, {_AS_TEXT}",
+            f"Give its file the suffix .{table_format}.",
+        ],
     )
 
 
