@@ -79,6 +79,15 @@ class Source:
     def __del__(self) -> None:
         self.close()
 
+    @contextmanager
+    def closed_after_error(self) -> Iterator[None]:
+        """Close the source if the block raises an error."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
     @cached_property
     def is_file(self) -> bool:
         """True for a regular file, which has a head and a size, and can be reread."""

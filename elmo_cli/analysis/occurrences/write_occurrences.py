@@ -306,14 +306,15 @@ def write_occurrences(
     check_embedder(embedder)
     words = targets.targets_of(words)
     opened = embedder.open_text(corpus, text_settings, reads_places=True)
-    plan = plan_occurrences(
-        opened,
-        output,
-        selection=SelectionSettings(layers_text(layers)),
-        output_settings=OutputSettings(overwrite=overwrite),
-        state=embedder.state,
-        match=match,
-    )
-    return embed_occurrences(
-        embedder.engine, plan, words, match=match, ignore_case=ignore_case
-    )
+    with opened.source:
+        plan = plan_occurrences(
+            opened,
+            output,
+            selection=SelectionSettings(layers_text(layers)),
+            output_settings=OutputSettings(overwrite=overwrite),
+            state=embedder.state,
+            match=match,
+        )
+        return embed_occurrences(
+            embedder.engine, plan, words, match=match, ignore_case=ignore_case
+        )

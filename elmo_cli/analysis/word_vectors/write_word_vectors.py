@@ -64,15 +64,16 @@ def write_word_vectors(
     check_embedder(embedder)
     averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
     opened = embedder.open_text(corpus, text_settings)
-    for option in ("shard", "keep_columns"):
-        if getattr(opened.settings, option):
-            raise SettingsError(f"{option} has no effect on mean vectors of words")
-    return write_average_vectors(
-        embedder,
-        opened,
-        output,
-        words=words,
-        averaging=averaging,
-        overwrite=overwrite,
-        on_progress=on_progress,
-    )
+    with opened.source:
+        for option in ("shard", "keep_columns"):
+            if getattr(opened.settings, option):
+                raise SettingsError(f"{option} has no effect on mean vectors of words")
+        return write_average_vectors(
+            embedder,
+            opened,
+            output,
+            words=words,
+            averaging=averaging,
+            overwrite=overwrite,
+            on_progress=on_progress,
+        )
