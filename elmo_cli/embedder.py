@@ -1012,8 +1012,8 @@ class ElmoEmbedder:
             plan = plan_file(
                 text_input,
                 output_file_path,
-                selection,
-                output_settings,
+                selection=selection,
+                output_settings=output_settings,
                 state=self.state,
             )
             return embed_file(

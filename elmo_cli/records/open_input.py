@@ -81,15 +81,18 @@ def open_input(
                 text_input, settings=replace(settings, tokenizer=tokenizer.name)
             )
         if input_format.has_tokens:
-            if tokenizer.splits_by is not None:
-                problem = (
-                    "{--split-sentences True} requires text or a table, found {name}"
-                )
-                raise SettingsError(problem, name=input_format.name)
-            if tokenizer.name != WHITESPACE.name:
-                problem = "{--tokenizer} has no effect with {name}, which has tokens"
-                raise SettingsError(problem, name=input_format.name)
+            _check_keeps_tokens(tokenizer, input_format)
         return replace(text_input, tokenizer=tokenizer)
+
+
+def _check_keeps_tokens(tokenizer: Tokenizer, input_format: InputFormat) -> None:
+    """Raise a `SettingsError` if a tokenizer would change the tokens of a format."""
+    if tokenizer.splits_by is not None:
+        problem = "{--split-sentences True} requires text or a table, found {name}"
+        raise SettingsError(problem, name=input_format.name)
+    if tokenizer.name != WHITESPACE.name:
+        problem = "{--tokenizer} has no effect with {name}, which has tokens"
+        raise SettingsError(problem, name=input_format.name)
 
 
 def content_of(input_format: InputFormat, *, lines_are_texts: bool = False) -> Content:
