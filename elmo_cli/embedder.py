@@ -85,6 +85,7 @@ from elmo_cli.text.evidence import find_evidence
 from elmo_cli.text.occurrences import (
     OccurrencePair,
     check_pair,
+    numbers_after,
     occurrence_of,
     tokens_around,
 )
@@ -689,7 +690,9 @@ class ElmoEmbedder:
         """
         chosen = self.tokenizer_of([sentence], tokenizer, language)
         tokens = tokens_around(word, sentence, chosen, order="sentence")
-        found = occurrence_of(word, tokens, occurrence, "occurrence")
+        found = occurrence_of(
+            word, tokens, occurrence, partial(numbers_after, "occurrence=")
+        )
         [activations] = self.embed_sentences([tokens], layers=layers)
         vector: FloatArray = activations[..., found.index, :]
         return vector
@@ -763,8 +766,12 @@ class ElmoEmbedder:
         other_word = word if word2 is None else word2
         one = tokens_around(word, sentence1, chosen, "sentence1", order="word")
         other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")
-        first = occurrence_of(word, one, occurrence1, "occurrence1")
-        second = occurrence_of(other_word, other, occurrence2, "occurrence2")
+        first = occurrence_of(
+            word, one, occurrence1, partial(numbers_after, "occurrence1=")
+        )
+        second = occurrence_of(
+            other_word, other, occurrence2, partial(numbers_after, "occurrence2=")
+        )
         return first, second
 
     def similarities(

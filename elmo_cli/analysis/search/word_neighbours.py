@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +19,12 @@ from elmo_cli.errors.wording import counted, kind_of
 from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
 from elmo_cli.options.tokenizer_names import AUTO, recorded_tokenizer
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.text.occurrences import Occurrence, occurrence_of, tokens_around
+from elmo_cli.text.occurrences import (
+    Occurrence,
+    numbers_after,
+    occurrence_of,
+    tokens_around,
+)
 from elmo_cli.types import Text
 
 Query = Occurrence | tuple[Text, str]
@@ -121,7 +127,7 @@ def _find_query(
     chosen = embedder.tokenizer_of([sentence], tokenizer)
     tokens = tokens_around(word, sentence, chosen, order="sentence")
     return occurrence_of(
-        word, tokens, number=None, number_name="find_occurrence(..., occurrence)"
+        word, tokens, None, partial(numbers_after, "find_occurrence(..., occurrence=")
     )
 
 

@@ -70,7 +70,11 @@ def write_average_vectors(
         name=corpus.source.name,
     )
     write_vectors_file(
-        output, words=averages.words, vectors=averages.vectors, counts=averages.counts
+        output,
+        averages.words,
+        averages.vectors,
+        averages.counts,
+        overwrite=overwrite,
     )
     return len(averages.words)
 

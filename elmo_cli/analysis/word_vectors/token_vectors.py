@@ -39,7 +39,7 @@ def write_token_vectors(
         write_token_vectors(embedder, ["bank", "money"], "spelling.vec")
 
     They are layer 0 of the model, and reflect little more than spelling. `elmo
-    word-vectors` without a corpus writes the same file.
+    word-vectors --words FILE OUTPUT` writes the same file.
 
     Args:
         embedder: Model.
@@ -106,7 +106,7 @@ def write_vectors_of_model(
             device=choose_device(device),
             on_progress=on_progress or ignore,
         )
-    write_vectors_file(output, words=listed, vectors=vectors)
+    write_vectors_file(output, listed, vectors, overwrite=overwrite)
     return len(listed)
 
 

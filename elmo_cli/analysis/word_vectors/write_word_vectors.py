@@ -31,7 +31,7 @@ def write_word_vectors(
         write_word_vectors(embedder, "corpus.txt", "words.vec")
         write_word_vectors(embedder, "corpus.txt", "bank.vec", ["bank", "banks"])
 
-    `elmo word-vectors --corpus` does the same, and `average_word_vectors` returns the
+    `elmo word-vectors` does the same, and `average_word_vectors` returns the
     vectors instead.
 
     Args:

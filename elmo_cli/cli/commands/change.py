@@ -28,6 +28,11 @@ _LEVEL = 0.05
 @field_option(ChangeSettings, "permutations", default=None, type=WholeNumber(1))
 @field_option(ChangeSettings, "correction", requires=["--permutations"])
 @shared_options.words_option(default_text="the target words of OLD and NEW")
+@field_option(ChangeSettings, "match")
+@field_option(TargetSettings, "ignore_case", requires=["--words"])
+@shared_options.mean_layers_option()
+@shared_options.figure_options("the changes")
+@shared_options.row_options()
 @shared_options.input_format_option(requires=["--words"])
 @shared_options.text_column_option(
     help="Column of --words with the words.",
@@ -35,11 +40,6 @@ _LEVEL = 0.05
     requires=["--words"],
     hidden=True,
 )
-@field_option(ChangeSettings, "match")
-@field_option(TargetSettings, "ignore_case", requires=["--words"])
-@shared_options.mean_layers_option()
-@shared_options.figure_options("the changes")
-@shared_options.row_options()
 def change(
     old: str,
     new: str,

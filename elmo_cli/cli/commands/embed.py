@@ -58,10 +58,10 @@ def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
 @command()
 @click.argument("input_file", metavar="INPUT", type=PATH)
 @click.argument("output_file", metavar="OUTPUT", type=OUTPUT_PATH)
-@shared_options.input_options(shows_cells=True)
-@shared_options.model_options(shows_files=True)
 @shared_options.selection_options()
 @shared_options.output_options(OUTPUT_FORMATS, field_option(OutputSettings, "rows"))
+@shared_options.input_options()
+@shared_options.model_options(shows_files=True)
 @option_group(
     "Speed", shared_options.speed_options(), shared_options.batch_tokens_option()
 )

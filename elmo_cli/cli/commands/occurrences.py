@@ -26,19 +26,16 @@ from elmo_cli.options.text import TextSettings
 @command()
 @click.argument("text", metavar="INPUT", type=PATH)
 @click.argument("output_file", metavar="OUTPUT", type=OUTPUT_PATH)
-@option_group(
-    "Input",
-    shared_options.words_option(required=True),
-    field_option(TargetSettings, "match"),
-    field_option(TargetSettings, "ignore_case"),
-    shared_options.input_options(),
-)
-@shared_options.model_options()
+@shared_options.words_option(required=True)
+@field_option(TargetSettings, "match")
+@field_option(TargetSettings, "ignore_case")
 @option_group(
     "Output",
     shared_options.layers_option("top"),
     shared_options.output_options(OCCURRENCE_FORMATS),
 )
+@shared_options.input_options()
+@shared_options.model_options()
 @option_group(
     "Speed", shared_options.speed_options(), shared_options.batch_tokens_option()
 )

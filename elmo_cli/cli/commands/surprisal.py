@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from elmo_cli.pretrained.find_model import ResolvedModel
 
 
-@command()
-@click.argument("inputs", metavar="INPUT...", type=PATH, nargs=-1, required=True)
+@command("surprisal", "--pair-columns GOOD,BAD INPUT...")
+@click.argument("inputs", metavar="INPUT", type=PATH, nargs=-1, required=True)
 @option_group(
     "Rows",
     field_option(SurprisalSettings, "by", excludes=["--pair-columns"]),
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         "the first 50 sentences as bars", excludes=["--pair-columns"]
     ),
 )
-@score_options(shows_cells=True, shows_softmax=True)
+@score_options()
 def surprisal(
     inputs: tuple[str, ...],
     plot: str | None,
@@ -91,8 +91,8 @@ def surprisal(
     $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
 
     INPUT is a text file, a table such as CSV, - for standard input, or the text itself,
-    if it contains a space. Only --pair-columns takes several INPUTs. By default, raw
-    text is recognized and tokenized (moses); tokenized text is split at spaces.
+    if it contains a space. By default, raw text is recognized and tokenized (moses);
+    tokenized text is split at spaces.
 
     The output is a table with one row per token: its line (from 1) or id, its position
     (from 0), surprisal and log frequency in bits, its number of characters, and known,

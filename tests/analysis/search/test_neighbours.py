@@ -327,21 +327,21 @@ def test_a_word_is_found_in_a_sentence() -> None:
             ["bank", "after", "bank"],
             "bank",
             None,
-            "'bank' occurs 2 times in 'bank after bank'. Choose one with occurrence, 1 "
-            "to 2.",
+            "'bank' occurs 2 times in 'bank after bank'. Add occurrence=1 or "
+            "occurrence=2.",
         ),
         (
             ["bank", "after", "bank"],
             "bank",
             3,
             "'bank' occurs 2 times in 'bank after bank', not 3 times. "
-            "Choose one with occurrence, 1 to 2.",
+            "Use occurrence=1 or occurrence=2.",
         ),
         (
             ["We", "sat"],
             "We",
             2,
-            "'We' occurs once in 'We sat', not 2 times. Remove occurrence.",
+            "'We' occurs once in 'We sat', not 2 times. Use occurrence=1.",
         ),
         (
             "the banks",
