@@ -116,7 +116,10 @@ def read_query_table(
         word = str(record.columns["word"] or "")
         number = _number_in_column(record.columns, "occurrence", least=1)
         return occurrence_of(
-            word, record.tokens, number, partial(_column_with_number, "occurrence")
+            word,
+            record.tokens,
+            number=number,
+            choice_of=partial(_column_with_number, "occurrence"),
         )
 
     yield from _parsed_rows(text_input, parse)
@@ -207,7 +210,7 @@ def _occurrence_in_row(side: _Side, columns: Mapping[str, object]) -> "Occurrenc
     if start is not None and end is not None:
         return occurrence_at(CharacterSpan(start, end), side.text, side.tokens)
     column = partial(_column_with_number, f"occurrence{side.number}")
-    return occurrence_of(word, side.tokens, number, column)
+    return occurrence_of(word, side.tokens, number=number, choice_of=column)
 
 
 def _column_with_number(name: str, n_occurrences: int) -> str:

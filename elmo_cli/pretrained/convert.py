@@ -64,7 +64,9 @@ def convert_weights(
             (name, _convert(source, name, values=file.read(name), dtype=dtype))
             for name in file.names
         )
-        write_tensors(target, tensors, dtype, origin, overwrite=overwrite)
+        write_tensors(
+            target, tensors, dtype=dtype, metadata=origin, overwrite=overwrite
+        )
     return len(file.names), dtype
 
 

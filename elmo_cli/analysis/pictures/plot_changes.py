@@ -89,7 +89,12 @@ def plot_changes(
         caption += f" {_CHANCE_CAPTION}"
     height = 1.3 + 0.24 * len(drawn)
     with open_drawing(
-        output, title, caption, width=5.6, height=height, overwrite=overwrite
+        output,
+        title=title,
+        caption=caption,
+        width=5.6,
+        height=height,
+        overwrite=overwrite,
     ) as drawing:
         axes = drawing.figure.add_subplot()
         drawing.figure.suptitle(title, x=0, ha="left")

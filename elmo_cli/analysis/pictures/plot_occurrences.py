@@ -152,7 +152,7 @@ def plot_occurrences(
     begin_step("drawing")
     caption = _caption(variance)
     with open_drawing(
-        output, title, caption, width=5.6, height=4.6, overwrite=overwrite
+        output, title=title, caption=caption, width=5.6, height=4.6, overwrite=overwrite
     ) as drawing:
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))

@@ -127,7 +127,10 @@ def _find_query(
     chosen = embedder.tokenizer_of([sentence], tokenizer)
     tokens = tokens_around(word, sentence, chosen, order="sentence")
     return occurrence_of(
-        word, tokens, None, partial(numbers_after, "find_occurrence(..., occurrence=")
+        word,
+        tokens,
+        number=None,
+        choice_of=partial(numbers_after, "find_occurrence(..., occurrence="),
     )
 
 

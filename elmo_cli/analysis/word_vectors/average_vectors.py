@@ -71,9 +71,9 @@ def write_average_vectors(
     )
     write_vectors_file(
         output,
-        averages.words,
-        averages.vectors,
-        averages.counts,
+        words=averages.words,
+        vectors=averages.vectors,
+        counts=averages.counts,
         overwrite=overwrite,
     )
     return len(averages.words)

@@ -106,7 +106,7 @@ def write_vectors_of_model(
             device=choose_device(device),
             on_progress=on_progress or ignore,
         )
-    write_vectors_file(output, listed, vectors, overwrite=overwrite)
+    write_vectors_file(output, words=listed, vectors=vectors, overwrite=overwrite)
     return len(listed)
 
 

@@ -197,7 +197,10 @@ def _find_in_text(
 
     tokens = tokenizer.tokenize(text)
     return occurrence_of(
-        word, tokens, occurrence, partial(numbers_after, "--occurrence ")
+        word,
+        tokens,
+        number=occurrence,
+        choice_of=partial(numbers_after, "--occurrence "),
     )
 
 

@@ -130,7 +130,7 @@ def word_vectors(
                 embedder,
                 text_input,
                 output,
-                words,
+                words=words,
                 averaging=averaging,
                 overwrite=overwrite,
                 on_progress=bar.update,
