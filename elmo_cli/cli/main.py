@@ -22,6 +22,7 @@ from elmo_cli.cli.command_list import (
 )
 from elmo_cli.cli.streams import prepare_streams
 from elmo_cli.errors.exceptions import ElmoError, StoppedError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import first_line
 from elmo_cli.version import __version__
 
@@ -172,7 +173,7 @@ def error_line(error: Exception) -> str | None:
     """Return the message for an error of memory, a file or standard output, or None."""
     if isinstance(error, UnicodeEncodeError):
         remedy = "Set PYTHONIOENCODING=utf-8:replace to replace such characters."
-        return f"standard output: {error}. {remedy}"
+        return Message(f"standard output: {error}", remedy=remedy).as_options()
     if isinstance(error, io.UnsupportedOperation):
         return "standard output: cannot write it: it is closed"
     if isinstance(error, OSError) and error.filename:

@@ -101,6 +101,8 @@ def system_reason(error: OSError) -> str:
             "that writes it, or set the environment variable HDF5_USE_FILE_LOCKING to "
             "FALSE."
         )
+    if error.filename is not None and error.strerror:
+        return error.strerror  # Errors of HDF5 and of Arrow name no file.
     return os.strerror(error.errno) if error.errno else first_line(error)
 
 

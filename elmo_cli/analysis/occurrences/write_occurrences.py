@@ -43,6 +43,7 @@ from elmo_cli.records.record import Record
 from elmo_cli.runs.embed_file import open_run
 from elmo_cli.runs.file_plan import FilePlan, plan_file
 from elmo_cli.runs.file_sink import Summary
+from elmo_cli.runs.open_text import open_text
 from elmo_cli.runs.pipeline import EmbeddedRecord
 
 logger = logging.getLogger(__name__)
@@ -305,13 +306,13 @@ def write_occurrences(
     """
     check_embedder(embedder)
     words = targets.targets_of(words)
-    opened = embedder.open_text(corpus, text_settings, reads_places=True)
+    opened = open_text(corpus, text_settings, embedder.files, reads_places=True)
     with opened.source:
         plan = plan_occurrences(
             opened,
             output,
-            selection=SelectionSettings(layers_text(layers)),
-            output_settings=OutputSettings(overwrite=overwrite),
+            SelectionSettings(layers_text(layers)),
+            OutputSettings(overwrite=overwrite),
             state=embedder.state,
             match=match,
         )

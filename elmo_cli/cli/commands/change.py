@@ -104,7 +104,7 @@ def change(
         )
     _print(changes, settings.measure, row_format)
     if old == new:
-        stderr.say("Warning: OLD and NEW are the same file.")
+        stderr.warn("OLD and NEW are the same file")
     if settings.correction is not None:
         _check_permutations(changes, settings.permutations)
     if plot is not None:
@@ -141,9 +141,10 @@ def _check_permutations(changes: "list[Change]", permutations: int) -> None:
     n_words = len([change for change in changes if change.p is not None])
     least = n_words / (permutations + 1)
     if least >= _LEVEL:
-        stderr.say(
-            f"Warning: with {permutations:,} permutations of "
-            f"{counted(n_words, 'word')}, the adjusted p of a single changed word is "
-            f"at least {min(1.0, least):.2g}. Use --permutations "
-            f"{math.ceil(n_words / _LEVEL)} or more."
+        needed = math.ceil(n_words / _LEVEL)
+        stderr.warn(
+            f"with {permutations:,} permutations of {counted(n_words, 'word')}, the "
+            "adjusted p of a single changed word is at least "
+            f"{min(1.0, least):.2g}",
+            f"Use {{--permutations {needed}}} or more.",
         )

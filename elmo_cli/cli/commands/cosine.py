@@ -240,16 +240,15 @@ def _write_pairs(
                 ]
             rows.write([[n_rows, *cosines]], columns)
     if errors:
-        stderr.say(
-            f"Warning: {counted(len(errors), 'row')} without cosines. "
-            f"The first is {errors[0]}"
+        stderr.warn(
+            f"{counted(len(errors), 'row')} without cosines. The first is {errors[0]}"
         )
     if others:
         are = "is" if len(others) == 1 else "are"
-        stderr.say(
-            f"Warning: {counted(len(others), 'annotated word')} {are} not one whole "
-            "token. The vector is the mean of all tokens that the characters overlap. "
-            f"The first is {others[0]}"
+        stderr.warn(
+            f"{counted(len(others), 'annotated word')} {are} not one whole token. The "
+            "vector is the mean of all tokens that the characters overlap. The first "
+            f"is {others[0]}"
         )
 
 

@@ -111,9 +111,7 @@ def neighbours(
         pooled = sentence is not None or (queries is not None and are_pooled)
         files.check_pooling(pooled=pooled)
         if files.has_token_layer(layers):
-            stderr.say(
-                "Warning: these vectors include layer 0, which finds similar spelling"
-            )
+            stderr.warn("these vectors include layer 0, which finds similar spelling")
         model_settings = _model_of(files, settings_from(ModelSettings, values))
         text_settings = settings_from(TextSettings, values)
         text_settings = _with_tokenizer_of(files, text_settings)

@@ -123,4 +123,4 @@ def _say_counts(counts: Mapping[str, int]) -> None:
             missing.append(word)
     if missing:
         number = "" if len(missing) == 1 else f"{len(missing):,} words: "
-        stderr.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
+        stderr.warn(f"no occurrence of {number}{', '.join(missing)}")

@@ -236,7 +236,7 @@ def _read_frequencies(path: str) -> dict[str, float]:
     )
     warning = read.warning(path)
     if warning is not None:
-        stderr.say(f"Warning: {warning}")
+        stderr.warn(warning)
     return read.log_frequencies
 
 
@@ -244,9 +244,9 @@ def _say_sharing(summary: "SurprisalSummary", unit: UnitKind) -> None:
     """Print a warning about words or regions that have tokens in common."""
     sharing = f"{counted(summary.n_sharing, unit)}, such as {summary.sharing!r},"
     has = "has" if summary.n_sharing == 1 else "have"
-    stderr.say(
-        f"Warning: {sharing} {has} a token with characters of another {unit}. Each of "
-        "them gets the whole surprisal of the token."
+    stderr.warn(
+        f"{sharing} {has} a token with characters of another {unit}. Each of them gets "
+        "the whole surprisal of the token."
     )
 
 
@@ -260,10 +260,10 @@ def _say_counts(summary: "SurprisalSummary", frequencies: str | None) -> None:
     )
     if frequencies is not None and summary.few_have_frequencies:
         n_rows = counted(summary.n_rows, "row")
-        stderr.say(
-            f"Warning: {summary.n_without_frequency:,} of {n_rows} have no log "
-            f"frequency, because {frequencies} does not contain their words. Name its "
-            "columns word and count."
+        stderr.warn(
+            f"{summary.n_without_frequency:,} of {n_rows} have no log frequency, "
+            f"because {frequencies} does not contain their words",
+            "Name its columns word and count.",
         )
 
 
