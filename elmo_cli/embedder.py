@@ -968,7 +968,11 @@ class ElmoEmbedder:
                 rows=rows,
             )
             plan = plan_file(
-                text_input, output_file_path, selection=selection, output_settings=output_settings, state=self.state
+                text_input,
+                output_file_path,
+                selection=selection,
+                output_settings=output_settings,
+                state=self.state,
             )
             return embed_file(
                 self.engine,

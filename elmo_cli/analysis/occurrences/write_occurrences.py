@@ -311,8 +311,8 @@ def write_occurrences(
         plan = plan_occurrences(
             opened,
             output,
-            SelectionSettings(layers_text(layers)),
-            OutputSettings(overwrite=overwrite),
+            selection=SelectionSettings(layers_text(layers)),
+            output_settings=OutputSettings(overwrite=overwrite),
             state=embedder.state,
             match=match,
         )

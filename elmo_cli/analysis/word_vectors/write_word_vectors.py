@@ -73,7 +73,7 @@ def write_word_vectors(
             embedder,
             opened,
             output,
-            words,
+            words=words,
             averaging=averaging,
             overwrite=overwrite,
             on_progress=on_progress,
