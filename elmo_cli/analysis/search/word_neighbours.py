@@ -101,7 +101,9 @@ def find_word_neighbours(
             _check_model(source, embedder)
         tokenizer = recorded_tokenizer(opened.attributes) or AUTO
         occurrences = [
-            _find_query(query, f"queries[{index}]", embedder, tokenizer)
+            _find_query(
+                query, name=f"queries[{index}]", embedder=embedder, tokenizer=tokenizer
+            )
             for index, query in enumerate(_list_queries(queries))
         ]
 
@@ -111,7 +113,7 @@ def find_word_neighbours(
                 return True
             return other_words and _is_same_word(opened, query.token, neighbour)
 
-        vectors = _embed_queries(embedder, opened, occurrences, layers)
+        vectors = _embed_queries(embedder, opened, queries=occurrences, layers=layers)
         return find_neighbours(
             opened,
             vectors[0] if _is_one(queries) else vectors,
@@ -159,7 +161,10 @@ def _find_query(
     chosen = choose_tokenizer_of_strings([sentence], settings, embedder.files)
     tokens = tokens_around(word, sentence, chosen, order="sentence")
     return occurrence_of(
-        word, tokens, None, partial(numbers_after, "find_occurrence(..., occurrence=")
+        word,
+        tokens,
+        number=None,
+        choice_of=partial(numbers_after, "find_occurrence(..., occurrence="),
     )
 
 
