@@ -33,6 +33,7 @@ from torch import Tensor
 
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.missing_files import unreadable_file_error
+from elmo_cli.files.named_pipes import refuse_named_pipe
 from elmo_cli.model.allennlp_layers import (
     gates_bias_from_allennlp,
     gates_from_allennlp,
@@ -60,13 +61,16 @@ class PickledTensors:
         """Load a file. Raise a `WeightsError` if it is missing or damaged."""
         self.path = path
         try:
+            refuse_named_pipe(path)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # An error may follow.
                 # `weights_only` never runs code that a pickle names.
                 content = torch.load(path, map_location="cpu", weights_only=True)
                 self._tensors: dict[Any, Any] = dict(content)
         except OSError as error:
-            raise unreadable_file_error(path, "weights", error, WeightsError) from None
+            raise unreadable_file_error(
+                path, "weights", error=error, kind=WeightsError
+            ) from None
         except MemoryError:
             raise
         # The error of a damaged pickle depends on the damage.

@@ -59,7 +59,7 @@ def _stage(path: str | Path, staged: Path, model: PublishedModel) -> None:
         if source.is_dir():
             paths = _paths_in(source)
         elif source.suffix == ".zip" and zipfile.is_zipfile(source):
-            unpack(source, staged, model)
+            unpack(source, folder=staged, model=model)
             return
         elif role_of(source.name) and source.is_file():
             paths = [source]

@@ -220,7 +220,9 @@ def test_another_zip_file_of_equal_size_and_time_is_unpacked(
     other_weights[-1] ^= 1
     sizes = set()
     for weights in (WEIGHTS, bytes(other_weights)):
-        zip_with(path, {"options.json": OPTIONS, "weights.hdf5": weights})
+        with zipfile.ZipFile(path, "w") as archive:  # It is not compressed.
+            archive.writestr("options.json", OPTIONS)
+            archive.writestr("weights.hdf5", weights)
         os.utime(path, (1e9, 1e9))
         sizes.add(path.stat().st_size)
         assert find_model(path).weights.read_bytes() == weights
