@@ -260,7 +260,7 @@ def _reporting_damage(
 def _weights_error(path: Path, error: Exception) -> Exception:
     """Return the error for a file that h5py or safetensors cannot read."""
     if isinstance(error, FileNotFoundError):
-        return unreadable_file_error(path, "weights", error, WeightsError)
+        return unreadable_file_error(path, "weights", error=error, kind=WeightsError)
     if isinstance(error, OSError) and error.errno:
         return WeightsError(
             f"{path}: cannot read the weights: {system_reason(error)}",
@@ -280,10 +280,12 @@ def write_tensors(
     tensors: Iterable[tuple[str, AnyArray]],
     dtype: str,
     metadata: Mapping[str, str] | None = None,
+    *,
+    overwrite: bool = True,
 ) -> None:
     """Write a file of tensors as `float32` or `float16`.
 
-    `metadata` are attributes in HDF5.
+    `metadata` are attributes in HDF5. Without `overwrite`, an existing file is kept.
     """
     path = Path(path)
     content: bytes | memoryview
@@ -300,5 +302,5 @@ def write_tensors(
         content = buffer.getbuffer()
     # The content was made in memory, because HDF5 crashes on a full disk, and because
     # only its owner can read a file of safetensors' `save_file`.
-    with replaced(path) as file:
+    with replaced(path, overwrite=overwrite) as file:
         file.write(content)

@@ -147,7 +147,7 @@ def find_model(
                 "model."
             ),
         )
-    return read_folder(unpack_once(path), str(name))
+    return replace(read_folder(unpack_once(path), str(name)), archive=path)
 
 
 @dataclass(frozen=True)

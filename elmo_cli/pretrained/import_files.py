@@ -55,7 +55,7 @@ def _stage(path: str | Path, staged: Path, model: PublishedModel) -> None:
         if source.is_dir():
             paths = _paths_in(source)
         elif source.suffix == ".zip" and zipfile.is_zipfile(source):
-            unpack(source, staged, model)
+            unpack(source, folder=staged, model=model)
             return
         elif role_of(source.name) and source.is_file():
             paths = [source]
@@ -82,7 +82,7 @@ def _paths_in(folder: Path) -> list[Path]:
     """Return the files of the model in a folder."""
     files = read_folder(folder, str(folder))
     if files.weights.suffix != ".pkl":
-        return [path for path in files.paths if path is not None]
+        return files.paths
     # A model of ELMoForManyLangs has more files.
     suffixes = (".dic", ".json", ".pkl")
     return [path for path in folder.iterdir() if path.suffix in suffixes]

@@ -153,7 +153,7 @@ def test_a_run_killed_before_renaming_its_file_is_complete(
     def embed_until_renaming(**options: Any) -> None:
         with monkeypatch.context() as patch:
             kill = Mock(side_effect=KeyboardInterrupt)
-            patch.setattr("elmo_cli.files.resumable.resumable_file.replace_file", kill)
+            patch.setattr("elmo_cli.files.resumable.resumable_file.give_name", kill)
             with pytest.raises(KeyboardInterrupt):
                 embed(TEXT, OUT, **options)
 
@@ -189,9 +189,9 @@ def inputs(text_file: None) -> State:
         "embed t.txt {w.txt} --vocabulary-file w.txt --format npz",
         "occurrences t.txt {w.txt} --words w.txt --format parquet --model m",
         "occurrences t.txt {m/weights.hdf5} --words w.txt --model m",
-        "word-vectors w.txt {twin.txt} --model m",
-        "word-vectors w.txt {m/weights.hdf5} --model m",
-        "word-vectors {t.txt} --corpus t.txt --model m",
+        "word-vectors --words w.txt {twin.txt} --model m",
+        "word-vectors --words w.txt {m/weights.hdf5} --model m",
+        "word-vectors t.txt {t.txt} --model m",
         "convert m/weights.hdf5 {m/weights.hdf5}",
         "surprisal p.svg --plot {p.svg} --model m",
         "surprisal t.txt --frequencies p.svg --plot {p.svg} --model m",
@@ -224,7 +224,7 @@ def test_training_does_not_write_over_the_model_it_starts_from(
 @pytest.mark.parametrize(
     "command",
     [
-        "word-vectors --model m w.txt out.tsv",
+        "word-vectors --model m --words w.txt out.tsv",
         "convert m/weights.hdf5 out.hdf5",
         "surprisal t.txt --plot out.svg",
     ],

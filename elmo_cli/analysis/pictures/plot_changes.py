@@ -88,7 +88,14 @@ def plot_changes(
     if any(change.by_chance is not None for change in drawn):
         caption += f" {_CHANCE_CAPTION}"
     height = 1.3 + 0.24 * len(drawn)
-    with open_drawing(output, title, caption, width=5.6, height=height) as drawing:
+    with open_drawing(
+        output,
+        title=title,
+        caption=caption,
+        width=5.6,
+        height=height,
+        overwrite=overwrite,
+    ) as drawing:
         axes = drawing.figure.add_subplot()
         drawing.figure.suptitle(title, x=0, ha="left")
         axes.set_xlabel(_AXIS_LABELS[measure])
@@ -123,9 +130,9 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
             continue  # Otherwise the legend explains both kinds of points.
         drawing.add_points(
             axes,
-            f"{index}",
-            np.reshape([(values[row], row) for row in members], (-1, 2)),
-            [_change_tooltip(changes[row]) for row in members],
+            name=f"{index}",
+            points=np.reshape([(values[row], row) for row in members], (-1, 2)),
+            tooltips=[_change_tooltip(changes[row]) for row in members],
             label=label,
             zorder=2,
             color="C0",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,9 +17,16 @@ from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import counted, kind_of
 from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
+from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO, recorded_tokenizer
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.text.occurrences import Occurrence, occurrence_of, tokens_around
+from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings
+from elmo_cli.text.occurrences import (
+    Occurrence,
+    numbers_after,
+    occurrence_of,
+    tokens_around,
+)
 from elmo_cli.types import Text
 
 Query = Occurrence | tuple[Text, str]
@@ -68,7 +76,9 @@ def find_word_neighbours(
             _check_model(source, embedder)
         tokenizer = recorded_tokenizer(opened.attributes) or AUTO
         occurrences = [
-            _find_query(query, f"queries[{index}]", embedder, tokenizer)
+            _find_query(
+                query, name=f"queries[{index}]", embedder=embedder, tokenizer=tokenizer
+            )
             for index, query in enumerate(_list_queries(queries))
         ]
 
@@ -80,7 +90,7 @@ def find_word_neighbours(
 
         return find_neighbours(
             opened,
-            _embed_queries(embedder, opened, occurrences, layers),
+            _embed_queries(embedder, opened, queries=occurrences, layers=layers),
             top,
             layers=layers,
             device=embedder.device,
@@ -116,9 +126,15 @@ def _find_query(
             f"found {kind_of(query)}"
         )
     sentence, word = query
-    chosen = embedder.tokenizer_of([sentence], tokenizer)
+    settings = TextSettings(tokenizer=tokenizer)
+    chosen = choose_tokenizer_of_strings([sentence], settings, embedder.files)
     tokens = tokens_around(word, sentence, chosen, order="sentence")
-    return occurrence_of(word, tokens, None, "find_occurrence(..., occurrence)")
+    return occurrence_of(
+        word,
+        tokens,
+        number=None,
+        choice_of=partial(numbers_after, "find_occurrence(..., occurrence="),
+    )
 
 
 def _check_model(source: VectorSource, embedder: ElmoEmbedder) -> None:

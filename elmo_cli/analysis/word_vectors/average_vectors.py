@@ -22,11 +22,12 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
 from elmo_cli.options.selection import Layers, Selection, SelectionSettings, layers_text
+from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.warnings.expected import expected_input
-from elmo_cli.text.choose_tokenizer import peek_strings
+from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings, peek_strings
 from elmo_cli.text.tokenizers import tokenize_texts
 from elmo_cli.types import Sentence, Text
 
@@ -65,11 +66,17 @@ def write_average_vectors(
     averages = _average(
         embedder,
         _read_sentences(embedder, corpus, on_progress or ignore),
-        listed,
-        averaging,
+        words=listed,
+        averaging=averaging,
         name=corpus.source.name,
     )
-    write_vectors_file(output, averages.words, averages.vectors, averages.counts)
+    write_vectors_file(
+        output,
+        words=averages.words,
+        vectors=averages.vectors,
+        counts=averages.counts,
+        overwrite=overwrite,
+    )
     return len(averages.words)
 
 
@@ -141,9 +148,10 @@ def average_word_vectors(
     if isinstance(texts, str):
         texts = list_texts(texts)
     strings, texts = peek_strings(texts)
-    chosen = embedder.tokenizer_of(strings, tokenizer, language)
+    settings = TextSettings(tokenizer=tokenizer, language=language)
+    chosen = choose_tokenizer_of_strings(strings, settings, embedder.files)
     sentences = tokenize_texts(texts, chosen.tokenize)
-    return _average(embedder, sentences, words, averaging, name="texts")
+    return _average(embedder, sentences, words=words, averaging=averaging, name="texts")
 
 
 def _average(
@@ -163,7 +171,7 @@ def _average(
     at_most = averaging.at_most
     counts: Counter[str] = Counter()
     wanted = None if words is None else set(words)
-    to_average = _count_occurrences(sentences, wanted, counts, at_most)
+    to_average = _count_occurrences(sentences, wanted, counts=counts, at_most=at_most)
     sums = _sum_vectors(embedder, to_average, selection)
     if words is None:
         words = [word for word, _ in counts.most_common()]
