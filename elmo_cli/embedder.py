@@ -24,7 +24,6 @@ from elmo_cli.errors.checks import (
     list_texts,
 )
 from elmo_cli.errors.exceptions import ModelError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.missing_attributes import missing_attribute_error
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
@@ -32,9 +31,10 @@ from elmo_cli.inference.weights_version import WeightsVersion
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.options.encode_arguments import (
+    ResultForm,
     check_one_device,
     check_unused_arguments,
-    pooling_of,
+    result_form,
     take_normalize,
     take_texts,
 )
@@ -60,7 +60,6 @@ from elmo_cli.options.selection import (
     parse_mean_layers,
 )
 from elmo_cli.options.text import (
-    DEFAULT_TEXT_SETTINGS,
     InputFormatName,
     Quotes,
     TextSettings,
@@ -70,26 +69,22 @@ from elmo_cli.pretrained.find_model import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.pretrained.require_directions import require_both_directions
-from elmo_cli.records.first_texts import read_first_texts
-from elmo_cli.records.input_format import TextInput
-from elmo_cli.records.open_input import open_input
 from elmo_cli.runs.file_plan import plan_file
+from elmo_cli.runs.open_text import open_text
 from elmo_cli.similarity import Similarity, compare_vectors, mean_of_tokens
 from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer_of_strings,
-    log_tokenizer_warning,
     raw_or_all,
     strings_in,
 )
-from elmo_cli.text.evidence import find_evidence
 from elmo_cli.text.occurrences import (
     OccurrencePair,
     check_pair,
+    numbers_after,
     occurrence_of,
     tokens_around,
 )
-from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, tokenize_texts
+from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 from elmo_cli.types import Sentence, Text
 
 if TYPE_CHECKING:
@@ -105,7 +100,6 @@ _ADVICE: Final = {
     **dict.fromkeys(
         ("dim", "embedding_dim", "get_sentence_embedding_dimension"), "Use width."
     ),
-    "tokenize": "Use elmo_cli.tokenize(text).",
     "predict": "Use elmo_cli.predict_words(LanguageModel(), text).",
 }
 """What to use in place of methods that similar classes have."""
@@ -223,18 +217,12 @@ class ElmoEmbedder:
         self._engine = load_engine(settings)
 
     @classmethod
-    def from_engine(cls, engine: Engine) -> "ElmoEmbedder":
-        """Return an embedder on a loaded model."""
-        require_both_directions(engine.files)
-        embedder = cls.__new__(cls)
-        embedder._engine = engine
-        return embedder
-
-    @classmethod
     def from_pretrained(
         cls, name: str | Path, revision: str | None = None, **options: Any
     ) -> "ElmoEmbedder":
         """Load a model by its name, or from a folder, a zip file or Hugging Face's hub.
+
+            embedder = ElmoEmbedder.from_pretrained("original")
 
         Args:
             name: Name of a model listed by `elmo models`, a folder or a zip file, else
@@ -365,6 +353,9 @@ class ElmoEmbedder:
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
         """Embed sentences into one padded tensor.
 
+            vectors, mask = embedder.batch_to_embeddings([["The", "cat"], ["A"]])
+            vectors.shape, mask.shape  # (2, 3, 2, 1024), (2, 2)
+
         Returns:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
@@ -394,6 +385,8 @@ class ElmoEmbedder:
     def embed_sentence(self, sentence: Sentence) -> FloatArray:
         """Embed one sentence, a list of tokens.
 
+            embedder.embed_sentence(["The", "cat"]).shape  # (3, 2, 1024)
+
         Returns:
             The layers of each token, float32, shape (L, T, W).
 
@@ -404,6 +397,8 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sentence]) -> list[FloatArray]:
         """Embed sentences together, each a list of tokens.
+
+            first, second = embedder.embed_batch([["The", "cat"], ["A", "dog", "ran"]])
 
         Returns:
             One array per sentence, float32, shape (L, T, W).
@@ -428,6 +423,10 @@ class ElmoEmbedder:
         normalize: bool = False,
     ) -> Iterator[FloatArray]:
         """Embed a stream of sentences, in order.
+
+            sentences = [["The", "cat"], ["A"]]
+            for vectors in embedder.embed_sentences(sentences, layers="top"):
+                print(vectors.shape)  # (2, 1024), then (1, 1024)
 
         Args:
             sentences: Lists of tokens; read one window at a time.
@@ -504,9 +503,9 @@ class ElmoEmbedder:
         texts: str,
         *,
         pooling: None,
-        convert_to_tensor: Literal[True],
+        convert_to_tensor: Literal[False] = False,
         **options: Any,
-    ) -> Tensor: ...
+    ) -> FloatArray: ...
 
     @overload
     def encode(
@@ -514,38 +513,26 @@ class ElmoEmbedder:
         texts: Iterable[Text],
         *,
         pooling: None,
-        convert_to_tensor: Literal[True],
+        convert_to_tensor: Literal[False] = False,
         **options: Any,
-    ) -> list[Tensor]: ...
-
-    @overload
-    def encode(self, texts: str, *, pooling: None, **options: Any) -> FloatArray: ...
-
-    @overload
-    def encode(
-        self, texts: Iterable[Text], *, pooling: None, **options: Any
     ) -> list[FloatArray]: ...
 
+    # Other arguments of sentence-transformers may return lists of tensors.
     @overload
     def encode(
         self,
-        texts: str | Iterable[Text],
+        texts: str | Iterable[Text] | None = None,
         *,
-        output_value: Literal["token_embeddings"],
+        layers: Layers | None = None,
+        mix: Sequence[float] | None = None,
+        gamma: float | None = None,
+        pooling: Pooling | None = "mean",
+        device: Device | None = None,
+        output_value: Literal["sentence_embedding", "token_embeddings"] = ...,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
         **options: Any,
     ) -> Any: ...
-
-    @overload
-    def encode(
-        self,
-        texts: str | Iterable[Text],
-        *,
-        convert_to_numpy: Literal[False],
-        **options: Any,
-    ) -> Any: ...
-
-    @overload
-    def encode(self, texts: None = None, **options: Any) -> Any: ...
 
     def encode(
         self,
@@ -594,7 +581,7 @@ class ElmoEmbedder:
             device: Device in place of the embedder's; the model is loaded there for
                 this call.
 
-        Args: Of sentence-transformers
+        Args: Arguments of sentence-transformers
             output_value: "sentence_embedding"; or "token_embeddings" for one tensor of
                 token vectors per text.
             convert_to_numpy: If False, return a list of tensors.
@@ -618,43 +605,70 @@ class ElmoEmbedder:
         texts = take_texts(texts, others)
         normalize = take_normalize(normalize, others)
         check_unused_arguments(others)
-        if not convert_to_numpy or output_value != "sentence_embedding":
-            returns_tensors = True
-        else:
-            returns_tensors = convert_to_tensor
-        pooling = pooling_of(output_value, pooling)
+        form = result_form(
+            pooling,
+            output_value=output_value,
+            convert_to_numpy=convert_to_numpy,
+            convert_to_tensor=convert_to_tensor,
+        )
         batch = list_texts(texts)
         check_one_device(device)
-        chosen = self.tokenizer_of(batch, tokenizer, language)
+        sentences = self.tokenize(batch, tokenizer, language)
         if layers is None:
             layers = "average" if mix is None else "all"
-        sentences = list(tokenize_texts(batch, chosen.tokenize))
-        embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))
+        embedder = embedder_on(self.engine.on_device(device))
         embedded = embedder.embed_sentences(
             sentences or [[]],  # One empty sentence has the shape of the result.
             batch_size,
             layers=layers,
             mix=mix,
             gamma=gamma,
-            pooling=pooling,
+            pooling=form.pooling,
             normalize=normalize,
         )
         if show_progress_bar:
             from tqdm import tqdm
 
             embedded = tqdm(embedded, total=len(sentences), unit=" texts")
-        vectors: Any = list(embedded)
-        if returns_tensors:
-            vectors = [
-                torch.from_numpy(values).to(embedder.device) for values in vectors
-            ]
-        returns_list = pooling is None or (returns_tensors and not convert_to_tensor)
-        if not returns_list:
-            vectors = torch.stack(vectors) if returns_tensors else np.stack(vectors)
-        vectors = vectors[: len(sentences)]
-        encoded: FloatArray | Tensor | list[FloatArray] | list[Tensor]
-        encoded = vectors[0] if isinstance(texts, str) else vectors
-        return encoded
+        result = _arrange(list(embedded), form, embedder.device)
+        if isinstance(texts, str):
+            return result[0]
+        return result[: len(sentences)]
+
+    @overload
+    def tokenize(  # type: ignore[overload-overlap] # a string is one text
+        self, texts: str, tokenizer: str | None = AUTO, language: str | None = None
+    ) -> Sentence: ...
+
+    @overload
+    def tokenize(
+        self,
+        texts: Iterable[Text],
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
+    ) -> list[Sentence]: ...
+
+    def tokenize(
+        self,
+        texts: str | Iterable[Text],
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
+    ) -> Sentence | list[Sentence]:
+        """Split texts into tokens, as `encode` does before it embeds them.
+
+        The arguments are those of `encode`.
+
+        Returns:
+            The tokens of the text: one list for a string, else a list of lists.
+
+        Raises:
+            InputError: A text is neither a string nor a list of tokens.
+            SettingsError: The tokenizer is unknown.
+        """
+        batch = list_texts(texts)
+        chosen = self._choose_tokenizer(batch, tokenizer, language)
+        sentences = list(tokenize_texts(batch, chosen.tokenize))
+        return sentences[0] if isinstance(texts, str) else sentences
 
     def word_vector(
         self,
@@ -689,9 +703,11 @@ class ElmoEmbedder:
             InputError: The word does not occur, or several times without a number.
             SettingsError: The model lacks a layer, or the tokenizer is unknown.
         """
-        chosen = self.tokenizer_of([sentence], tokenizer, language)
+        chosen = self._choose_tokenizer([sentence], tokenizer, language)
         tokens = tokens_around(word, sentence, chosen, order="sentence")
-        found = occurrence_of(word, tokens, occurrence, "occurrence")
+        found = occurrence_of(
+            word, tokens, occurrence, partial(numbers_after, "occurrence=")
+        )
         [activations] = self.embed_sentences([tokens], layers=layers)
         vector: FloatArray = activations[..., found.index, :]
         return vector
@@ -761,12 +777,16 @@ class ElmoEmbedder:
     ) -> OccurrencePair:
         """Find a word in two sentences; the arguments are those of `similarity`."""
         typed = raw_or_all(list(strings_in([sentence1, sentence2])))
-        chosen = self.tokenizer_of(typed, tokenizer, language)
+        chosen = self._choose_tokenizer(typed, tokenizer, language)
         other_word = word if word2 is None else word2
         one = tokens_around(word, sentence1, chosen, "sentence1", order="word")
         other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")
-        first = occurrence_of(word, one, occurrence1, "occurrence1")
-        second = occurrence_of(other_word, other, occurrence2, "occurrence2")
+        first = occurrence_of(
+            word, one, occurrence1, partial(numbers_after, "occurrence1=")
+        )
+        second = occurrence_of(
+            other_word, other, occurrence2, partial(numbers_after, "occurrence2=")
+        )
         return first, second
 
     def similarities(
@@ -815,45 +835,11 @@ class ElmoEmbedder:
             results.append(compare_vectors(occurrences, one, other, averaged))
         return results
 
-    def tokenizer_of(
-        self,
-        texts: Iterable[object],
-        tokenizer: str | None = AUTO,
-        language: str | None = None,
+    def _choose_tokenizer(
+        self, texts: Iterable[object], tokenizer: str | None, language: str | None
     ) -> Tokenizer:
-        """Return the tokenizer of the strings among texts, as `encode` chooses it."""
-        return choose_tokenizer_of_strings(
-            texts,
-            TextSettings(tokenizer=tokenizer, language=language),
-            trained=self.files.tokenizer,
-            model_language=self.files.language,
-        )
-
-    def open_text(
-        self,
-        source: IO[str] | str | Path,
-        text_settings: TextSettings | None = None,
-        *,
-        reads_places: bool = False,
-    ) -> TextInput:
-        """Open a text for this model, and log a warning about its tokenizer, if any.
-
-        The arguments are those of `open_input`.
-        """
-        if text_settings is None:
-            text_settings = DEFAULT_TEXT_SETTINGS
-        check_type("text_settings", text_settings, TextSettings, "TextSettings")
-        opened = open_input(
-            source,
-            text_settings,
-            trained=self.files.tokenizer,
-            language=self.files.language,
-            reads_places=reads_places,
-        )
-        log_tokenizer_warning(opened.tokenizer)
-        if text_settings.tokenizer is None:
-            _warn_of_raw_lines(opened)
-        return opened
+        settings = TextSettings(tokenizer=tokenizer, language=language)
+        return choose_tokenizer_of_strings(texts, settings, self.files)
 
     def embed_file(
         self,
@@ -869,6 +855,7 @@ class ElmoEmbedder:
         gamma: float | None = None,
         pooling: Pooling | None = None,
         normalize: bool = False,
+        text_settings: TextSettings | None = None,
         input_format: InputFormatName | None = None,
         tokenizer: str | None = None,
         language: str | None = None,
@@ -894,6 +881,8 @@ class ElmoEmbedder:
     ) -> "Summary":
         """Embed a text, a table or FASTA into HDF5 or another format.
 
+            embedder.embed_file("sentences.txt", "vectors.hdf5")
+
         Call this again to resume an interrupted run from its last checkpoint. A
         finished output of the same input and options is left unchanged.
 
@@ -913,37 +902,14 @@ class ElmoEmbedder:
             should_stop: Called after each window. Return True to stop the run.
 
         Args: Input
-            input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or
-                `parquet`. None chooses it by the content and the suffix.
-            tokenizer: `whitespace`, `moses`, `spacy`, `residues`, or `auto`, which
-                looks at the first 200 lines, as `elmo embed` does. None means the
-                tokenizer of the model's training, else `moses` for a table and
-                `whitespace` for other inputs, as in AllenNLP, with a warning if a file
-                is raw.
-            language: Code of the language of the text. None means the language of the
-                model.
-            split_sentences: Process each sentence on its own. The sentences of a text
-                file are records of their own, and a row of a table remains one record.
-            paragraphs: Join the lines of each paragraph, which ends at a blank line.
-            shard: `3/16` embeds every 16th sentence from the third.
-            skip_errors: Give sentences that cannot be read, or do not fit into memory,
-                an empty dataset, and name them in the attribute `skipped`.
-
-        Args: Columns of a table
-            delimiter: Character between the cells of CSV or TSV. None follows the
-                header.
-            quotes: `none` if quotes in CSV or TSV are text, `csv` if they enclose
-                cells. None means `csv`, but a cell of TSV ends in its line.
-            no_header: Name the columns of CSV or TSV by their numbers, `"1"`, `"2"` and
-                so on, because the first row is data.
-            text_column: Column of a table, or field of its rows, with the text or a
-                list of tokens. None means `text` or `tokens`.
-            word_column: Column with one word per row, in place of `text_column`.
-                Consecutive rows with the same id are one text.
-            id_column: Column or field with the ids, or several, such as
-                `["item", "condition"]`. None means `id`, if there is one.
-            keep_columns: Columns that rows of the output repeat; `"all"` is all
-                others.
+            text_settings: How the text is read, in place of the arguments below.
+            tokenizer: As in `TextSettings`. None means the tokenizer of the model's
+                training, else `moses` for a table and `whitespace` for other inputs, as
+                in AllenNLP, with a warning if a file is raw.
+            input_format, language, split_sentences, paragraphs: As in `TextSettings`.
+            shard, skip_errors: As in `TextSettings`.
+            text_column, word_column, id_column, keep_columns: As in `TextSettings`.
+            delimiter, quotes, no_header: As in `TextSettings`.
 
         Args: Output
             file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None: by suffix,
@@ -969,75 +935,84 @@ class ElmoEmbedder:
             embed_file,  # Importing the writers takes 30 ms.
         )
 
-        text_input = self.open_text(
-            input_file,
-            TextSettings(
-                input_format=input_format,
-                tokenizer=tokenizer,
-                language=language,
-                split_sentences=split_sentences,
-                shard=shard,
-                skip_errors=skip_errors,
-                delimiter=delimiter,
-                quotes=quotes,
-                no_header=no_header,
-                text_column=text_column,
-                word_column=word_column,
-                id_column=id_column,
-                paragraphs=paragraphs,
-                keep_columns=keep_columns,
-            ),
+        keywords = TextSettings(
+            input_format=input_format,
+            tokenizer=tokenizer,
+            language=language,
+            split_sentences=split_sentences,
+            shard=shard,
+            skip_errors=skip_errors,
+            delimiter=delimiter,
+            quotes=quotes,
+            no_header=no_header,
+            text_column=text_column,
+            word_column=word_column,
+            id_column=id_column,
+            paragraphs=paragraphs,
+            keep_columns=keep_columns,
         )
-        if layers is None:
-            layers = output_format
-        elif output_format != "all":
+        if text_settings is None:
+            text_settings = keywords
+        elif keywords != TextSettings(tokenizer=None):
             raise SettingsError(
-                "layers: cannot be combined with output_format",
-                remedy="Remove one of them.",
+                "text_settings: cannot be combined with other arguments for the input",
+                remedy="Put them into text_settings.",
             )
-        selection = SelectionSettings.from_arguments(
-            layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
-        )
-        # A layer that the model lacks is an error before the output is looked at.
-        selection.for_model(self.architecture.n_layers)
-        output_settings = OutputSettings(
-            file_format=file_format,
-            layout=layout,
-            compression=compression,
-            dtype=dtype,
-            forget_sentences=forget_sentences,
-            use_sentence_keys=use_sentence_keys,
-            overwrite=overwrite,
-            rows=rows,
-        )
-        plan = plan_file(
-            text_input, output_file_path, selection, output_settings, state=self.state
-        )
-        return embed_file(
-            self.engine,
-            plan,
-            batch_size,
-            on_progress=on_progress,
-            should_stop=should_stop,
-        )
+        text_input = open_text(input_file, text_settings, self.files)
+        with text_input.source:
+            if layers is None:
+                layers = output_format
+            elif output_format != "all":
+                raise SettingsError(
+                    "layers: cannot be combined with output_format",
+                    remedy="Remove one of them.",
+                )
+            selection = SelectionSettings.from_arguments(
+                layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
+            )
+            # A layer that the model lacks is an error before the output is looked at.
+            selection.for_model(self.architecture.n_layers)
+            output_settings = OutputSettings(
+                file_format=file_format,
+                layout=layout,
+                compression=compression,
+                dtype=dtype,
+                forget_sentences=forget_sentences,
+                use_sentence_keys=use_sentence_keys,
+                overwrite=overwrite,
+                rows=rows,
+            )
+            plan = plan_file(
+                text_input,
+                output_file_path,
+                selection=selection,
+                output_settings=output_settings,
+                state=self.state,
+            )
+            return embed_file(
+                self.engine,
+                plan,
+                batch_size,
+                on_progress=on_progress,
+                should_stop=should_stop,
+            )
 
 
-def _warn_of_raw_lines(text_input: TextInput) -> None:
-    """Log a warning if a raw file is split at white space, as in AllenNLP."""
-    is_split = (
-        text_input.format.is_plain and text_input.tokenizer.name == WHITESPACE.name
-    )
-    if not is_split or not text_input.source.is_file:
-        return
-    if find_evidence(read_first_texts(text_input)) == "raw":
-        logger.warning(
-            "%s",
-            Message(
-                f"{text_input.source.name}: the text seems raw, but is split at "
-                "white space, as in AllenNLP",
-                remedy="Use {--tokenizer auto}.",
-            ),
-        )
+def embedder_on(engine: Engine) -> ElmoEmbedder:
+    """Return an embedder on a loaded model."""
+    embedder = ElmoEmbedder.__new__(ElmoEmbedder)
+    embedder._engine = engine
+    return embedder
+
+
+def _arrange(
+    vectors: list[FloatArray], form: ResultForm, device: torch.device
+) -> FloatArray | Tensor | list[FloatArray] | list[Tensor]:
+    """Return the vectors of texts as an array, a tensor, or a list of one of them."""
+    if not form.has_tensors:
+        return np.stack(vectors) if form.is_stacked else vectors
+    tensors = [torch.from_numpy(values).to(device) for values in vectors]
+    return torch.stack(tensors) if form.is_stacked else tensors
 
 
 def check_embedder(embedder: object) -> None:

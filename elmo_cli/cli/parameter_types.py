@@ -14,6 +14,13 @@ PATH: Final = click.Path(readable=False, allow_dash=True, path_type=str)
 _TOO_LARGE: Final = 2**63
 
 
+class OutputPath(click.Path):
+    """File to write or `-`; the last of several values, after files to read."""
+
+
+OUTPUT_PATH: Final = OutputPath(readable=False, allow_dash=True, path_type=str)
+
+
 class WholeNumber(click.IntRange):
     """Whole number in a range. The help says its bounds unless it begins with 1."""
 
@@ -94,16 +101,6 @@ class NameChoice(click.Choice):  # type: ignore[type-arg]  # not generic before 
         if value not in self.choices:
             self.fail(expected_one_of(self.choices, value), param, ctx)
         return str(value)
-
-
-class FormatChoice(NameChoice):
-    """Name of a format for rows or vectors. `json` is the old name of `jsonl`."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        """Return the name of the format."""
-        if value == "json" and "jsonl" in self.choices:
-            value = "jsonl"
-        return super().convert(value, param, ctx)
 
 
 def names_with_commas(text: str) -> tuple[str, ...]:

@@ -49,7 +49,9 @@ def extra_arguments_error(
         takes: What it takes. By default, that is the names of its arguments.
     """
     ctx = click.get_current_context()
-    message = _extra_arguments_message(typed, n_expected, takes, ctx)
+    message = _extra_arguments_message(
+        typed, n_expected=n_expected, takes=takes, ctx=ctx
+    )
     return click.UsageError(message.as_options(), ctx)
 
 
@@ -129,7 +131,7 @@ def _extra_arguments_message(
     elif any(map(os.path.exists, inputs)):
         remedy = example_of(command)
     elif has_output:
-        remedy = f"To embed a text, pipe it: `echo {text} | {piped}`."
+        remedy = f"To pass a text itself, pipe it: `echo {text} | {piped}`."
     else:
         remedy = f"Put the text in quotes: {start} {text}"
     return Message(problem, remedy=remedy)

@@ -23,7 +23,7 @@ from elmo_cli.distributed.split_inputs import split_inputs
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import Message, joined
-from elmo_cli.errors.wording import first_line, utf8_name
+from elmo_cli.errors.wording import first_line, system_reason, utf8_name
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, sealed
 from elmo_cli.files.shared_folder import Folder
@@ -51,6 +51,8 @@ _PART_TOKENS: Final = 1_000_000
 """Most tokens of a part, by default. A worker that dies loses as many."""
 _RECORD_TOKENS: Final = 25
 """Approximate number of tokens of a record."""
+_MAX_RECORDS: Final = 1 << 62
+"""Limit for the records of a plan, whose numbers are integers of 64 bits."""
 _OWN_COLUMNS: Final = ("index", "sentence", "line", "tokens", "activations")
 """Columns of a part that have the same type in every folder."""
 
@@ -157,7 +159,9 @@ def open_plan(
             n_tokens=_n_part_tokens(vector, settings, part_mb),
         )
         plan = Plan(settings=recorded, inputs=inputs, parts=parts)
-        folder.create(PLAN, _encode_file(plan, settings, vector, column_types))
+        folder.create(
+            PLAN, _encode_file(plan, settings, vector=vector, column_types=column_types)
+        )
         # Another run may have been faster, and its file stays.
         stored = read_plan(folder) or plan
     differing = _differences(stored, recorded, inputs)
@@ -175,8 +179,10 @@ def _differences(
     stored: Plan, settings: dict[str, str], inputs: list[Input]
 ) -> list[Message | str]:
     """Describe what differs in the settings and inputs of a run."""
-    differing: list[Message | str] = [*differences(stored.settings, settings)]
-    pairs = zip_longest(stored.inputs, inputs, fillvalue=Input("none", ""))
+    differing: list[Message | str] = [
+        *differences(there=stored.settings, here=settings)
+    ]
+    pairs = zip_longest(stored.inputs, inputs, fillvalue=Input(path="none", sha256=""))
     for number, (there, here) in enumerate(pairs, start=1):
         if there.path != here.path:
             differing.append(f"input {number} ({there.path}, not {here.path})")
@@ -192,13 +198,30 @@ def read_plan(folder: Folder) -> Plan | None:
         return None
     path = f"{folder.location}/{PLAN}"
     metadata = schema.metadata or {}
-    plan = parse_json(metadata.get(b"plan", b""), Plan, path, OTHER_FOLDER)
+    plan = parse_json(metadata.get(b"plan", b""), Plan, path, remedy=OTHER_FOLDER)
     if plan.sha256.encode() != metadata.get(PLAN_SHA256.encode()):
         raise InputError(
             f"{path}: the file is damaged: its content does not match its hash",
             remedy=OTHER_FOLDER,
         )
+    if not _are_consecutive(plan.parts):
+        raise InputError(
+            f"{path}: the file is damaged: its parts do not follow one another",
+            remedy=OTHER_FOLDER,
+        )
     return plan
+
+
+def _are_consecutive(parts: list[Part]) -> bool:
+    """Return whether each part begins after the records of those before it."""
+    n_records = 0
+    for number, part in enumerate(parts):
+        if part.number != number or part.first != n_records:
+            return False
+        if min(part.start, part.line, part.n_lines, part.n_records) < 0:
+            return False
+        n_records += part.n_records
+    return n_records <= _MAX_RECORDS
 
 
 def read_column_types(folder: Folder, plan_sha256: str) -> dict[str, Any]:
@@ -225,6 +248,8 @@ def _read_schema(folder: Folder) -> Any:
         return None
     except (pyarrow.ArrowException, OSError) as error:
         reason = first_line(error).rstrip(".")
+        if isinstance(error, OSError):
+            reason = system_reason(error).rstrip(".")
         raise InputError(
             f"{folder.location}/{PLAN}: the file is damaged: {reason}",
             remedy=OTHER_FOLDER,
@@ -268,7 +293,9 @@ def _encode_file(
     # The columns are those of a part with one record.
     path = plan.inputs[0].path
     part = io.BytesIO()
-    writer = open_writer(part, settings, path, column_types, attributes={})
+    writer = open_writer(
+        part, settings, path=path, column_types=column_types, attributes={}
+    )
     input_format = find_input_format(settings.text, path)
     has_lines = settings.text.split_sentences and input_format.is_plain
     record = Record(

@@ -50,7 +50,7 @@ from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer_of_strings,
     peek_strings,
 )
-from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
+from elmo_cli.text.tokenizers import tokenize_texts
 from elmo_cli.types import Sentence, Text
 
 _Result = TypeVar("_Result")
@@ -162,13 +162,6 @@ class LanguageModel:
         files = find_chosen_model(settings, with_softmax=True)
         self._set_up(load_engine(settings, files))
 
-    @classmethod
-    def from_engine(cls, engine: Engine) -> "LanguageModel":
-        """Return a language model on a loaded model, whose files include a softmax."""
-        model = cls.__new__(cls)
-        model._set_up(engine)
-        return model
-
     def _set_up(self, engine: Engine) -> None:
         files = require_softmax(engine.files)
         assert files.softmax is not None
@@ -219,29 +212,18 @@ class LanguageModel:
         """
         return "backward" in self.directions
 
-    def tokenizer_of(
-        self,
-        texts: Iterable[object],
-        text_settings: TextSettings = DEFAULT_TEXT_SETTINGS,
-    ) -> Tokenizer:
-        """Return the tokenizer of the strings among texts."""
-        return choose_tokenizer_of_strings(
-            texts,
-            text_settings,
-            trained=self.files.tokenizer,
-            model_language=self.files.language,
-        )
-
     def tokenize(self, text: str) -> Sentence:
         """Split a text into tokens, like the methods that take texts."""
-        return self.tokenizer_of([text]).tokenize(text)
+        chosen = choose_tokenizer_of_strings([text], DEFAULT_TEXT_SETTINGS, self.files)
+        return chosen.tokenize(text)
 
     def _tokenize_stream(
         self, texts: Iterable[Text], tokenizer: str | None, language: str | None
     ) -> Iterator[Sentence]:
         settings = TextSettings(tokenizer=tokenizer, language=language)
         strings, texts = peek_strings(texts)
-        return tokenize_texts(texts, self.tokenizer_of(strings, settings).tokenize)
+        chosen = choose_tokenizer_of_strings(strings, settings, self.files)
+        return tokenize_texts(texts, chosen.tokenize)
 
     @overload
     def score(  # type: ignore[overload-overlap] # a string is one text
@@ -272,6 +254,8 @@ class LanguageModel:
         language: str | None = None,
     ) -> SentenceScore | list[SentenceScore]:
         """Compute the log probabilities of the tokens of texts, each as one sentence.
+
+            model.score("The cat sat.").forward.sum()  # -28.56, a natural logarithm
 
         Args:
             texts: One raw text, or several: strings or lists of tokens, without
@@ -307,6 +291,10 @@ class LanguageModel:
     ) -> Iterator[SentenceScore]:
         """Score a stream of texts, in order, one window at a time.
 
+            with open("texts.txt") as texts:
+                for score in model.iter_scores(texts):
+                    print(score.forward.sum())
+
         Args:
             texts: Strings or lists of tokens, read as they are needed.
             batch_size: Sentences per batch; only matters with carried state.
@@ -330,7 +318,11 @@ class LanguageModel:
             for sentence, (known, log_p, _) in zip(batch, predictions, strict=True):
                 forward = log_p[0]
                 backward = log_p[1] if len(self.directions) > 1 else None
-                scores.append(SentenceScore(sentence, known, forward, backward))
+                scores.append(
+                    SentenceScore(
+                        tokens=sentence, known=known, forward=forward, backward=backward
+                    )
+                )
             return scores
 
         empty = SentenceScore(
@@ -367,8 +359,9 @@ class LanguageModel:
         Args:
             texts, batch_size, tokenizer, language, is_ready: As in `iter_scores`.
             compute: Function of the sentences of a batch, none empty, and their top
-                layer with boundaries in K directions, float, shape (N + 2 B, K P). It
-                returns one result per sentence.
+                layer with boundaries, float, shape (n, K P): n is the number of tokens
+                and boundaries, K of directions, and P is W / 2. It returns one result
+                per sentence.
             empty: Result of a sentence without tokens.
             directions: `forward`, `backward` or both, in this order.
 
@@ -384,7 +377,9 @@ class LanguageModel:
             return compute(batch, layers[-1].to(self.engine.device))
 
         windows = self.engine.run(
-            self._tokenize_stream(check_batch(texts, "texts"), tokenizer, language),
+            self._tokenize_stream(
+                check_batch(texts, "texts"), tokenizer=tokenizer, language=language
+            ),
             partial(self.engine.compute_window, run_batch=run_batch, empty=empty),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
@@ -443,7 +438,7 @@ class LanguageModel:
         known_of = np.split(is_known, row_ends[:-1])
         for known, own_scores in zip(known_of, scores_of, strict=True):
             entropy = own_scores[1] if with_entropy else None
-            yield Predictions(known[1:-1], own_scores[0], entropy)
+            yield Predictions(known[1:-1], log_p=own_scores[0], entropy=entropy)
 
     @torch.inference_mode()
     def read(
@@ -464,8 +459,8 @@ class LanguageModel:
                 sentence.
 
         Returns:
-            Contexts of the next word, float, shape (B, P), and the state at the end of
-            each text.
+            Contexts of the next word, float, shape (B, W / 2), and the state at the end
+            of each text.
         """
         require_directions(self.files, [direction])
         if not isinstance(self.engine.encoder, FixedStateEncoder):
@@ -485,6 +480,13 @@ class LanguageModel:
         # The backward direction comes to the first token of each text last.
         rows = ends - lengths if is_backward else ends - 1
         return layers[-1, rows], ended
+
+
+def language_model_on(engine: Engine) -> LanguageModel:
+    """Return a language model on a loaded model, whose files include a softmax."""
+    model = LanguageModel.__new__(LanguageModel)
+    model._set_up(engine)
+    return model
 
 
 def check_language_model(model: object) -> None:

@@ -27,7 +27,7 @@ from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.record import Record
 from elmo_cli.records.record_of_text import record_of_text
 from elmo_cli.records.words import record_of_words
-from elmo_cli.text.choose_tokenizer import peek_strings
+from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings, peek_strings
 from elmo_cli.text.tokenizers import Tokenizer
 from elmo_cli.types import Text
 
@@ -146,6 +146,10 @@ def iter_surprisal(
 ) -> Iterator[list[UnitSurprisal]]:
     """Measure the surprisal of a stream of texts, one window of texts at a time.
 
+        with open("texts.txt") as texts:
+            for units in iter_surprisal(model, texts, by="word"):
+                print([(unit.text, unit.surprisal) for unit in units])
+
     Args:
         model: Language model.
         texts: Strings or lists of tokens, read as they are needed.
@@ -166,7 +170,7 @@ def iter_surprisal(
         tokenizer=tokenizer, language=language, split_sentences=split_sentences
     )
     strings, texts = peek_strings(texts)
-    chosen = model.tokenizer_of(strings, settings)
+    chosen = choose_tokenizer_of_strings(strings, settings, model.files)
     if by == "region":
         chosen = ignore_marks(chosen)
     table = SurprisalTable(

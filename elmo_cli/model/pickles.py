@@ -25,6 +25,7 @@ from torch.serialization import MAGIC_NUMBER
 
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.missing_files import unreadable_file_error
+from elmo_cli.files.named_pipes import refuse_named_pipe
 
 
 def _method(name: str) -> Any:
@@ -100,6 +101,8 @@ def load(file: IO[bytes], **options: Any) -> Any:
 
 def is_pickle(path: Path) -> bool:
     """Return whether a file begins like a pickle or a file of `torch.save`."""
+    if not path.is_file():  # What is read from a pipe is gone.
+        return False
     with suppress(OSError), open(path, "rb") as file:
         start = file.read(len(_START_OF_ZIP))
         return start == _START_OF_ZIP or start[:2] in _STARTS_OF_PICKLES
@@ -143,11 +146,14 @@ def _refuse_torch_script(path: Path) -> None:
 def reporting_damaged_pickle(path: Path) -> Iterator[None]:
     """Convert errors of a pickle that cannot be read to a `WeightsError`."""
     try:
+        refuse_named_pipe(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # An error may follow.
             yield
     except OSError as error:
-        raise unreadable_file_error(path, "weights", error, WeightsError) from None
+        raise unreadable_file_error(
+            path, "weights", error=error, kind=WeightsError
+        ) from None
     except (MemoryError, WeightsError):
         raise
     # The error of a damaged pickle depends on the damage.

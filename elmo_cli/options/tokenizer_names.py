@@ -35,7 +35,7 @@ class TokenizerName(NamedTuple):
 
 def parse_tokenizer_name(name: str) -> TokenizerName:
     """Split a name into its parts; raise a `SettingsError` if it is unknown."""
-    kind, *codes = str(name).split(":")
+    kind, *codes = name.split(":")
     is_verbatim = kind != "whitespace" and codes[-1:] == [VERBATIM]
     if is_verbatim:
         codes.pop()
@@ -53,7 +53,9 @@ def parse_tokenizer_name(name: str) -> TokenizerName:
             names=listed([AUTO, *TOKENIZERS], "or"),
         )
     language = codes[0] if codes else None
-    return TokenizerName(kind, language or None, segmenter, is_verbatim)
+    return TokenizerName(
+        kind, language=language or None, segmenter=segmenter, is_verbatim=is_verbatim
+    )
 
 
 def recorded_tokenizer(attributes: Mapping[str, object]) -> str | None:

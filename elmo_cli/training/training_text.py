@@ -7,14 +7,15 @@ such as CoNLL-U, are parsed from the beginning of the file.
 
 import random
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.model.json_objects import is_whole
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.records.input_format import InputFormat
 from elmo_cli.records.open_input import open_input
@@ -24,6 +25,9 @@ from elmo_cli.text.line_reader import LineReader
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
 from elmo_cli.types import Sentence
+
+_MAX_OFFSET = 1 << 62
+"""Limit for the numbers of a progress: an offset in a file has 64 bits."""
 
 
 class TextProgress(NamedTuple):
@@ -44,6 +48,27 @@ class TextProgress(NamedTuple):
     """Used batches of the current window; with streams, used sentences."""
     streams: tuple[tuple[Sentence, int], ...] = ()
     """Sentence of each stream, and how many of its predictions are done."""
+
+    @classmethod
+    def read(cls, fields: Sequence[Any]) -> "TextProgress":
+        """Return the progress in a checkpoint. Raise a `ValueError` if it is none."""
+        *numbers, streams = fields
+        are_numbers = all(is_whole(number, 0, _MAX_OFFSET) for number in numbers)
+        if len(fields) != len(cls._fields) or not are_numbers:
+            raise ValueError("wrong fields of progress")
+        if not isinstance(streams, tuple) or not all(map(_is_stream, streams)):
+            raise ValueError("wrong streams of progress")
+        return cls(*fields)
+
+
+def _is_stream(value: object) -> bool:
+    """Return whether a value is a sentence and how many of its predictions are done."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    sentence, n_done = value
+    if not isinstance(sentence, list) or type(n_done) is not int or n_done < 0:
+        return False
+    return all(isinstance(token, str) for token in sentence)
 
 
 TextWindow = tuple[list[Sentence], TextProgress]
@@ -136,7 +161,9 @@ class TrainingText:
         offset = start.offset
         n_records = start.n_records
         for index in range(start.file, len(order)):
-            for record in self.read_file(order[index], offset, n_records):
+            for record in self.read_file(
+                order[index], offset=offset, n_records=n_records
+            ):
                 if record.sentences and not self.is_validation(record.text):
                     after = TextProgress(
                         epoch=start.epoch,

@@ -144,7 +144,6 @@ def test_what_a_model_that_reads_forward_cannot_do(
         lambda: ElmoEmbedder(folder),
         lambda: ElmoEmbedder(model=files),
         lambda: ElmoEmbedder.from_pretrained(folder),
-        lambda: ElmoEmbedder.from_engine(forward.engine),
         lambda: Elmo(folder / "options.json", folder / "weights.hdf5", 1),
         lambda: HubElmo(folder),
     ):

@@ -104,8 +104,8 @@ def _read_words_for(output: Path, path: str | Path) -> list[str]:
         return words
     line_number = index + 1
     shown_phrase = repr(words[index][:60])
-    remedy = "If the file is a text, use {--corpus}={quoted}."
-    shell_remedy = "If the file is a text, use {--corpus} {typed}."
+    remedy = "If the file is a text, use corpus={quoted}."
+    shell_remedy = "If the file is a text, use `elmo word-vectors {typed} OUTPUT`."
     if not _stores_phrases(output):
         raise InputError(
             f"{path}, line {line_number}: {shown_phrase} has white space, which "
@@ -210,7 +210,7 @@ def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
 def _write_hdf5(
     path: Path, _words: object, vectors: FloatArray, _counts: object, *, overwrite: bool
 ) -> None:
-    write_tensors(path, [("embedding", vectors)], "float32", overwrite=overwrite)
+    write_tensors(path, [("embedding", vectors)], dtype="float32", overwrite=overwrite)
 
 
 def _write_text(

@@ -11,7 +11,7 @@ from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.load_model import load_model, resolve_model
 from elmo_cli.cli.open_text import open_text
-from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
@@ -25,20 +25,17 @@ from elmo_cli.options.text import TextSettings
 
 @command()
 @click.argument("text", metavar="INPUT", type=PATH)
-@click.argument("output_file", metavar="OUTPUT", type=PATH)
-@option_group(
-    "Input",
-    shared_options.words_option(required=True),
-    field_option(TargetSettings, "match"),
-    field_option(TargetSettings, "ignore_case"),
-    shared_options.input_options(),
-)
-@shared_options.model_options()
+@click.argument("output_file", metavar="OUTPUT", type=OUTPUT_PATH)
+@shared_options.words_option(required=True)
+@field_option(TargetSettings, "match")
+@field_option(TargetSettings, "ignore_case")
 @option_group(
     "Output",
     shared_options.layers_option("top"),
     shared_options.output_options(OCCURRENCE_FORMATS),
 )
+@shared_options.input_options()
+@shared_options.model_options()
 @option_group(
     "Speed", shared_options.speed_options(), shared_options.batch_tokens_option()
 )
@@ -85,8 +82,8 @@ def occurrences(
     plan = plan_occurrences(
         opened,
         output_file,
-        selection,
-        settings_from(OutputSettings, values),
+        selection=selection,
+        output_settings=settings_from(OutputSettings, values),
         state=model_settings.state,
         match=target_settings.match,
     )
@@ -126,4 +123,4 @@ def _say_counts(counts: Mapping[str, int]) -> None:
             missing.append(word)
     if missing:
         number = "" if len(missing) == 1 else f"{len(missing):,} words: "
-        stderr.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
+        stderr.warn(f"no occurrence of {number}{', '.join(missing)}")

@@ -14,6 +14,7 @@ from elmo_cli.analysis.search import neighbours as module
 from elmo_cli.analysis.search.vector_files import opened_files
 from elmo_cli.analysis.search.word_neighbours import find_word_neighbours
 from elmo_cli.arrays import AnyArray
+from elmo_cli.embedder import embedder_on
 from elmo_cli.engine import load_engine
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.model import ModelSettings
@@ -171,7 +172,7 @@ def test_a_query_is_embedded_as_its_file_was(
             Occurrence(["the", "cat", "sat", "."], 1),
             Occurrence(["the", "cat", "sat"], 1),
         ]
-        with_itself = ElmoEmbedder.from_engine(load_engine(settings))
+        with_itself = embedder_on(load_engine(settings))
         nearest = find_word_neighbours(with_itself, activations, query, 20).nearest
     assert settings == ModelSettings(str(TINY), state=state)
     # A word before the end: only the backward half differs. A sentence never finds
@@ -184,7 +185,7 @@ def test_one_vector_is_one_query(tmp_path: Path, tiny: ElmoEmbedder) -> None:
     path = tmp_path / "v.hdf5"
     embed(path, "The cat sat .\nA dog ran .\n", "top", tiny, layout="packed")
     vector = tiny.word_vector(["A", "dog", "ran", "."], "dog", layers="top")
-    [nearest] = find_neighbours(path, vector, 1).nearest
+    nearest = find_neighbours(path, vector, 1).nearest
     assert [hit.marked for hit in nearest] == ["A [dog] ran ."]
     assert nearest[0].cosine == pytest.approx(1, abs=1e-6)
 
@@ -195,18 +196,19 @@ def test_a_query_is_a_sentence_with_its_word(tmp_path: Path) -> None:
     Path(tmp_path / "text.txt").write_text("The cat sat, too.\nA dog ran.\n")
     embedder.embed_file(tmp_path / "text.txt", path, "top", tokenizer="moses")
     occurrence = find_occurrence(["A", "cat", "ran", "."], "cat")
-    expected = find_word_neighbours(embedder, path, [occurrence])
-    for query in (
-        ("A cat ran.", "cat"),
-        (["A", "cat", "ran", "."], "cat"),
-        occurrence,
-        [("A cat ran.", "cat")],
-    ):
-        assert find_word_neighbours(embedder, path, query) == expected
-    two = find_word_neighbours(embedder, path, [("A cat ran.", "cat"), occurrence])
+    expected = find_word_neighbours(embedder, path, occurrence)
+    assert {type(hit) for hit in expected.nearest} == {module.Neighbour}
+    one = ("A cat ran.", "cat")
+    assert find_word_neighbours(embedder, path, one) == expected
+    tokens = (["A", "cat", "ran", "."], "cat")
+    assert find_word_neighbours(embedder, path, tokens) == expected
+    in_list = find_word_neighbours(embedder, path, [one])
+    assert in_list.nearest == [expected.nearest]
+    assert in_list.mean_cosine == expected.mean_cosine
+    two = find_word_neighbours(embedder, path, [one, occurrence])
     for nearest in two.nearest:
         found = [hit.marked for hit in nearest]
-        assert found == [hit.marked for hit in expected.nearest[0]]
+        assert found == [hit.marked for hit in expected.nearest]
     with pytest.raises(ElmoError, match=r"^'dog' is not a token of 'A cat ran \.'"):
         find_word_neighbours(embedder, path, ("A cat ran.", "dog"))
 
@@ -327,21 +329,21 @@ def test_a_word_is_found_in_a_sentence() -> None:
             ["bank", "after", "bank"],
             "bank",
             None,
-            "'bank' occurs 2 times in 'bank after bank'. Choose one with occurrence, 1 "
-            "to 2.",
+            "'bank' occurs 2 times in 'bank after bank'. Add occurrence=1 or "
+            "occurrence=2.",
         ),
         (
             ["bank", "after", "bank"],
             "bank",
             3,
             "'bank' occurs 2 times in 'bank after bank', not 3 times. "
-            "Choose one with occurrence, 1 to 2.",
+            "Use occurrence=1 or occurrence=2.",
         ),
         (
             ["We", "sat"],
             "We",
             2,
-            "'We' occurs once in 'We sat', not 2 times. Remove occurrence.",
+            "'We' occurs once in 'We sat', not 2 times. Use occurrence=1.",
         ),
         (
             "the banks",
