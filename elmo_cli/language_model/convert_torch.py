@@ -69,8 +69,8 @@ def convert_torch_model(
     """Convert a word-level LSTM language model of PyTorch to a folder.
 
     Args:
-        source: File of `torch.save` with an `nn.Embedding`, an `nn.LSTM` and an
-            `nn.Linear`: a whole module or its state dict. No code in it runs.
+        source: File of `torch.save` with an `nn.Embedding`, an `nn.LSTM` and a
+            `torch.nn.Linear`: a whole module or its state dict. No code in it runs.
         folder: Folder to write. It is created, and may have other files.
         vocabulary_file: Words in the order of their rows: one per line, or a pickle of
             an object with a list `idx2word`, such as `Dictionary` and `Corpus`.

@@ -204,14 +204,6 @@ class LanguageModel:
         """Directions in which the model reads: `forward`, and usually `backward`."""
         return self.engine.architecture.directions
 
-    @property
-    def has_ranked_words(self) -> bool:
-        """Whether the words of the vocabulary are in the order of their counts.
-
-        bilm-tf requires it. Models that only read forward come from other programs.
-        """
-        return "backward" in self.directions
-
     def tokenize(self, text: str) -> Sentence:
         """Split a text into tokens, like the methods that take texts."""
         chosen = choose_tokenizer_of_strings([text], DEFAULT_TEXT_SETTINGS, self.files)

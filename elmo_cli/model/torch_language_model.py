@@ -1,6 +1,6 @@
 """Reader of word-level LSTM language models of PyTorch.
 
-They consist of an `nn.Embedding`, an `nn.LSTM` and an `nn.Linear`, as in PyTorch's
+They consist of an embedding, an `nn.LSTM` and a linear layer, as in PyTorch's
 example word_language_model and in what grew out of it: Gulordava et al. (2018),
 neural-complexity (van Schijndel and Linzen, 2018). A file of `torch.save` contains the
 whole module or its state dict, of V words:
