@@ -239,6 +239,8 @@ class LanguageModel:
     ) -> SentenceScore | list[SentenceScore]:
         """Compute the log probabilities of the tokens of texts, each as one sentence.
 
+            model.score("The cat sat.").forward.sum()  # -28.56, a natural logarithm
+
         Args:
             texts: One raw text, or several: strings or lists of tokens, without
                 boundaries.
@@ -273,6 +275,10 @@ class LanguageModel:
     ) -> Iterator[SentenceScore]:
         """Score a stream of texts, in order, one window at a time.
 
+            with open("texts.txt") as texts:
+                for score in model.iter_scores(texts):
+                    print(score.forward.sum())
+
         Args:
             texts: Strings or lists of tokens, read as they are needed.
             batch_size: Sentences per batch; only matters with carried state.
@@ -295,7 +301,11 @@ class LanguageModel:
             predictions = self.predict_batch(batch, top)
             for sentence, (known, log_p, _) in zip(batch, predictions, strict=True):
                 forward, backward = log_p
-                scores.append(SentenceScore(sentence, known, forward, backward))
+                scores.append(
+                    SentenceScore(
+                        tokens=sentence, known=known, forward=forward, backward=backward
+                    )
+                )
             return scores
 
         empty = SentenceScore(
@@ -331,8 +341,9 @@ class LanguageModel:
         Args:
             texts, batch_size, tokenizer, language, is_ready: As in `iter_scores`.
             compute: Function of the sentences of a batch, none empty, and their top
-                layer with boundaries in K directions, float, shape (N + 2 B, K P). It
-                returns one result per sentence.
+                layer with boundaries, float, shape (n, K P): n is the number of tokens
+                and boundaries, K of directions, and P is W / 2. It returns one result
+                per sentence.
             empty: Result of a sentence without tokens.
             directions: `forward`, `backward` or both, in this order.
         """
@@ -344,7 +355,9 @@ class LanguageModel:
             return compute(batch, layers[-1].to(self.engine.device))
 
         windows = self.engine.run(
-            self._tokenize_stream(check_batch(texts, "texts"), tokenizer, language),
+            self._tokenize_stream(
+                check_batch(texts, "texts"), tokenizer=tokenizer, language=language
+            ),
             partial(self.engine.compute_window, run_batch=run_batch, empty=empty),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
@@ -403,7 +416,7 @@ class LanguageModel:
         known_of = np.split(is_known, row_ends[:-1])
         for known, own_scores in zip(known_of, scores_of, strict=True):
             entropy = own_scores[1] if with_entropy else None
-            yield Predictions(known[1:-1], own_scores[0], entropy)
+            yield Predictions(known[1:-1], log_p=own_scores[0], entropy=entropy)
 
     @torch.inference_mode()
     def read(
@@ -424,8 +437,8 @@ class LanguageModel:
                 sentence.
 
         Returns:
-            Contexts of the next word, float, shape (B, P), and the state at the end of
-            each text.
+            Contexts of the next word, float, shape (B, W / 2), and the state at the end
+            of each text.
         """
         if not isinstance(self.engine.encoder, FixedStateEncoder):
             raise SettingsError("{--state carry}: predictions start from zero or warm")
