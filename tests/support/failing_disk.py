@@ -106,7 +106,7 @@ def state_of(folder: Path) -> State:
     return {
         path.relative_to(folder): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
-        if path.suffix != ".lock"
+        if not path.name.endswith(".lock")
     }
 
 

@@ -130,7 +130,7 @@ class ResumableFile:
             raise file.error
         if self.state is not None:
             self.commit(_FINISHED)
-        file.cut(file.size)
+        file.sync_whole()
         self.publish()
 
     def publish(self) -> None:
@@ -138,8 +138,9 @@ class ResumableFile:
         try:
             self.file.close()  # Windows cannot rename an open file.
             disk.replace(self.path, self._final)
-            disk.remove(self._log, missing_ok=True)
+            # After a power failure, OUTPUT.partial must not be without its log.
             disk.sync(self._final.parent)
+            disk.remove(self._log, missing_ok=True)
         finally:
             self.close()
 
