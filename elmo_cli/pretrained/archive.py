@@ -9,7 +9,7 @@ from typing import Final
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.errors.wording import first_line, size_text
 from elmo_cli.files import disk
-from elmo_cli.pretrained.cache import get_once, hashed_folder
+from elmo_cli.pretrained.cache import get_once, hashed_folder, move_model
 from elmo_cli.pretrained.checksums import check_sha256
 from elmo_cli.pretrained.limits import size_limit
 from elmo_cli.pretrained.registry import PublishedModel
@@ -55,11 +55,7 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
     try:
         with disk.temporary_folder(folder) as temporary:
             _unpack_members(archive, temporary, model)
-            weights = find_candidates(temporary, "weights")
-            # The weights come last: a model counts as downloaded when they exist.
-            paths = sorted(temporary.iterdir(), key=lambda path: path in weights)
-            for path in paths:
-                disk.replace(path, folder / path.name)
+            move_model(temporary, folder)
     except FileExistsError as error:
         name = Path(error.filename).name
         problem = f"expected one {name}, found several"
@@ -90,6 +86,7 @@ def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -
         for name, member in members:
             with file.open(member) as source, disk.create(folder / name) as target:
                 shutil.copyfileobj(source, target, _PIECE_BYTES)
+                disk.sync_file(target)
         weights = find_candidates(folder, "weights")
         if not weights or not find_candidates(folder, "options"):
             names = ", ".join(file.namelist()[:5]) or "no files"

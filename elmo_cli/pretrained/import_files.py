@@ -11,7 +11,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import system_reason
 from elmo_cli.files import disk
 from elmo_cli.pretrained.archive import unpack
-from elmo_cli.pretrained.cache import locked, published_folder
+from elmo_cli.pretrained.cache import locked, move_model, published_folder
 from elmo_cli.pretrained.file_checks import check_file
 from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.registry import BUNDLED, PublishedModel
@@ -34,16 +34,14 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
     with locked(folder), disk.temporary_folder(folder) as staged:
         for source in sources:
             _stage(os.path.expanduser(source), staged, model)
-        # A model counts as complete when it has its weights, so they come last.
-        new = sorted(staged.iterdir(), key=lambda path: role_of(path.name) == "weights")
+        new = list(staged.iterdir())
         _complete(folder, staged, model)
         read_folder(staged, model.name)
         for path in new:
             sha256 = model.known_sha256(path.name)
             check_file(path, role=role_of(path.name), expected_sha256=sha256)
         _remove_replaced(folder, new)
-        for path in new:
-            disk.replace(path, folder / path.name)
+        move_model(staged, folder)
     return folder
 
 

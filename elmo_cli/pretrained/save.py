@@ -6,7 +6,7 @@ from typing import Final
 
 from elmo_cli.errors.exceptions import ModelError, OutputError
 from elmo_cli.files import disk
-from elmo_cli.files.atomic import write_lines
+from elmo_cli.files.atomic import renamed, write_lines
 from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.text_files import read_text
 from elmo_cli.pretrained.convert import convert_weights
@@ -40,11 +40,16 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
         if files.softmax is not None:
             convert_weights(files.softmax, folder / "softmax.safetensors")
         if files.vocabulary is not None:
-            disk.copy(files.vocabulary, folder / files.vocabulary.name)
+            _copy(files.vocabulary, folder / files.vocabulary.name)
         _write_readme(files, folder)
-        disk.copy(files.options, folder / "config.json")
+        _copy(files.options, folder / "config.json")
     except OSError as error:
         raise output_error(folder, error) from None
+
+
+def _copy(source: Path, target: Path) -> None:
+    with renamed(target) as partial:
+        disk.copy(source, partial)
 
 
 def _write_readme(files: ModelFiles, folder: Path) -> None:

@@ -60,6 +60,8 @@ class Job:
     """Regular expression for files whose bytes differ from run to run."""
     unsafe: str = ""
     """Regular expression for files that may be lost in part."""
+    leftover: str = ""
+    """Regular expression for names that may stay, without taking much room."""
     refusal: str = ""
     """Regular expression for an error that a user may get after a failure."""
 
@@ -104,7 +106,7 @@ class Recording:
             return f"refused: {error}"
         if began_at < failure.n_saved:
             return f"began at {began_at}, after {failure.n_saved} were safe"
-        state = state_of(folder)
+        state = _without(self.job.leftover, state_of(folder))
         varying = self.job.varying
         is_same = _without(varying, state) == _without(varying, self.after)
         if not is_same or state.keys() != self.after.keys():
@@ -263,7 +265,12 @@ JOBS = {
         f"{output} over an old one": _embedding(output, overwrite=True)
         for output in ("allennlp.hdf5", "packed.hdf5", "pooled.npy", "rows.parquet")
     },
-    "unpacking": Job(_unpack, finals="weights|options", last="cache/weights.hdf5"),
+    "unpacking": Job(
+        _unpack,
+        finals="^cache/[^/]*5$|^cache/[^/]*json$",
+        last="cache/weights.hdf5",
+        leftover="elmo-partial$",
+    ),
     "import": Job(_import, finals="-la/[^/]*$", last="cache/many-langs-la/encoder.pkl"),
     "saved model": Job(
         _save,
