@@ -269,7 +269,7 @@ JOBS = {
         _unpack,
         finals="^cache/[^/]*5$|^cache/[^/]*json$",
         last="cache/weights.hdf5",
-        leftover="elmo-partial$",
+        leftover="elmo-partial",
     ),
     "import": Job(_import, finals="-la/[^/]*$", last="cache/many-langs-la/encoder.pkl"),
     "saved model": Job(
