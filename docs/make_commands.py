@@ -76,11 +76,13 @@ KINDS: Final = {
 }
 """Kind of a shared option, by the heading under which a help shows it."""
 
-LATE: Final = ("Output", "Model", "Text", "Input")
-"""Headings at the end of the page of a command that has output options, in order.
-
-What the output contains is chosen most often, while the options of an input and a model
-that remain there are rare ones."""
+HELP_TOPIC: Final = re.compile(r"`elmo help (formats|layers)`")
+TOPIC_LINKS: Final = {
+    "formats": "[input formats]({docs}input.md)",
+    "layers": "[their shapes]({docs}output.md#shapes)",
+}
+"""Link that replaces a topic of `elmo help` in the description of an option."""
+TOKENIZER_LINK: Final = "[tokenizers]({docs}text.md#tokenizers)"
 
 Names = str
 """Names of an option with its value, as its help shows them."""
@@ -246,19 +248,20 @@ def is_shared(row: Row, shared: dict[Names, Row]) -> bool:
 
 
 def tables_of_rows(rows: list[Row]) -> list[str]:
-    """Return a table for each heading, the most useful ones first."""
+    """Return a table for each heading, in the order of the help."""
     by_heading: dict[str, list[Row]] = {}
     for row in rows:
         by_heading.setdefault(row.heading, []).append(row)
-    if "Output" in by_heading:
-        for heading in LATE:
-            if heading in by_heading:
-                by_heading[heading] = by_heading.pop(heading)
-    return [table_of_rows(heading, own) for heading, own in by_heading.items()]
+    return [
+        table_of_rows(heading, own, docs="../") for heading, own in by_heading.items()
+    ]
 
 
-def table_of_rows(heading: str, rows: list[Row]) -> str:
-    """Return a table of options. A name is a link to itself, to be copied."""
+def table_of_rows(heading: str, rows: list[Row], docs: str = "") -> str:
+    """Return a table of options. A name is a link to itself, to be copied.
+
+    `docs` leads from the page to the folder of the docs.
+    """
     lines = [f"| {heading} | description |", "|---|---|"]
     for row in rows:
         shown = ""
@@ -266,8 +269,19 @@ def table_of_rows(heading: str, rows: list[Row]) -> str:
             shown += part if part in (", ", " ") else f"<code>{part}</code>"
         anchor = anchor_of(row)
         link = f'<a id="{anchor}" href="#{anchor}">{shown}</a>'
-        lines.append(f"| {link} | {row.text} |")
+        lines.append(f"| {link} | {with_links(row.text, row.long_name, docs)} |")
     return "\n".join(lines)
+
+
+def with_links(text: str, option: str, docs: str = "") -> str:
+    """Return the description of an option with a link to the topic that it names."""
+
+    def link(match: re.Match[str]) -> str:
+        if option == "--tokenizer":
+            return TOKENIZER_LINK.format(docs=docs)
+        return TOPIC_LINKS[match[1]].format(docs=docs)
+
+    return HELP_TOPIC.sub(link, text)
 
 
 def table_of_shared(rows: list[Row]) -> str:
@@ -324,7 +338,8 @@ def hidden_rows(command: click.Command, option: Option) -> list[tuple[str, str]]
         record = shown.get_help_record(ctx)
         assert record is not None
         names, text = record
-        rows.append((f"`{names}`".replace("|", "&#124;"), prose(text)))
+        description = with_links(prose(text), long_name(option))
+        rows.append((f"`{names}`".replace("|", "&#124;"), description))
     for alias in option.aliases:
         rows.append((f"`{alias}`", f"Another name for `{long_name(option)}`."))
     return rows

@@ -11,11 +11,25 @@ from typing import BinaryIO
 
 from elmo_cli.errors.exceptions import ElmoError, OutputError
 from elmo_cli.files import disk
+from elmo_cli.files.output_names import partial_path
 
 
-def partial_path(path: Path) -> Path:
-    """Return the name of a file until it is complete."""
-    return path.with_name(f"{path.name}.elmo-partial")
+class AppearedError(OutputError):
+    """Error for a file that somebody else has created at the name of an output."""
+
+
+def appeared_error(path: Path, partial: Path) -> AppearedError:
+    """Return the error for a file that appeared at a name, for which `partial` is."""
+    problem = "another program created this file during the run"
+    kept = f"The finished output is {partial}. Rename one of the two."
+    return AppearedError(f"{path}: {problem}. {kept}")
+
+
+def check_is_own(partial: Path, own: disk.FileIdentity) -> None:
+    """Raise an `OutputError` unless an unfinished file still has its name."""
+    if disk.identity_at(partial) != own:
+        problem = "another program has removed or replaced this file during the run"
+        raise OutputError(f"{partial}: {problem}. Run the command again.")
 
 
 @contextmanager
@@ -37,19 +51,46 @@ def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
 
 
 @contextmanager
-def replaced(path: str | Path) -> Iterator[BinaryIO]:
-    """Yield an open file, and rename it to `path` at the end, as `renamed` does.
+def replaced(path: str | Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+    """Yield an open file, and give it its name `path` at the end.
 
-    Errors of the system are an `OutputError`.
+    Without `overwrite`, a file that has appeared there is kept, and so is the new one
+    under its unfinished name. Errors of the system are an `OutputError`.
     """
+    path = Path(path)
+    partial = partial_path(path)
+    own = None
     try:
-        with renamed(Path(path)) as partial, disk.create(partial) as file:
+        disk.remove(partial, missing_ok=True)  # It may be a link.
+        with disk.create(partial) as file:
+            own = disk.identity(file)
             yield file
+        check_is_own(partial, own)
+        disk.sync(partial)
+        give_name(partial, path, overwrite=overwrite)
+        disk.sync(path.parent)
+    except AppearedError:
+        own = None  # The finished file is kept.
+        raise
     except OSError as error:
         if isinstance(error, ElmoError):
             raise
         reason = error.strerror or error
         raise OutputError(f"{path}: cannot be written: {reason}") from None
+    finally:
+        if own is not None and disk.identity_at(partial) == own:
+            disk.remove(partial)
+
+
+def give_name(partial: Path, path: Path, *, overwrite: bool) -> None:
+    """Rename a finished file. Without `overwrite`, keep a file that has the name."""
+    if overwrite:
+        disk.replace(partial, path)
+        return
+    try:
+        disk.link(partial, path)
+    except FileExistsError:
+        raise appeared_error(path, partial) from None
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

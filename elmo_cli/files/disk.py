@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final
+from typing import IO, Any, BinaryIO, Final, NamedTuple
 
 OPEN_SECONDS: Final = 2.0
 """Time to wait for programs on Windows to close a file."""
@@ -29,6 +29,13 @@ _NO_LINKS: Final = (
 )
 """Errors of a file system without hard links."""
 _PIECE_BYTES: Final = 1 << 18
+
+
+class FileIdentity(NamedTuple):
+    """Identity of a file, which all of its names share."""
+
+    device: int
+    inode: int
 
 
 def create(path: str | Path) -> BinaryIO:
@@ -79,16 +86,22 @@ def copy(source: str | Path, target: str | Path) -> None:
         sync_file(new)
 
 
-def names(file: IO[Any], path: str | Path) -> bool:
-    """Return whether a path is still the name of an open file.
+def identity(file: IO[Any]) -> FileIdentity:
+    """Return the identity of an open file."""
+    status = os.fstat(file.fileno())
+    return FileIdentity(status.st_dev, inode=status.st_ino)
 
-    Somebody may have removed the file, or put another one in its place.
+
+def identity_at(path: str | Path) -> FileIdentity | None:
+    """Return the identity of the file that has a name; None if there is none.
+
+    A link is a file of its own.
     """
     try:
-        named = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
-        return False
-    return os.path.samestat(os.fstat(file.fileno()), named)
+        return None
+    return FileIdentity(status.st_dev, inode=status.st_ino)
 
 
 def replace(source: str | Path, target: str | Path) -> None:

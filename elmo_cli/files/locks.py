@@ -2,11 +2,14 @@
 
 import errno
 import logging
+import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.files import disk
 
 if TYPE_CHECKING:
@@ -16,19 +19,32 @@ logger = logging.getLogger(__name__)
 
 LOCK_FILE: Final = ".lock"
 """Name of the lock of a folder."""
+_LOCK_CONTENT: Final = re.compile(rb"|[0-9]+\n.*", re.DOTALL)
+"""Content of a lock: nothing, or a process where the file system has no locks."""
 NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Errors of a file system that has no locks."""
 
 
-def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
+class HeldLock(NamedTuple):
+    """Lock that this process holds."""
+
+    file_lock: "BaseFileLock"
+    identity: disk.FileIdentity | None
+    """Identity of its file, which somebody else may remove or replace."""
+
+
+def lock(path: Path, *, seconds: float = 0) -> HeldLock | None:
     """Create a file, and lock it.
 
     Another process may have locked it: a `BlockingIOError` ends the wait after some
     `seconds`, by default at once; -1 waits forever. On a file system without locks, a
-    warning is logged, and the answer is None.
+    warning is logged, and the answer is None. A file with other content than a lock has
+    is an `OutputError`.
     """
     from filelock import FileLock, Timeout
 
+    if os.path.isfile(path) and not _LOCK_CONTENT.fullmatch(path.read_bytes()[:1000]):
+        raise OutputError(f"{path}: not a lock of `elmo`. Move it away.")
     file_lock = FileLock(path)
     try:
         file_lock.acquire(timeout=seconds)
@@ -45,17 +61,20 @@ def lock(path: Path, *, seconds: float = 0) -> "BaseFileLock | None":
             path.parent,
         )
         return None
-    return file_lock
+    return HeldLock(file_lock, disk.identity_at(path))
 
 
-def unlock(file_lock: "BaseFileLock | None") -> None:
+def unlock(held: HeldLock | None) -> None:
     """Release a lock, and remove its file."""
-    if file_lock is not None:
-        # The file is removed while it is locked: filelock never locks a file without a
-        # name.
-        with suppress(OSError):
-            disk.remove(file_lock.lock_file)
-        file_lock.release()
+    if held is None:
+        return
+    # The file is removed while it is locked: filelock never locks a file without a
+    # name.
+    path = held.file_lock.lock_file
+    with suppress(OSError):
+        if disk.identity_at(path) == held.identity:
+            disk.remove(path)
+    held.file_lock.release()
 
 
 @contextmanager

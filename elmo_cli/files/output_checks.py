@@ -9,6 +9,7 @@ from typing import Final
 from elmo_cli.errors.exceptions import ElmoError, MissingFolderError, OutputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import system_reason
+from elmo_cli.files.output_names import names_of_output
 
 _REMEDIES: Final = {
     errno.ENOSPC: "Make room",
@@ -20,19 +21,28 @@ _REMEDIES: Final = {
 
 
 def check_not_read(path: str | Path, sources: Iterable[str | Path | None]) -> None:
-    """Raise an `OutputError` if a file to write is one of those that are read.
+    """Raise an `OutputError` if writing a file would change one that is read.
 
-    It is found by any of its names. A source that is None is skipped.
+    Such a file has the name of the output, or one that a run takes beside it. It is
+    found by any of its own names. A source that is None is skipped.
     """
-    if not os.path.exists(path):
-        return
-    for source in sources:
-        if source is None or not os.path.exists(source):
+    read = [each for each in sources if each is not None and os.path.exists(each)]
+    target = Path(os.path.realpath(path) if os.path.islink(path) else path)
+    for written in names_of_output(target):
+        if not os.path.exists(written):
             continue
-        if os.path.samefile(path, source):
-            raise OutputError(
-                f"{path}: the output is also an input. Choose another output."
-            )
+        for source in read:
+            if os.path.samefile(written, source):
+                raise _is_read_error(path, source, is_output=written == target)
+
+
+def _is_read_error(
+    path: str | Path, source: str | Path, *, is_output: bool
+) -> OutputError:
+    problem = "the output is also an input"
+    if not is_output:
+        problem = f"a run with this output would replace its input {source}"
+    return OutputError(f"{path}: {problem}. Choose another output.")
 
 
 def check_output(

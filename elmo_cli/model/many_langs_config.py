@@ -4,11 +4,13 @@
 under other keys.
 """
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.errors.exceptions import ElmoError, ModelError
 from elmo_cli.model.architecture import (
     PUBLISHED_FILTERS,
     Architecture,
@@ -69,11 +71,26 @@ _PUBLISHED_NAMES: Final = (
 _DIM_CHECKS: Final = {"word_dim": whole(0, MAX_SIZE), "char_dim": whole(0, MAX_SIZE)}
 
 
-def read_config(path: Path, content: dict[str, Any]) -> ManyLangsArchitecture:
-    """Return the architecture that a config.json names, from the file beside it."""
+def named_config(path: Path) -> Path | None:
+    """Return the file that a config.json names, if there is one."""
+    with suppress(ElmoError):
+        content = read_json(path)
+        if "config_path" in content:
+            named = _named_config(path, content)
+            return named if named.is_file() else None
+    return None
+
+
+def _named_config(path: Path, content: Mapping[str, Any]) -> Path:
     # The path belongs to the training machine. Only the file name counts.
     name = PurePosixPath(str(content["config_path"]).replace("\\", "/")).name
-    architecture = path.parent / name
+    return path.parent / name
+
+
+def read_config(path: Path, content: dict[str, Any]) -> ManyLangsArchitecture:
+    """Return the architecture that a config.json names, from the file beside it."""
+    architecture = _named_config(path, content)
+    name = architecture.name
     if not architecture.is_file():
         if name in _PUBLISHED_NAMES:
             return _PUBLISHED

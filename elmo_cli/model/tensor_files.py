@@ -270,10 +270,12 @@ def write_tensors(
     tensors: Iterable[tuple[str, AnyArray]],
     dtype: str,
     metadata: Mapping[str, str] | None = None,
+    *,
+    overwrite: bool = True,
 ) -> None:
     """Write a file of tensors as `float32` or `float16`.
 
-    `metadata` are attributes in HDF5.
+    `metadata` are attributes in HDF5. Without `overwrite`, an existing file is kept.
     """
     path = Path(path)
     content: bytes | memoryview
@@ -290,5 +292,5 @@ def write_tensors(
         content = buffer.getbuffer()
     # The content was made in memory, because HDF5 crashes on a full disk, and because
     # only its owner can read a file of safetensors' `save_file`.
-    with replaced(path) as file:
+    with replaced(path, overwrite=overwrite) as file:
         file.write(content)

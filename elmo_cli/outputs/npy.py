@@ -9,7 +9,9 @@ import numpy as np
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.files import disk
-from elmo_cli.files.atomic import renamed
+from elmo_cli.files.atomic import AppearedError
+from elmo_cli.files.output_names import partial_path, unfinished_paths
+from elmo_cli.files.pairs import changed_with_vectors, complete_change
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.format_writer import FormatWriter
@@ -55,18 +57,25 @@ class NpyWriter(FormatWriter):
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def publish(self, path: Path, rename: Callable[[], object]) -> None:
-        """Rename the array, then the ids: these never lie next to other vectors."""
+        """Rename the array and its ids: these never lie next to other vectors."""
         ids = ids_path(path)
-        if not self._ids:
-            disk.remove(ids, missing_ok=True)
-            rename()
-            return
-        with renamed(ids) as partial:
-            with disk.create(partial) as file:
-                file.write("".join(f"{each}\n" for each in self._ids).encode())
-                disk.sync_file(file)
-            disk.remove(ids, missing_ok=True)
-            rename()
+        content = None
+        if self._ids:
+            content = "".join(f"{each}\n" for each in self._ids).encode()
+        overwrite = self._settings.overwrite
+        try:
+            with changed_with_vectors(ids, content, path, overwrite=overwrite):
+                rename()
+        except AppearedError:
+            if content is not None:
+                kept = ids_path(unfinished_paths(path).partial)
+                disk.replace(partial_path(ids), kept)
+            raise
+
+
+def complete_ids(path: Path) -> None:
+    """Complete or take back the change of an array with ids that a kill has ended."""
+    complete_change(ids_path(path), path, unfinished_paths(path).partial)
 
 
 def ids_path(path: Path) -> Path:

@@ -16,6 +16,7 @@ from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import ElmoError, OutputError
 from elmo_cli.errors.messages import Message, joined
 from elmo_cli.files.output_checks import check_output, output_error
+from elmo_cli.files.output_names import unfinished_paths
 from elmo_cli.files.resumable import resumable_file
 from elmo_cli.files.resumable.resumable_file import ResumableFile
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
@@ -89,7 +90,10 @@ class ActivationsWriter:
             return
         check_output(self.path, may_exist=True)
         if settings.format.has_ids_beside:
-            ids_may_exist = settings.overwrite or self.path.exists()
+            # A killed run may have given the ids their name before the vectors.
+            unfinished = unfinished_paths(self.path).partial
+            is_begun = self.path.exists() or os.path.lexists(unfinished)
+            ids_may_exist = settings.overwrite or is_begun
             check_output(ids_path(self.path), may_exist=ids_may_exist)
         if os.path.exists(self.path) and not settings.overwrite:
             self._leave_complete()

@@ -63,7 +63,7 @@ def convert_weights(
             (name, _convert(source, name, file.read(name), dtype))
             for name in file.names
         )
-        write_tensors(target, tensors, dtype, origin)
+        write_tensors(target, tensors, dtype, origin, overwrite=overwrite)
     return len(file.names), dtype
 
 

@@ -150,7 +150,7 @@ def find_model(
             "Give the folder that has the options.json and the weights of the model."
         )
         raise ModelError(f"{path}: {problem}. {remedy}")
-    return read_folder(unpack_once(path), str(name))
+    return replace(read_folder(unpack_once(path), str(name)), archive=path)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def _paths_in(folder: Path) -> list[Path]:
     """Return the files of the model in a folder."""
     files = read_folder(folder, str(folder))
     if files.weights.suffix != ".pkl":
-        return [path for path in files.paths if path is not None]
+        return files.paths
     # A model of ELMoForManyLangs has more files.
     suffixes = (".dic", ".json", ".pkl")
     return [path for path in folder.iterdir() if path.suffix in suffixes]

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Literal
 
 from elmo_cli.model.architecture import Architecture
+from elmo_cli.model.many_langs_config import named_config
+from elmo_cli.pretrained.roles import MANY_LANGS_FILES
 from elmo_cli.pretrained.trained_with import TrainedWith, read_architecture_and_training
 
 
@@ -22,11 +24,27 @@ class ModelFiles:
     softmax: Path | None = None
     language: str | None = None
     """Language code (ISO 639) of a published model."""
+    archive: Path | None = None
+    """Zip file that the files were unpacked from."""
 
     @property
-    def paths(self) -> list[Path | None]:
-        """Files that are read; None for a missing one."""
-        return [self.options, self.weights, self.vocabulary, self.softmax]
+    def paths(self) -> list[Path]:
+        """All files that are read, and a zip file that contains them."""
+        given = [
+            self.options,
+            self.weights,
+            self.vocabulary,
+            self.softmax,
+            self.archive,
+        ]
+        paths = [path for path in given if path is not None]
+        if self.weights.suffix == ".pkl":
+            others = [self.weights.with_name(name) for name in MANY_LANGS_FILES]
+            paths += [path for path in others if path.exists()]
+            architecture = named_config(self.options)
+            if architecture is not None:
+                paths.append(architecture)
+        return paths
 
     @property
     def architecture(self) -> Architecture:

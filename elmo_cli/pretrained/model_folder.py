@@ -7,7 +7,6 @@ from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.roles import (
     FILE_NAMES,
-    MANY_LANGS_FILES,
     find_candidates,
     only_file,
 )
@@ -29,7 +28,7 @@ def read_folder(folder: Path, name: str) -> ModelFiles:
         vocabulary=only_file(folder, "vocabulary"),
         softmax=only_file(folder, "softmax"),
     )
-    _check_regular(folder, files)
+    _check_regular(files)
     return files
 
 
@@ -53,13 +52,9 @@ def _no_single_model_error(
     return MissingModelError(problem)
 
 
-def _check_regular(folder: Path, files: ModelFiles) -> None:
+def _check_regular(files: ModelFiles) -> None:
     """Raise an error for a file that is not a regular one, or of another program."""
-    paths = [path for path in files.paths if path is not None]
-    if files.weights.suffix == ".pkl":
-        others = [folder / name for name in MANY_LANGS_FILES]
-        paths += [path for path in others if path.exists()]
-    for path in paths:
+    for path in files.paths:
         # Reading a named pipe or a device would never end.
         if not path.is_file():
             raise ModelError(f"{path}: expected a regular file, found another kind")

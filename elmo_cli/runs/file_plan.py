@@ -7,7 +7,7 @@ from pathlib import Path
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Message
-from elmo_cli.files.output_checks import check_output
+from elmo_cli.files.output_checks import check_not_read, check_output
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.selection import SelectionSettings
@@ -77,11 +77,15 @@ def plan_file(
         output_settings = replace(output_settings, column_types=column_types)
     if str(output_path) != STANDARD_OUTPUT:
         # Imported here, because it loads NumPy, which a help does not need.
-        from elmo_cli.files.resumable.checkpoint_log import remove_log
+        from elmo_cli.files.resumable.checkpoint_log import remove_leftovers
+        from elmo_cli.outputs.npy import complete_ids, ids_path
 
-        # A kill may have left it beside a complete output, which the check refuses, or
-        # which is left unchanged. No later step sees it.
-        remove_log(Path(os.path.realpath(output_path)))
+        # A kill may have left them beside a complete output, which the check refuses,
+        # or which is left unchanged. No later step sees them.
+        remove_leftovers(Path(os.path.realpath(output_path)))
+        if output_settings.format.has_ids_beside:
+            complete_ids(Path(os.path.realpath(output_path)))
+            check_not_read(ids_path(Path(output_path)), [text_input.source.path])
         # HDF5 resumes, and a complete file of the same run is left unchanged.
         may_exist = output_settings.overwrite or output_settings.can_resume
         check_output(output_path, text_input.source.path, may_exist=may_exist)

@@ -115,16 +115,17 @@ def test_create_never_opens_what_exists(folder: Path) -> None:
     assert not Path("missing").exists()
 
 
-def test_names_knows_a_file_that_was_replaced(folder: Path) -> None:
+def test_identity_tells_a_file_from_another_of_its_name(folder: Path) -> None:
     with disk.create("a") as file:
-        assert disk.names(file, "a")
+        own = disk.identity(file)
+        assert disk.identity_at("a") == own
         Path("link").symlink_to("a")
-        assert not disk.names(file, "link")
+        assert disk.identity_at("link") != own
         Path("a").rename("b")
-        assert disk.names(file, "b")
-        assert not disk.names(file, "a")
+        assert disk.identity_at("b") == own
+        assert disk.identity_at("a") is None
         Path("a").write_text("another one")
-        assert not disk.names(file, "a")
+        assert disk.identity_at("a") != own
 
 
 def test_link_keeps_what_exists(folder: Path) -> None:

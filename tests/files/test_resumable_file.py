@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from elmo_cli.errors.exceptions import OutputError, StoppedError
 from elmo_cli.errors.messages import spelled_as_options
-from elmo_cli.files.resumable.checkpoint_log import remove_log
+from elmo_cli.files.resumable.checkpoint_log import remove_leftovers
 from elmo_cli.files.resumable.pages import PAGE_BYTES
 from elmo_cli.files.resumable.resumable_file import ResumableFile, begin
 from elmo_cli.outputs.saved_output import ResumePoint
@@ -132,7 +132,7 @@ def test_files_of_another_program_are_an_error_and_kept(kind: str, saved: Path) 
 def test_a_foreign_file_with_the_name_of_a_log_is_kept(folder: Path) -> None:
     log = folder / "a.partial.log"
     log.write_text("of another program")
-    remove_log(folder / "a")
+    remove_leftovers(folder / "a")
     assert log.exists()
 
 

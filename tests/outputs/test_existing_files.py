@@ -153,7 +153,7 @@ def test_a_run_killed_before_renaming_its_file_is_complete(
     def embed_until_renaming(**options: Any) -> None:
         with monkeypatch.context() as patch:
             kill = Mock(side_effect=KeyboardInterrupt)
-            patch.setattr("elmo_cli.files.resumable.resumable_file.replace_file", kill)
+            patch.setattr("elmo_cli.files.resumable.resumable_file.give_name", kill)
             with pytest.raises(KeyboardInterrupt):
                 embed(TEXT, OUT, **options)
 

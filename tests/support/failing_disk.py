@@ -33,8 +33,9 @@ CALLS = [
 ]
 """Functions that reach the disk. A log is written by `open`, whose file fails when it
 is synced."""
-State = dict[Path, bytes | None]
-"""Contents of the files in a folder, by their paths in it; None for a folder."""
+State = dict[Path, bytes | Path | None]
+"""Contents of the files in a folder, by their paths in it; None for a folder, and the
+path of the first name of a file for its others."""
 
 
 class Disk:
@@ -103,11 +104,19 @@ def kills(folder: Path) -> Iterator[list[State]]:
 
 def state_of(folder: Path) -> State:
     """Return the contents of a folder, without locks, which end with their process."""
-    return {
-        path.relative_to(folder): path.read_bytes() if path.is_file() else None
-        for path in sorted(folder.rglob("*"))
-        if not path.name.endswith(".lock")
-    }
+    state: State = {}
+    first_names: dict[disk.FileIdentity, Path] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.name.endswith(".lock"):
+            continue
+        name = path.relative_to(folder)
+        if not path.is_file():
+            state[name] = None
+            continue
+        with OPEN(path, "rb") as file:
+            first = first_names.setdefault(disk.identity(file), name)
+            state[name] = file.read() if first == name else first
+    return state
 
 
 def restore(state: State, folder: Path) -> None:
@@ -116,5 +125,7 @@ def restore(state: State, folder: Path) -> None:
     for path, content in state.items():
         if content is None:
             (folder / path).mkdir()
+        elif isinstance(content, Path):
+            os.link(folder / content, folder / path)
         else:
             (folder / path).write_bytes(content)

@@ -166,7 +166,7 @@ class UnsafeDisk:
         """Progress that the run believes to be safe."""
         self.reached: set[CallSite] = set()
         """Places that have called a sync."""
-        self._failures: dict[frozenset[tuple[Path, bytes | None]], Failure] = {}
+        self._failures: dict[frozenset[tuple[Path, bytes | Path | None]], Failure] = {}
         self._folder = folder
         self._chosen = chosen
         self._kinds = ["old", "new", "cleared", *["mixed"] * n_mixtures]
@@ -311,13 +311,17 @@ class UnsafeDisk:
 
     def _state(self, names: Names, kind: str) -> State:
         state: State = {}
+        first_names: dict[int, Path] = {}
         for name, number in sorted(names.items()):
             has_folders = all(
                 names.get(parent) == _FOLDER for parent in name.parents[:-1]
             )
             if has_folders and number == _FOLDER:
                 state[name] = None
+            elif has_folders and number in first_names:
+                state[name] = first_names[number]
             elif has_folders:
+                first_names[number] = name
                 state[name] = self._files[number].after_failure(kind, self._chosen)
         return state
 

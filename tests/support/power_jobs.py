@@ -83,16 +83,18 @@ class Recording:
         return self._half_written(failure) or self._problem_of_rest(failure, folder)
 
     def _half_written(self, failure: Failure) -> str | None:
-        state = failure.state
+        state = _contents(failure.state)
+        after = _contents(self.after)
+        before = _contents(self.before)
         must_be_there = failure.call == AT_END
         if self.job.last is not None and Path(self.job.last) in state:
             must_be_there = True
-        for path, content in _without(self.job.unsafe, self.after).items():
+        for path, content in _without(self.job.unsafe, after).items():
             if must_be_there and state.get(path) != content:
                 return f"{path} is lost"
             found = state.get(path, content)
             is_final = re.search(self.job.finals, str(path)) and self.job.finals
-            if is_final and found not in (content, self.before.get(path, content)):
+            if is_final and found not in (content, before.get(path, content)):
                 return f"{path} is damaged"
         return None
 
@@ -112,6 +114,14 @@ class Recording:
         if not is_same or state.keys() != self.after.keys():
             return "the files differ from those of an uninterrupted run"
         return None
+
+
+def _contents(state: State) -> State:
+    """Return the contents of all files, and None for folders."""
+    return {
+        path: state[content] if isinstance(content, Path) else content
+        for path, content in state.items()
+    }
 
 
 def _without(names: str, state: State) -> State:

@@ -121,7 +121,13 @@ class Drawing:
 
 @contextmanager
 def open_drawing(
-    path: str | Path, title: str, caption: str, *, width: float, height: float
+    path: str | Path,
+    title: str,
+    caption: str,
+    *,
+    width: float,
+    height: float,
+    overwrite: bool,
 ) -> Iterator[Drawing]:
     """Open a drawing of a size in inches, and write it at the end.
 
@@ -134,7 +140,7 @@ def open_drawing(
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         drawing = Drawing(width, height)
         yield drawing
-        with replaced(path) as file:
+        with replaced(path, overwrite=overwrite) as file:
             suffix = Path(path).suffix.lower()
             if suffix == ".png":
                 drawing.figure.savefig(file, format="png", dpi=_DPI)

@@ -88,7 +88,9 @@ def plot_changes(
     if any(change.by_chance is not None for change in drawn):
         caption += f" {_CHANCE_CAPTION}"
     height = 1.3 + 0.24 * len(drawn)
-    with open_drawing(output, title, caption, width=5.6, height=height) as drawing:
+    with open_drawing(
+        output, title, caption, width=5.6, height=height, overwrite=overwrite
+    ) as drawing:
         axes = drawing.figure.add_subplot()
         drawing.figure.suptitle(title, x=0, ha="left")
         axes.set_xlabel(_AXIS_LABELS[measure])

@@ -152,7 +152,9 @@ def plot_occurrences(
         title += f", {len(drawn):,} of them drawn"
     begin_step("drawing")
     caption = _caption(variance)
-    with open_drawing(output, title, caption, width=5.6, height=4.6) as drawing:
+    with open_drawing(
+        output, title, caption, width=5.6, height=4.6, overwrite=overwrite
+    ) as drawing:
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))
         _name_axes(axes, variance)

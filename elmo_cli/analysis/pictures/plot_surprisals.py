@@ -114,7 +114,9 @@ def plot_surprisals(
     n_words = max(len(panel.series[0].units) for panel in panels)
     width = max(5.6, 1 + n_words * _word_width(panels))
     height = sum(1.9 + 0.2 * len(panel.series) for panel in panels)
-    with open_drawing(output, title, caption, width=width, height=height) as drawing:
+    with open_drawing(
+        output, title, caption, width=width, height=height, overwrite=overwrite
+    ) as drawing:
         grid = drawing.figure.subplots(len(panels), 1, sharey=True, squeeze=False)
         rows = grid[:, 0]
         all_series = [series for panel in panels for series in panel.series]

@@ -70,7 +70,13 @@ def write_average_vectors(
         averaging,
         name=corpus.source.name,
     )
-    write_vectors_file(output, averages.words, averages.vectors, averages.counts)
+    write_vectors_file(
+        output,
+        averages.words,
+        averages.vectors,
+        averages.counts,
+        overwrite=overwrite,
+    )
     return len(averages.words)
 
 

@@ -5,9 +5,9 @@ import io
 import logging
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, OutputNameError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
-from elmo_cli.files import disk
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.output_checks import check_output
+from elmo_cli.files.output_names import partial_path
+from elmo_cli.files.pairs import changed_with_vectors, complete_change
 from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
 from elmo_cli.model.vocabulary_files import read_words
 
@@ -35,6 +36,21 @@ _WHITE_SPACE: Final = {
 Counts = Sequence[int] | None
 
 
+class _Writer(Protocol):
+    """Writer of one format; see `write_vectors_file`."""
+
+    def __call__(
+        self,
+        path: Path,
+        words: Sequence[str],
+        vectors: FloatArray,
+        counts: Counts,
+        /,
+        *,
+        overwrite: bool,
+    ) -> None: ...
+
+
 def check_vectors_file(
     path: Path, *sources: str | Path | None, overwrite: bool
 ) -> None:
@@ -48,9 +64,11 @@ def check_vectors_file(
         raise OutputNameError(
             f"{path}: unknown suffix {path.suffix!r}. Choose {known}."
         )
-    check_output(path, *sources, may_exist=overwrite)
     if suffix == ".tsv":
-        check_output(path.with_suffix(_METADATA), *sources, may_exist=overwrite)
+        names = path.with_suffix(_METADATA)
+        complete_change(names, path, partial_path(path))
+        check_output(names, *sources, may_exist=overwrite)
+    check_output(path, *sources, may_exist=overwrite)
 
 
 def words_for(output: Path, words: str | Path | Sequence[str]) -> list[str]:
@@ -136,16 +154,22 @@ def _stores_phrases(output: Path) -> bool:
 
 
 def write_vectors_file(
-    path: Path, words: Sequence[str], vectors: FloatArray, counts: Counts = None
+    path: Path,
+    words: Sequence[str],
+    vectors: FloatArray,
+    counts: Counts = None,
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Write the vectors of words, shape (V, W), in the format of a path.
 
     Args:
-        path: Path; an existing file is replaced.
+        path: Path.
         words: V words. Log a warning for white space that the format cannot store.
         vectors: Vectors. Log a warning if some are not finite.
         counts: Numbers of occurrences of the words, which npz and tsv contain. None
             writes no counts.
+        overwrite: Replace an existing file, which is else kept.
     """
     is_finite = np.isfinite(vectors).all(axis=1)
     if not is_finite.all():
@@ -159,7 +183,8 @@ def write_vectors_file(
             first,
         )
     write = _WRITERS[_suffix(path)]
-    write(path, _without_white_space(path, words), vectors, counts)
+    shown = _without_white_space(path, words)
+    write(path, shown, vectors, counts, overwrite=overwrite)
 
 
 def _suffix(path: Path) -> str:
@@ -186,15 +211,20 @@ def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
 
 
 def _write_hdf5(
-    path: Path, _words: object, vectors: FloatArray, _counts: object
+    path: Path, _words: object, vectors: FloatArray, _counts: object, *, overwrite: bool
 ) -> None:
-    write_tensors(path, [("embedding", vectors)], "float32")
+    write_tensors(path, [("embedding", vectors)], "float32", overwrite=overwrite)
 
 
 def _write_text(
-    path: Path, words: Sequence[str], vectors: FloatArray, _counts: object
+    path: Path,
+    words: Sequence[str],
+    vectors: FloatArray,
+    _counts: object,
+    *,
+    overwrite: bool,
 ) -> None:
-    with replaced(path) as plain:
+    with replaced(path, overwrite=overwrite) as plain:
         raw: Any = plain
         if path.suffix == ".gz":
             # Without the time in the header, equal vectors give equal files.
@@ -207,26 +237,41 @@ def _write_text(
 
 
 def _write_binary(
-    path: Path, words: Sequence[str], vectors: FloatArray, _counts: object
+    path: Path,
+    words: Sequence[str],
+    vectors: FloatArray,
+    _counts: object,
+    *,
+    overwrite: bool,
 ) -> None:
-    with replaced(path) as file:
+    with replaced(path, overwrite=overwrite) as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
         for word, row in zip(words, vectors, strict=True):
             file.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")
 
 
 def _write_npz(
-    path: Path, words: Sequence[str], vectors: FloatArray, counts: Counts
+    path: Path,
+    words: Sequence[str],
+    vectors: FloatArray,
+    counts: Counts,
+    *,
+    overwrite: bool,
 ) -> None:
     arrays: dict[str, Any] = {"words": words, "vectors": vectors}
     if counts is not None:
         arrays["counts"] = counts
-    with replaced(path) as file:
+    with replaced(path, overwrite=overwrite) as file:
         np.savez(file, **arrays)
 
 
 def _write_tsv(
-    path: Path, words: Sequence[str], vectors: FloatArray, counts: Counts
+    path: Path,
+    words: Sequence[str],
+    vectors: FloatArray,
+    counts: Counts,
+    *,
+    overwrite: bool,
 ) -> None:
     # The Projector expects a header only if there is more than one column.
     if counts is None:
@@ -234,17 +279,16 @@ def _write_tsv(
     else:
         rows = ["word\tcount"]
         rows += [f"{word}\t{n}" for word, n in zip(words, counts, strict=True)]
+    metadata = "".join(f"{row}\n" for row in rows).encode()
     names = path.with_suffix(_METADATA)
-    with replaced(names) as metadata, replaced(path) as tensors:
+    with (
+        changed_with_vectors(names, metadata, path, overwrite=overwrite),
+        replaced(path, overwrite=overwrite) as tensors,
+    ):
         np.savetxt(tensors, vectors, "%.6g", "\t")
-        metadata.write("".join(f"{row}\n" for row in rows).encode())
-        # Even a kill never leaves words next to other vectors.
-        disk.remove(names, missing_ok=True)
 
 
-_WRITERS: Final[
-    dict[str, Callable[[Path, Sequence[str], FloatArray, Counts], None]]
-] = {
+_WRITERS: Final[dict[str, _Writer]] = {
     **dict.fromkeys(HDF5_SUFFIXES, _write_hdf5),
     **dict.fromkeys(TEXT_SUFFIXES, _write_text),
     ".bin": _write_binary,

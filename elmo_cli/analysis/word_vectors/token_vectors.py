@@ -106,7 +106,7 @@ def write_vectors_of_model(
             choose_device(device),
             on_progress or ignore,
         )
-    write_vectors_file(output, listed, vectors)
+    write_vectors_file(output, listed, vectors, overwrite=overwrite)
     return len(listed)
 
 

@@ -21,6 +21,7 @@ from elmo_cli.errors.messages import Message
 from elmo_cli.files import disk
 from elmo_cli.files.atomic import renamed
 from elmo_cli.files.locks import lock, unlock
+from elmo_cli.files.output_names import UnfinishedPaths, unfinished_paths
 from elmo_cli.files.resumable.pages import PAGE_BYTES, Pages
 
 State = dict[str, Any]
@@ -42,25 +43,6 @@ class FileCheckpoint:
     """Checksum of the whole file, these pages included."""
     old_checksum: int | None = None
     """Checksum in logs of versions that knew no other one."""
-
-
-@dataclass(frozen=True)
-class UnfinishedPaths:
-    """Paths of the files next to an output until it is complete."""
-
-    partial: Path
-    log: Path
-    lock: Path
-
-
-def unfinished_paths(final: Path) -> UnfinishedPaths:
-    """Return the paths of an unfinished file, its log and its lock."""
-    name = f"{final.name}.partial"
-    return UnfinishedPaths(
-        partial=final.with_name(name),
-        log=final.with_name(f"{name}.log"),
-        lock=final.with_name(f"{name}.lock"),
-    )
 
 
 def write_log(path: Path, checkpoint: FileCheckpoint) -> None:
@@ -108,14 +90,29 @@ def _not_a_log_error(path: Path) -> OutputError:
     return OutputError(Message(problem, remedy=START_OVER, path=path))
 
 
-def remove_log(final: Path) -> None:
-    """Remove the log of a complete file, left by a kill after the file was renamed."""
+def remove_leftovers(final: Path) -> None:
+    """Remove the log and the unfinished name of a complete file.
+
+    A kill has left them after the file got its own name.
+    """
     paths = unfinished_paths(final)
-    if not os.path.isfile(paths.log) or os.path.lexists(paths.partial):
-        return
     with suppress(OSError, OutputError):
-        read_checkpoint_log(paths.log)
+        if not _has_leftovers(paths, final):
+            return
+        if os.path.lexists(paths.log):
+            read_checkpoint_log(paths.log)
         held = lock(paths.lock)
-        if not os.path.lexists(paths.partial):  # Another run may have begun.
-            disk.remove(paths.log)
-        unlock(held)
+        try:
+            if _has_leftovers(paths, final):  # Another run may have begun.
+                disk.remove(paths.partial, missing_ok=True)
+                disk.remove(paths.log, missing_ok=True)
+        finally:
+            unlock(held)
+
+
+def _has_leftovers(paths: UnfinishedPaths, final: Path) -> bool:
+    """Return whether a complete file has a second name, or a log without its file."""
+    partial = disk.identity_at(paths.partial)
+    if partial is None:
+        return os.path.lexists(paths.log)
+    return partial == disk.identity_at(final)

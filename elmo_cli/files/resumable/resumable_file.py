@@ -14,13 +14,14 @@ from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.files import disk
+from elmo_cli.files.atomic import check_is_own, give_name
 from elmo_cli.files.locks import lock, unlock
+from elmo_cli.files.output_names import unfinished_paths
 from elmo_cli.files.resumable.checkpoint_log import (
     START_OVER,
     FileCheckpoint,
     State,
     read_checkpoint_log,
-    unfinished_paths,
     write_log,
 )
 from elmo_cli.files.resumable.paged_file import PagedFile, Stop
@@ -46,7 +47,7 @@ def begin(
     if file.state != _FINISHED:
         return file
     file.publish()
-    return ResumableFile(final) if overwrite else None
+    return ResumableFile(final, overwrite=True) if overwrite else None
 
 
 class ResumableFile:
@@ -63,12 +64,14 @@ class ResumableFile:
         self.state: State | None = None
         """State of the run at the last checkpoint; None if there is none."""
         self._final = final
+        self._overwrite = overwrite
         self._log = paths.log
         self._checksum = 0  # checksum of the last checkpoint
         self._lock = lock(paths.lock)
         try:
             self._create(overwrite=overwrite)
             self.file = PagedFile(self.path)
+            self._identity = disk.identity(self.file)
         except BaseException:
             self._unlock()
             raise
@@ -87,6 +90,7 @@ class ResumableFile:
         file = self.file
         if file.error is not None:
             raise file.error
+        check_is_own(self.path, self._identity)
         file.sync_appended()
         checkpoint = FileCheckpoint(
             size=file.size,
@@ -107,7 +111,8 @@ class ResumableFile:
             self.file.cut_to_checkpoint()
         with suppress(OSError):
             self.file.close()
-            if self.state is None:
+            is_own = disk.identity_at(self.path) == self._identity
+            if self.state is None and is_own:
                 disk.remove(self.path, missing_ok=True)
                 disk.remove(self._log, missing_ok=True)
         self.close()
@@ -124,25 +129,35 @@ class ResumableFile:
             raise
 
     def finish(self) -> None:
-        """Make a last checkpoint if there is one, and give the file its name."""
+        """Make a last checkpoint if there is one, and give the file its name.
+
+        Without `overwrite`, a file that somebody else has created there is an error,
+        after which this file waits for its name.
+        """
         file = self.file
         if file.error is not None:
             raise file.error
-        if self.state is not None:
+        if self.state is not None or self._has_appeared():
             self.commit(_FINISHED)
         file.sync_whole()
         self.publish()
 
     def publish(self) -> None:
-        """Rename a file that is complete on the disk, and close it."""
+        """Give a file that is complete on the disk its name, and close it."""
         try:
+            check_is_own(self.path, self._identity)
             self.file.close()  # Windows cannot rename an open file.
-            disk.replace(self.path, self._final)
-            # After a power failure, OUTPUT.partial must not be without its log.
+            give_name(self.path, self._final, overwrite=self._overwrite)
+            # A power failure must not remove the log before the file has its name.
             disk.sync(self._final.parent)
+            disk.remove(self.path, missing_ok=True)  # It was linked, not renamed.
             disk.remove(self._log, missing_ok=True)
         finally:
             self.close()
+
+    def _has_appeared(self) -> bool:
+        """Return whether somebody else has created a file at the final name."""
+        return not self._overwrite and os.path.lexists(self._final)
 
     def close(self) -> None:
         """Close the file, and unlock it."""
