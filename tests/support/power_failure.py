@@ -86,6 +86,8 @@ def sync_calls() -> dict[str, CallSite]:
                 if isinstance(node, ast.Call) and _is_sync(node, path):
                     where = f"{path.relative_to(PACKAGE)}: {function.name}"
                     text = f"{where}: {ast.unparse(node)}"
+                    if text in places:
+                        text += " again"
                     places[text] = CallSite(path, node.lineno)
     return places
 

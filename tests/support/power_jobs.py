@@ -4,16 +4,23 @@ import os
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
+
+from elmo_cli.analysis.word_vectors.file_formats import (
+    check_vectors_file,
+    write_vectors_file,
+)
 from elmo_cli.callbacks import ignore
 from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.plan import open_plan
 from elmo_cli.distributed.workers import run_parts
-from elmo_cli.errors.exceptions import ElmoError
+from elmo_cli.errors.exceptions import ElmoError, OutputError
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.outputs.part_files import SUCCESS
 from elmo_cli.pretrained.archive import unpack
@@ -52,6 +59,8 @@ class Job:
     finals: str = ""
     """Regular expression for files that are complete as soon as they have their name.
     """
+    pair: tuple[str, ...] = ()
+    """Names of files that must belong together when all of them exist."""
     last: str | None = None
     """Name of a file that appears when all others are complete."""
     prepare: Callable[[Path], None] = ignore
@@ -92,10 +101,15 @@ class Recording:
         for path, content in _without(self.job.unsafe, after).items():
             if must_be_there and state.get(path) != content:
                 return f"{path} is lost"
-            found = state.get(path, content)
-            is_final = re.search(self.job.finals, str(path)) and self.job.finals
-            if is_final and found not in (content, before.get(path, content)):
+            is_final = self.job.finals and re.search(self.job.finals, str(path))
+            allowed = [content, before.get(path, content)]
+            if is_final and state.get(path, content) not in allowed:
                 return f"{path} is damaged"
+        pair = [Path(name) for name in self.job.pair]
+        found = [state.get(path) for path in pair]
+        versions = [[files.get(path) for path in pair] for files in (before, after)]
+        if None not in found and found not in versions:
+            return "the pair does not belong together"
         return None
 
     def _problem_of_rest(self, failure: Failure, folder: Path) -> str | None:
@@ -108,10 +122,11 @@ class Recording:
             return f"refused: {error}"
         if began_at < failure.n_saved:
             return f"began at {began_at}, after {failure.n_saved} were safe"
-        state = _without(self.job.leftover, state_of(folder))
+        state = _without(self.job.leftover, _contents(state_of(folder)))
+        after = _contents(self.after)
         varying = self.job.varying
-        is_same = _without(varying, state) == _without(varying, self.after)
-        if not is_same or state.keys() != self.after.keys():
+        is_same = _without(varying, state) == _without(varying, after)
+        if not is_same or state.keys() != after.keys():
             return "the files differ from those of an uninterrupted run"
         return None
 
@@ -154,6 +169,8 @@ def write_sources() -> None:
     """Write what all jobs read into the current folder."""
     Path("lines.txt").write_text(LINES)
     Path("old-lines.txt").write_text("another line\n")
+    Path("table.csv").write_text("id,text\na,The cat sat\nb,a bank\n")
+    Path("old-table.csv").write_text("id,text\nold,another line\n")
     write_run_files()
     members = {"options.json": OPTIONS, "weights.hdf5": WEIGHTS}
     zip_with(Path("model.zip"), members)
@@ -185,6 +202,50 @@ def _embedding(output: str, *, overwrite: bool = False) -> Job:
     return Job(
         work=embed,
         finals=f"^{output}$",
+        prepare=write_old_output if overwrite else ignore,
+    )
+
+
+def _embedding_with_ids(*, overwrite: bool) -> Job:
+    """Return the job of embedding a table to an array with its ids next to it."""
+
+    def embed(folder: Path, _save: Save) -> int:
+        path = folder / "ids.npy"
+        is_complete = path.exists() and not overwrite
+        with suppress(OutputError) if is_complete else nullcontext():
+            run(Path("table.csv"), path, overwrite=overwrite)
+        return 0
+
+    def write_old_output(folder: Path) -> None:
+        run(Path("old-table.csv"), folder / "ids.npy")
+
+    return Job(
+        work=embed,
+        finals="^ids.npy$",
+        pair=("ids.npy", "ids.npy.ids.txt"),
+        prepare=write_old_output if overwrite else ignore,
+    )
+
+
+def _word_vectors(suffix: str, *, overwrite: bool) -> Job:
+    """Return the job of writing vectors of words, with a second file for TSV."""
+
+    def write(path: Path, words: list[str]) -> None:
+        vectors = np.arange(len(words), dtype=np.float32)[:, None]
+        check_vectors_file(path, overwrite=True)
+        write_vectors_file(path, words, vectors, overwrite=True)
+
+    def work(folder: Path, _save: Save) -> int:
+        write(folder / f"words{suffix}", ["the", "cat"])
+        return 0
+
+    def write_old_output(folder: Path) -> None:
+        write(folder / f"words{suffix}", ["another"])
+
+    return Job(
+        work=work,
+        finals=rf"^words\{suffix}$",
+        pair=("words.tsv", "words.metadata.tsv"),
         prepare=write_old_output if overwrite else ignore,
     )
 
@@ -275,6 +336,11 @@ JOBS = {
         f"{output} over an old one": _embedding(output, overwrite=True)
         for output in ("allennlp.hdf5", "packed.hdf5", "pooled.npy", "rows.parquet")
     },
+    "array with ids": _embedding_with_ids(overwrite=False),
+    "array with ids over an old one": _embedding_with_ids(overwrite=True),
+    "words.bin": _word_vectors(".bin", overwrite=True),
+    "words.tsv": _word_vectors(".tsv", overwrite=False),
+    "words.tsv over an old one": _word_vectors(".tsv", overwrite=True),
     "unpacking": Job(
         _unpack,
         finals="^cache/[^/]*5$|^cache/[^/]*json$",

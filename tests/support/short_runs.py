@@ -41,7 +41,7 @@ def run(text: Path, output: Path, *, overwrite: bool = False) -> Summary:
             return write_occurrences(
                 embedder(), text, output, words, overwrite=overwrite
             ).summary
-        settings = OUTPUTS[output.name]
+        settings = OUTPUTS.get(output.name, {"pooling": "mean"})
         return embedder().embed_file(text, output, overwrite=overwrite, **settings)
 
 
