@@ -139,7 +139,8 @@ class Elmo(nn.Module):
         if any(parameter.requires_grad for parameter in self.bilm.parameters()):
             raise InputError(
                 "vocab_to_cache: cannot be used with requires_grad, because training "
-                "would not change the cached vectors. Remove one of them."
+                "would not change the cached vectors",
+                remedy="Remove one of them.",
             )
         return TokenTable(words, self.bilm.token_encoder)
 
@@ -317,7 +318,7 @@ def _checked_lengths(ids: Tensor, lost: Tensor) -> list[int]:
     *lengths, has_gap, is_lost = transferred.tolist()
     if has_gap:
         raise InputError(
-            "inputs: padding before a token. It must come after the tokens."
+            "inputs: padding before a token", remedy="It must come after the tokens."
         )
     if is_lost:
         expected = "indices in vocab_to_cache where inputs has no characters"

@@ -201,8 +201,8 @@ class ElmoEmbedder:
         """
         if weight_file is not None and is_device(weight_file):
             raise SettingsError(
-                f"weight_file: expected a file, found the device {weight_file}. For a "
-                f"device, use device={str(weight_file)!r}."
+                f"weight_file: expected a file, found the device {weight_file}",
+                remedy=f"For a device, use device={str(weight_file)!r}.",
             )
         has_one_file = weight_file is not None and options_file is None
         if has_one_file and not isinstance(model, ModelFiles):
@@ -259,12 +259,10 @@ class ElmoEmbedder:
         from elmo_cli.pretrained.save import save_model
 
         if self.engine.changed is not None:
-            problem = (
-                "elmo_bilm: its weights differ from the files that save_pretrained "
-                "copies"
-            )
             raise ModelError(
-                f"{problem}. Save elmo_bilm.state_dict() with torch instead."
+                "elmo_bilm: its weights differ from the files that save_pretrained "
+                "copies",
+                remedy="Save elmo_bilm.state_dict() with torch instead.",
             )
         save_model(self.files, folder)
 
@@ -992,7 +990,8 @@ class ElmoEmbedder:
             layers = output_format
         elif output_format != "all":
             raise SettingsError(
-                "layers: cannot be combined with output_format. Remove one of them."
+                "layers: cannot be combined with output_format",
+                remedy="Remove one of them.",
             )
         selection = SelectionSettings.from_arguments(
             layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
@@ -1032,10 +1031,9 @@ def _warn_of_raw_lines(text_input: TextInput) -> None:
         logger.warning(
             "%s",
             Message(
-                "{name}: the text seems raw, but is split at white space, as in "
-                "AllenNLP",
+                f"{text_input.source.name}: the text seems raw, but is split at "
+                "white space, as in AllenNLP",
                 remedy="Use {--tokenizer auto}.",
-                name=text_input.source.name,
             ),
         )
 

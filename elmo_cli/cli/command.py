@@ -10,13 +10,14 @@ from click.core import augment_usage_errors
 from elmo_cli.cli.open_text import say_tokenizer
 from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS, Option, variable_of
 from elmo_cli.cli.stderr import (
-    OFFERED,
+    TYPED_COMMAND,
     report_run,
     shown_message,
     verbosity_options,
 )
 from elmo_cli.cli.usage_errors import extra_arguments_error
 from elmo_cli.errors.exceptions import ElmoError, SettingsError
+from elmo_cli.errors.messages import TypedCommand
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.output import STANDARD_OUTPUT
 
@@ -82,13 +83,15 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. A wrong option ends it with status 2."""
-        offered = {}
+        typed_names = {}
         for option in self.params:
             for name in option.opts:
-                offered[name] = name
+                typed_names[name] = name
                 if isinstance(option, Option):
-                    offered[name] = option.typed_name(ctx, default=name)
-        ctx.meta[OFFERED] = offered
+                    typed_names[name] = option.typed_name(ctx, default=name)
+        ctx.meta[TYPED_COMMAND] = TypedCommand(
+            typed_names, ["elmo", str(self.name), *ctx.meta[TYPED_ARGUMENTS]]
+        )
         try:
             return super().invoke(ctx)
         except SettingsError as error:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo_cli.cli import stderr
+from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def load_tokenizer(
 def keep_tokenizer(tokenizer: "Tokenizer", text_settings: TextSettings) -> None:
     """Keep a tokenizer that was chosen for `say_tokenizer`.
 
-    Raise a `UsageError` for a language that has no effect.
+    Raise a `SettingsError` for a language that has no effect.
     """
     has_language = ":" in tokenizer.name or tokenizer.splits_by is not None
     names_language = (
@@ -85,7 +86,7 @@ def keep_tokenizer(tokenizer: "Tokenizer", text_settings: TextSettings) -> None:
         name = (
             text_settings.tokenizer if text_settings.names_tokenizer else tokenizer.name
         )
-        raise click.UsageError(f"--language has no effect with --tokenizer {name}")
+        raise SettingsError(f"{{--language}} has no effect with {{--tokenizer {name}}}")
     click.get_current_context().meta[_TOKENIZER] = tokenizer
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from elmo_cli.errors.messages import Message
+
 TYPED_ARGUMENTS = "elmo_cli.arguments"
 """Key in `Context.meta` of the arguments of a command, as they were typed."""
 Condition = str | tuple[str, str]
@@ -47,16 +49,18 @@ class Option(click.Option):
             required = " or ".join(map(_condition_text, self.requires))
             name = self.shown(ctx)
             added = "it" if len(self.requires) == 1 else "one"
-            problem = f"{name}: requires {required}"
-            raise click.UsageError(f"{problem}. Add {added}, or remove {name}.", ctx)
+            message = Message(
+                f"{name}: requires {required}", remedy=f"Add {added}, or remove {name}."
+            )
+            raise click.UsageError(message.as_options(), ctx)
         for condition in self.excludes:
             if self._holds(condition, ctx):
                 other = _shown_condition(condition, ctx)
-                raise click.UsageError(
-                    f"{self.shown(ctx)}: cannot be combined with {other}. Remove one "
-                    "of them.",
-                    ctx,
+                message = Message(
+                    f"{self.shown(ctx)}: cannot be combined with {other}",
+                    remedy="Remove one of them.",
                 )
+                raise click.UsageError(message.as_options(), ctx)
 
     def is_on_command_line(self, ctx: click.Context) -> bool:
         """Return whether the option is on the command line."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.options.column_names import parse_column_names
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.input_format import TextInput
@@ -72,12 +71,10 @@ def in_chunks(
                 query = parse(row)
             except InputError as error:
                 raise InputError(
-                    Message(
-                        "{name} {number}: {error}",
-                        name=name,
-                        number=number,
-                        error=error,
-                    )
+                    "{name} {number}: {error}",
+                    name=name,
+                    number=number,
+                    error=error,
                 ) from None
             chunk.append(query)
             if len(chunk) == MAX_CHUNK or not is_ready():
@@ -132,11 +129,9 @@ class PairColumns(NamedTuple):
         names = parse_column_names(text_column or "sentence1,sentence2")
         if len(names) != 2:
             raise SettingsError(
-                Message(
-                    "{--text-column}: expected two columns, such as "
-                    "sentence1,sentence2, found {names}",
-                    names=",".join(names),
-                )
+                "{--text-column}: expected two columns, such as "
+                "sentence1,sentence2, found {names}",
+                names=",".join(names),
             )
         return cls(*names)
 
@@ -219,12 +214,9 @@ def _parsed_rows(
     if not text_input.format.has_columns:
         text_input.source.check_exists()
         raise SettingsError(
-            Message(
-                "{source}: expected a table, found {format}. Name its format with "
-                "{--input-format}.",
-                source=text_input.source.name,
-                format=text_input.format.name,
-            )
+            f"{text_input.source.name}: expected a table, found "
+            f"{text_input.format.name}",
+            remedy="Name its format with {--input-format}.",
         )
     # A row has an occurrence in one sentence, so the command cannot split it.
     expected = UNKNOWN._replace(may_split_sentences=False)

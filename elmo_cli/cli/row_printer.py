@@ -18,7 +18,6 @@ import click
 
 from elmo_cli.cli import stderr
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.records.columns import renamed_columns
@@ -121,12 +120,9 @@ class RowPrinter:
         unknown = input_columns.keys() - set(self.input_names)
         if unknown:
             raise InputError(
-                Message(
-                    "column {name}: the first record does not have it",
-                    remedy="Use {--format jsonl}, or name the columns with "
-                    "{--keep-columns}.",
-                    name=repr(min(unknown)),
-                )
+                f"column {min(unknown)!r}: the first record does not have it",
+                remedy="Use {--format jsonl}, or name the columns with "
+                "{--keep-columns}.",
             )
         last = [_exact_cell(input_columns.get(name)) for name in self.input_names]
         for row in rows:

@@ -3,7 +3,6 @@
 import logging
 import os
 import platform
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -13,13 +12,12 @@ from typing import Any
 
 import click
 
-from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS
 from elmo_cli.cli.streams import escaped
 from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.version import __version__
 
-OFFERED = "elmo_cli.offered"
-"""Key in `Context.meta` of the options of a command, with the names that were typed."""
+TYPED_COMMAND = "elmo_cli.typed_command"
+"""Key in `Context.meta` of the running command, a `TypedCommand`."""
 
 
 class LineFormatter(logging.Formatter):
@@ -57,26 +55,10 @@ def _spelled(value: object) -> object:
 
 def shown_message(message: object) -> str:
     """Return a message or an error for a user of the running command."""
-    # A command without a message starts faster.
-    from elmo_cli.text.pipe import ANY_COMMAND
-
     ctx = click.get_current_context(silent=True)
     if ctx is None:
         return spelled_as_options(message)
-    shown = spelled_as_options(message, ctx.meta.get(OFFERED))
-    return shown.replace(ANY_COMMAND, _command_with_pipe(shown, ctx))
-
-
-def _command_with_pipe(message: str, ctx: click.Context) -> str:
-    """Return the running command as typed, but with - for the input of a message."""
-    from elmo_cli.text.pipe import ANY_COMMAND
-
-    typed: list[str] = ctx.meta.get(TYPED_ARGUMENTS, [])
-    piped = ["-" if message.startswith(f"{each}: ") else each for each in typed]
-    if piped == typed:
-        return ANY_COMMAND
-    name = ctx.invoked_subcommand or ctx.info_name  # The group shows some errors.
-    return shlex.join(["elmo", str(name), *piped])
+    return spelled_as_options(message, ctx.meta.get(TYPED_COMMAND))
 
 
 def shown_output(path: str | Path) -> str:

@@ -21,7 +21,8 @@ from elmo_cli.cli.wrong_names import (
     example_of,
     no_such_option_message,
 )
-from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import listed
 
 _SHOWN_AS_HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -34,7 +35,7 @@ def one_line_error(error: click.UsageError) -> click.UsageError:
     if is_help:
         return error
     # click shows the usage of the context, which this error lacks.
-    return click.UsageError(_message(error))
+    return click.UsageError(_message(error).as_options())
 
 
 def extra_arguments_error(
@@ -48,9 +49,8 @@ def extra_arguments_error(
         takes: What it takes. By default, that is the names of its arguments.
     """
     ctx = click.get_current_context()
-    return click.UsageError(
-        _extra_arguments_message(typed, n_expected, takes, ctx), ctx
-    )
+    message = _extra_arguments_message(typed, n_expected, takes, ctx)
+    return click.UsageError(message.as_options(), ctx)
 
 
 def missing_error(name: str) -> click.UsageError:
@@ -58,40 +58,44 @@ def missing_error(name: str) -> click.UsageError:
     return misused_error(f"{name} is missing")
 
 
-def misused_error(message: str) -> click.UsageError:
+def misused_error(problem: str, advice: str = "") -> click.UsageError:
     """Return an error that ends with the first example of the running command."""
     ctx = click.get_current_context()
-    return click.UsageError(f"{message}.{example_of(ctx.command)}", ctx)
+    remedy = f"{advice} {example_of(ctx.command)}".strip()
+    message = Message(problem, remedy=remedy)
+    return click.UsageError(message.as_options(), ctx)
 
 
-def swapped_error(word: str, *others: str) -> click.UsageError:
+def swapped_error(word: str, *others: str) -> SettingsError:
     """Return the error for a word that was typed after another argument."""
     name = str(click.get_current_context().command.name)
     swapped = shlex.join(["elmo", name, word, *others])
-    return click.UsageError(f"{word}: WORD comes first. Use `{swapped}`.")
+    return SettingsError(f"{word}: WORD comes first", remedy=f"Use `{swapped}`.")
 
 
-def _message(error: click.UsageError) -> str:
+def _message(error: click.UsageError) -> Message:
     ctx = error.ctx
     if ctx is None:
-        return error.message
+        return Message(error.message)
     if isinstance(error, click.NoSuchOption):
         return no_such_option_message(error.option_name, ctx.command)
     if isinstance(error, click.MissingParameter) and error.param is not None:
         first_name = _name_of(error.param, ctx).split(" ")[0].removesuffix("...")
         if first_name in ("INPUT", "TEXT") and _is_piped():
-            return f"{first_name} is missing. Type - to read standard input."
-        return f"{first_name} is missing.{example_of(ctx.command)}"
+            return Message(
+                f"{first_name} is missing", remedy="Type - to read standard input."
+            )
+        return Message(f"{first_name} is missing", remedy=example_of(ctx.command))
     if isinstance(error, click.BadParameter) and error.param is not None:
-        return f"{_name_of(error.param, ctx)}: {error.message}"
+        return Message(f"{_name_of(error.param, ctx)}: {error.message}")
     if isinstance(error, click.BadOptionUsage):
         return _wrong_value_count_message(error.option_name, ctx)
-    return error.message
+    return Message(error.message)
 
 
 def _extra_arguments_message(
     typed: Sequence[str], n_expected: int, takes: str | None, ctx: click.Context
-) -> str:
+) -> Message:
     """Return the message for the arguments after those that the command takes."""
     command = ctx.command
     start = f"elmo {command.name}"
@@ -99,33 +103,36 @@ def _extra_arguments_message(
     last = typed[-1]
     flag = _flag_before(first, ctx)
     if flag is not None:
-        return f"{flag}: takes no value. Remove {first}."
+        return Message(f"{flag}: takes no value", remedy=f"Remove {first}.")
+    quoted = shlex.quote(last)
     if command.name == "models":
-        return f"{last}: unexpected. Use `elmo info {shlex.quote(last)}`."
+        return Message(f"{last}: unexpected", remedy=f"Use `elmo info {quoted}`.")
     names = arguments_of(command)
     has_output = names[-1:] == ["OUTPUT"]
     if not has_output and _may_be_output(last):
         if _may_be_figure(last) and _has_option(command, "--plot"):
-            return f"{last}: unexpected. Use --plot {shlex.quote(last)}."
-        writes = f"{start} writes to standard output"
-        return f"{last}: unexpected, because {writes}. Use `> {shlex.quote(last)}`."
+            return Message(f"{last}: unexpected", remedy=f"Use --plot {quoted}.")
+        return Message(
+            f"{last}: unexpected, because {start} writes to standard output",
+            remedy=f"Use `> {quoted}`.",
+        )
     takes = takes or " ".join(names).strip("[]") or "no arguments"
     problem = f"{first}: unexpected, because {start} takes {takes}"
     inputs = typed[:-1] if has_output else typed
-    output = f" {shlex.quote(last)}" if has_output else ""
-    if not names or names[0] not in ("INPUT", "INPUT...", "TEXT"):
-        return f"{problem}.{example_of(command)}"
-    if all(map(_is_text_file, inputs)):
-        piped = f"cat {shlex.join(inputs)} | {start} -{output}"
-        return f"{problem}. To read several files, pipe them: `{piped}`."
-    if any(map(os.path.exists, inputs)):
-        return f"{problem}.{example_of(command)}"
     text = shlex.quote(" ".join(inputs))
-    if has_output:
-        return (
-            f"{problem}. To embed a text, pipe it: `echo {text} | {start} -{output}`."
-        )
-    return f"{problem}. Put the text in quotes: {start} {text}"
+    piped = f"{start} - {quoted}" if has_output else f"{start} -"
+    if not names or names[0] not in ("INPUT", "INPUT...", "TEXT"):
+        remedy = example_of(command)
+    elif all(map(_is_text_file, inputs)):
+        command_line = f"cat {shlex.join(inputs)} | {piped}"
+        remedy = f"To read several files, pipe them: `{command_line}`."
+    elif any(map(os.path.exists, inputs)):
+        remedy = example_of(command)
+    elif has_output:
+        remedy = f"To embed a text, pipe it: `echo {text} | {piped}`."
+    else:
+        remedy = f"Put the text in quotes: {start} {text}"
+    return Message(problem, remedy=remedy)
 
 
 def _flag_before(value: str, ctx: click.Context) -> str | None:
@@ -187,13 +194,15 @@ def _name_of(parameter: click.Parameter, ctx: click.Context) -> str:
     return parameter.metavar or str(parameter.name).upper()
 
 
-def _wrong_value_count_message(name: str, ctx: click.Context) -> str:
+def _wrong_value_count_message(name: str, ctx: click.Context) -> Message:
     """Return the message for an option without its value, or for a flag with one."""
     [option] = [each for each in ctx.command.params if name in each.opts]
     if isinstance(option, click.Option) and (option.is_flag or option.count):
-        return f"{name}: takes no value. Type {name} alone."
+        return Message(f"{name}: takes no value", remedy=f"Type {name} alone.")
     if name in MEANT_DEVICES:
-        return f"{name}: no value. Use --device {MEANT_DEVICES[name]}."
-    if isinstance(option.type, click.Choice):
-        return f"{name}: no value. Choose {listed(option.type.choices, 'or')}."
-    return f"{name}: no value. See `elmo {ctx.command.name} --help`."
+        remedy = f"Use --device {MEANT_DEVICES[name]}."
+    elif isinstance(option.type, click.Choice):
+        remedy = f"Choose {listed(option.type.choices, 'or')}."
+    else:
+        remedy = f"See `elmo {ctx.command.name} --help`."
+    return Message(f"{name}: no value", remedy=remedy)

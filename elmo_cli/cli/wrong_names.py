@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import did_you_mean, listed
 
 _MEANT_COMMANDS: Final = {
@@ -66,23 +67,25 @@ def no_such_command_error(
         names_files = any(not each.startswith("-") for each in others)
         if names_files and others[0] not in commands:
             start.append("embed")  # `allennlp elmo` was the command for it.
-        advice = f" Use `{shlex.join([*start, *others])}`."
+        remedy = f"Use `{shlex.join([*start, *others])}`."
     elif meant:
-        advice = meant
+        remedy = meant
     elif os.path.exists(name):
-        advice = f" For its vectors, use `elmo embed {shlex.quote(name)} OUTPUT`."
+        remedy = f"For its vectors, use `elmo embed {shlex.quote(name)} OUTPUT`."
     else:
-        advice = f"{did_you_mean(name, commands)} `elmo --help` lists all commands."
-    return click.UsageError(f"{name}: no such command.{advice}", ctx)
+        question = did_you_mean(name, commands)
+        remedy = f"{question} `elmo --help` lists all commands.".lstrip()
+    message = Message(f"{name}: no such command", remedy=remedy)
+    return click.UsageError(message.as_options(), ctx)
 
 
 def meant_command(name: str) -> str:
     """Return the advice to use the command that other programs call `name`, or ""."""
     meant = _MEANT_COMMANDS.get(name.casefold())
-    return f" Use `{meant}`." if meant else ""
+    return f"Use `{meant}`." if meant else ""
 
 
-def no_such_option_message(name: str, command: click.Command) -> str:
+def no_such_option_message(name: str, command: click.Command) -> Message:
     """Return the message for an option that a command does not have."""
     shown: list[str] = []
     hidden: list[str] = []
@@ -94,28 +97,28 @@ def no_such_option_message(name: str, command: click.Command) -> str:
     meant = _MEANT_OPTIONS.get(name, "")
     longer = [each for each in shown if name.startswith("--") and each.startswith(name)]
     if name in MEANT_DEVICES and "--device" in shown:
-        advice = f" Use --device {MEANT_DEVICES[name]}."
+        remedy = f"Use --device {MEANT_DEVICES[name]}."
     elif name in _INPUT_NAMES and arguments_of(command):
-        advice = f" Give {arguments_of(command)[0]} without an option."
+        remedy = f"Give {arguments_of(command)[0]} without an option."
     elif name in _OUTPUT_NAMES and "--output" not in shown:
-        advice = f" {_advice_for_output(command)}"
+        remedy = _advice_for_output(command)
     elif name.replace("_", "-") in [*shown, *hidden]:
-        advice = f" Use {name.replace('_', '-')}."
+        remedy = f"Use {name.replace('_', '-')}."
     elif meant.split(" ")[0] in shown:
-        advice = f" Use {meant}."
+        remedy = f"Use {meant}."
     elif longer:
-        advice = f" Did you mean {listed(map(repr, longer), 'or')}?"
+        remedy = f"Did you mean {listed(map(repr, longer), 'or')}?"
     else:
         # The hyphens would make all names alike.
-        advice = did_you_mean(name, shown, key=lambda each: each.lstrip("-"))
-        advice = advice or f" `{own_name} --help` lists the options."
-    return f"{name}: no such option.{advice}"
+        remedy = did_you_mean(name, shown, key=lambda each: each.lstrip("-"))
+        remedy = remedy or f"`{own_name} --help` lists the options."
+    return Message(f"{name}: no such option", remedy=remedy)
 
 
 def example_of(command: click.Command) -> str:
-    """Return the first example in the help of a command, after a space, or ""."""
+    """Return the first example in the help of a command, or ""."""
     example = re.search(rf"\$ (elmo {command.name}.*)", command.help or "")
-    return f" Example: {example[1]}" if example is not None else ""
+    return f"Example: {example[1]}" if example is not None else ""
 
 
 def arguments_of(command: click.Command) -> list[str]:
@@ -132,6 +135,6 @@ def _advice_for_output(command: click.Command) -> str:
     """Return what to do instead of giving -o, which only `elmo train` has."""
     for name in arguments_of(command):
         if name in ("OUTPUT", "FOLDER"):
-            return f"Give {name} as the last argument.{example_of(command)}"
+            return f"Give {name} as the last argument. {example_of(command)}".strip()
     writes = f"`elmo {command.name}` writes to standard output"
     return f"{writes}. Add `> FILE` to write a file."

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from elmo_cli.distributed.input_files import sha256_of
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.wording import SAYS_ITS_KIND, counted, listed
 from elmo_cli.files.shared_folder import Folder, check_name_is_utf8
@@ -56,7 +55,7 @@ def find_paths(patterns: tuple[str, ...], folder: Folder) -> list[str]:
         outside = [path for path in found if not folder.holds(path)]
         if not outside:
             raise InputError(
-                f"{pattern}: the input is in the output folder. {OTHER_FOLDER}"
+                f"{pattern}: the input is in the output folder", remedy=OTHER_FOLDER
             )
         n_inside = len(found) - len(outside)
         if n_inside:
@@ -101,12 +100,10 @@ def find_input_format(text_settings: TextSettings, path: str) -> InputFormat:
             "or",
         )
         raise InputError(
-            Message(
-                "{problem}",
-                remedy="Convert it to {others}.",
-                shell_remedy="Convert it to {others}, or use `elmo embed`.",
-                problem=problem,
-                others=others,
-            )
+            "{problem}",
+            remedy="Convert it to {others}.",
+            shell_remedy="Convert it to {others}, or use `elmo embed`.",
+            problem=problem,
+            others=others,
         )
     return input_format

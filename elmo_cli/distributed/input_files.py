@@ -52,5 +52,5 @@ def sha256_of(path: str) -> str:
 def changed_error(path: str) -> OtherInputError:
     """Return the error for an input that is not the plan's any more."""
     return OtherInputError(
-        f"{path}: the file has changed since the plan was made. {OTHER_FOLDER}"
+        f"{path}: the file has changed since the plan was made", remedy=OTHER_FOLDER
     )

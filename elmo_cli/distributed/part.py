@@ -191,9 +191,9 @@ def _check_weights(engine: Engine, plan: PlanSummary, worker: str) -> None:
     expected = plan.attributes["model_sha256"]
     if engine.content_sha256 != expected:
         raise WeightsError(
-            f"{engine.files.weights} on {worker}: not the weights of the plan (SHA-256 "
-            f"{expected[:12]}..., not {engine.content_sha256[:12]}...). "
-            "Copy them there."
+            f"{engine.files.weights} on {worker}: not the weights of the plan "
+            f"(SHA-256 {expected[:12]}..., not {engine.content_sha256[:12]}...)",
+            remedy="Copy them there.",
         )
 
 

@@ -68,7 +68,7 @@ class CorpusSettings:
         state = self.model.state
         if state not in (None, "zero", "warm"):
             problem = "{--state}: expected zero or warm, found {state}"
-            raise SettingsError(Message(problem, state=repr(state)))
+            raise SettingsError(problem, state=repr(state))
         check_choice("dtype", self.dtype, DTYPES)
 
     def for_workers(self) -> "CorpusSettings":
@@ -146,8 +146,10 @@ def open_plan(
     stored = read_plan(folder)
     if stored is None:
         if names - {"_elmo"}:
-            problem = "not an `elmo distribute` folder, and not empty"
-            raise OutputError(f"{folder.location}: {problem}. {OTHER_FOLDER}")
+            raise OutputError(
+                f"{folder.location}: not an `elmo distribute` folder, and not empty",
+                remedy=OTHER_FOLDER,
+            )
         vector = _empty_vector(settings, files.architecture)
         parts, column_types = split_inputs(
             [path for path, _ in inputs],
@@ -161,12 +163,10 @@ def open_plan(
     differing = _differences(stored, recorded, inputs)
     if differing:
         raise OutputError(
-            Message(
-                "{folder} belongs to another run. These differ: {differing}. {advice}",
-                folder=folder.location,
-                differing=joined(differing),
-                advice=OTHER_FOLDER,
-            )
+            "{folder} belongs to another run. These differ: {differing}",
+            remedy=OTHER_FOLDER,
+            folder=folder.location,
+            differing=joined(differing),
         )
     return stored
 
@@ -194,8 +194,10 @@ def read_plan(folder: Folder) -> Plan | None:
     metadata = schema.metadata or {}
     plan = parse_json(metadata.get(b"plan", b""), Plan, path, OTHER_FOLDER)
     if plan.sha256.encode() != metadata.get(PLAN_SHA256.encode()):
-        problem = "the file is damaged: its content does not match its hash"
-        raise InputError(f"{path}: {problem}. {OTHER_FOLDER}")
+        raise InputError(
+            f"{path}: the file is damaged: its content does not match its hash",
+            remedy=OTHER_FOLDER,
+        )
     return plan
 
 
@@ -204,8 +206,11 @@ def read_column_types(folder: Folder, plan_sha256: str) -> dict[str, Any]:
     schema = _read_schema(folder)
     if schema is None or schema.metadata[PLAN_SHA256.encode()] != plan_sha256.encode():
         raise OutputError(
-            f"{folder.location}: the plan of this run is missing. The folder was moved "
-            "or removed, or belongs to another run. Choose another folder."
+            f"{folder.location}: the plan of this run is missing",
+            remedy=(
+                "The folder was moved or removed, or belongs to another run. Choose "
+                "another folder."
+            ),
         )
     return {each.name: each.type for each in schema if each.name not in _OWN_COLUMNS}
 
@@ -221,7 +226,8 @@ def _read_schema(folder: Folder) -> Any:
     except (pyarrow.ArrowException, OSError) as error:
         reason = first_line(error).rstrip(".")
         raise InputError(
-            f"{folder.location}/{PLAN}: the file is damaged: {reason}. {OTHER_FOLDER}"
+            f"{folder.location}/{PLAN}: the file is damaged: {reason}",
+            remedy=OTHER_FOLDER,
         ) from None
 
 

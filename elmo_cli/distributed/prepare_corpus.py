@@ -12,7 +12,6 @@ from elmo_cli.distributed.find_inputs import find_input_format, find_paths
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.distributed.read_part import read_first_texts_of
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.inference.device import choose_device
 from elmo_cli.inference.precision import compute_types
@@ -90,7 +89,7 @@ def _choose_tokenizer(
         )
     if text_settings.names_tokenizer and text_settings.tokenizer != "whitespace":
         raise SettingsError(
-            Message("{--tokenizer} has no effect with the tokens of {path}", path=path)
+            "{--tokenizer} has no effect with the tokens of {path}", path=path
         )
     return choose_tokenizer(text_settings, content, model_language=model.language)
 

@@ -189,13 +189,11 @@ def load_ray() -> Any:
     major, minor = ray.__version__.split(".")[:2]
     if (int(major), int(minor)) < _MIN_RAY:
         raise ElmoError(
-            Message(
-                "{option} requires Ray 2.51 or newer, and Ray {version} is installed",
-                remedy="Use {command}.",
-                option=option,
-                version=ray.__version__,
-                command=install_command("ray"),
-            )
+            "{option} requires Ray 2.51 or newer, and Ray {version} is installed",
+            remedy="Use {command}.",
+            option=option,
+            version=ray.__version__,
+            command=install_command("ray"),
         )
     return ray
 
@@ -211,11 +209,9 @@ def _start_cluster(ray: Any, starter: ThreadPool) -> None:
         starter.apply(ray.init, ("local",), settings)
     except Exception as error:
         raise ElmoError(
-            Message(
-                "cannot start Ray here: {reason}",
-                remedy="Give the same command again, or use {--engine none}.",
-                reason=_connection_reason(error),
-            )
+            "cannot start Ray here: {reason}",
+            remedy="Give the same command again, or use {--engine none}.",
+            reason=_connection_reason(error),
         ) from None
 
 
@@ -240,13 +236,11 @@ def _connect(
                 "Set RAY_AUTH_MODE=token, and copy the cluster's ~/.ray/auth_token."
             )
         raise ElmoError(
-            Message(
-                "{option} {address}: cannot connect to a Ray cluster: {reason}",
-                remedy=remedy,
-                option=option,
-                address=address,
-                reason=reason,
-            )
+            "{option} {address}: cannot connect to a Ray cluster: {reason}",
+            remedy=remedy,
+            option=option,
+            address=address,
+            reason=reason,
         ) from None
 
 
@@ -282,12 +276,10 @@ def _number_that_fits(
     """Return for how many workers the processors of a kind suffice, if for any."""
     if n_there < n_per_worker:
         raise DeviceError(
-            Message(
-                "{option} {n_per_worker}: the cluster has {n_there} in all",
-                remedy="Ask for fewer.",
-                option=option,
-                n_per_worker=f"{n_per_worker:g}",
-                n_there=counted(int(n_there), kind),
-            )
+            "{option} {n_per_worker}: the cluster has {n_there} in all",
+            remedy="Ask for fewer.",
+            option=option,
+            n_per_worker=f"{n_per_worker:g}",
+            n_there=counted(int(n_there), kind),
         )
     return int(n_there / n_per_worker)

@@ -17,7 +17,6 @@ from elmo_cli.distributed.hashing_reader import HashingReader
 from elmo_cli.distributed.input_files import open_input_file
 from elmo_cli.distributed.input_part import Part
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.parquet import Parquet
@@ -50,7 +49,7 @@ def split_inputs(
                 "{path}: {--split-sentences True} requires text alone, or tables alone"
             )
             remedy = "Embed them to two folders."
-            raise SettingsError(Message(problem, remedy=remedy, path=path))
+            raise SettingsError(problem, remedy=remedy, path=path)
         input_format.check_settings(text_settings)
         # A residue of FASTA is a token of one byte.
         token_bytes = 1 if input_format.has_sequences else _TOKEN_BYTES
@@ -68,8 +67,8 @@ def split_inputs(
     if types.first_with_ids is not None and types.first_without_ids is not None:
         raise InputError(
             f"{types.first_without_ids}: no ids, but the records of "
-            f"{types.first_with_ids} have ids. Embed the inputs with ids and those "
-            "without to two folders."
+            f"{types.first_with_ids} have ids",
+            remedy="Embed the inputs with ids and those without to two folders.",
         )
     return parts.found, types.merged()
 

@@ -172,8 +172,8 @@ def run_parts(
         if should_stop():
             n_parts = counted(counts.n_parts, "part")
             raise StoppedError(
-                f"Stopped after {counts.n_done:,} of {n_parts}, which are kept. The "
-                "same command resumes."
+                f"Stopped after {counts.n_done:,} of {n_parts}, which are kept",
+                remedy="The same command resumes.",
             )
 
     def report_tokens(n_tokens: int) -> None:
@@ -216,7 +216,8 @@ def _finish(
         n_unseen = counted(counts.n_done - n_done, "part")
         raise OutputError(
             f"{folder.location}: workers wrote {n_unseen} that this machine does not "
-            "see. Choose a folder on a disk that all machines share."
+            "see",
+            remedy="Choose a folder on a disk that all machines share.",
         )
     # Other runs may have done some.
     counts.n_done = n_done

@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Final, TypeVar, cast
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message, option_of
+from elmo_cli.errors.messages import option_of
 from elmo_cli.errors.wording import expected_one_of, kind_of
 from elmo_cli.types import Sentence, Text
 
@@ -20,11 +20,9 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise a `SettingsError` unless a value is one of the choices."""
     if value not in choices:
         raise SettingsError(
-            Message(
-                "{option}: {problem}",
-                option=option_of(name),
-                problem=expected_one_of(choices, value),
-            )
+            "{option}: {problem}",
+            option=option_of(name),
+            problem=expected_one_of(choices, value),
         )
 
 
@@ -33,12 +31,10 @@ def check_at_least(name: str, value: int, least: int) -> None:
     check_type(name, value, Integral, "a whole number")
     if value < least:
         raise SettingsError(
-            Message(
-                "{option}: expected {least} or more, found {value}",
-                option=option_of(name),
-                value=value,
-                least=least,
-            )
+            "{option}: expected {least} or more, found {value}",
+            option=option_of(name),
+            value=value,
+            least=least,
         )
 
 
@@ -108,8 +104,8 @@ def _check_is_no_file(text: str, name: str) -> None:
     is_like_path = _PATH.fullmatch(text) is not None
     if is_like_path and os.path.isfile(text):
         raise InputError(
-            f"{name}: expected a text, found the file {text!r}. Read it first: "
-            f"Path({text!r}).read_text().splitlines()"
+            f"{name}: expected a text, found the file {text!r}",
+            remedy=f"Read it first: Path({text!r}).read_text().splitlines()",
         )
 
 
@@ -170,11 +166,9 @@ def _other_kind_error(
 ) -> InputError:
     """Return the error for an argument of another kind than the expected one."""
     return InputError(
-        Message(
-            "{name}: expected {expected}, found {found}",
-            remedy=remedy,
-            name=name,
-            expected=expected,
-            found=kind_of(value),
-        )
+        "{name}: expected {expected}, found {found}",
+        remedy=remedy,
+        name=name,
+        expected=expected,
+        found=kind_of(value),
     )

@@ -25,6 +25,7 @@ class `Missing...` is also a `MissingFileError`, and so a `FileNotFoundError`, a
 `OutputNameError` is also a `SettingsError`.
 """
 
+from collections.abc import Sequence
 from errno import ENOENT
 
 from elmo_cli.errors.messages import Message
@@ -33,15 +34,34 @@ from elmo_cli.errors.messages import Message
 class ElmoError(Exception):
     """Base class of all errors that this package raises on purpose.
 
-    `str` of an error names arguments of Python. The command line spells the options of
-    its `Message` as they are typed.
+        raise InputError(f"{path}: no words", remedy="Write one word per line.")
+        raise OutputError(
+            f"{path}: already exists", remedy="Use {--overwrite True} to replace it."
+        )
+
+    The arguments are those of `Message`, which explains the braces. `str` of an error
+    names arguments of Python, and the command line the options that are typed.
     """
 
-    def __init__(self, message: str | Message = "") -> None:
+    def __init__(
+        self,
+        problem: str | Message = "",
+        /,
+        *,
+        remedy: str | Sequence[str] | None = None,
+        shell_remedy: str | None = None,
+        **values: object,
+    ) -> None:
+        if isinstance(problem, Message):
+            message = problem
+        else:
+            message = Message(
+                problem, remedy=remedy, shell_remedy=shell_remedy, **values
+            )
         super().__init__(message)
 
     def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
+        return str(self.args[0])
 
 
 class InputError(ElmoError, ValueError):

@@ -1,7 +1,9 @@
 """Messages that name options, which Python and the command line spell differently."""
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 _PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
@@ -18,25 +20,34 @@ ARGUMENT_OF_OPTION: Final = {
 """Arguments of Python that are not called like their option."""
 
 
+@dataclass(frozen=True)
+class TypedCommand:
+    """Running command, as the user typed it."""
+
+    names: Mapping[str, str]
+    """Its options, and the name that was typed for each: `--cuda` for `--device`."""
+    words: Sequence[str] = ()
+    """`elmo`, the name of the command and its arguments."""
+
+
 class Message:
     """A problem, and perhaps its remedy, that may name options.
 
         Message(
-            "{name}: the cell {cell} is in quotes",
+            f"{name}: the cell {cell!r} is in quotes",
             remedy="If quotes are text, use {--quotes none}.",
-            name=source.name,
-            cell=cell,
         )
 
-    `str` of a message spells options as arguments of Python: `quotes='none'`. The
-    command line calls `as_options`. Only the author of a message writes braces: they
-    hold an option, or the name of a value, which is inserted as it is. A value may be a
-    message or an error itself, or an option that is chosen at run time:
+    `str` of a message is `THING: problem. Remedy.` with arguments of Python:
+    `quotes='none'`. The command line calls `as_options`. The problem has no full stop
+    at its end.
+
+    An option stands in braces. The value of a flag is True: `{--overwrite True}` is
+    `overwrite=True` in Python and `--overwrite` on the command line. Braces may also
+    hold the name of a value, if the value is a message, an error or an option itself,
+    or if it stands beside an option:
 
         Message("{option} requires a table", option=option_named("--quotes"))
-
-    The value of a flag is True: `{--overwrite True}` is `overwrite=True` in Python and
-    `--overwrite` on the command line.
 
     `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in
     a shell, such as a pipe or another command. Of several remedies, the first one whose
@@ -58,54 +69,61 @@ class Message:
         self._values = values
 
     def __str__(self) -> str:
-        return self._spell(_as_argument, self._remedy, offered=None)
+        return self._spell(_as_argument, self._remedy, command=None)
 
     def __repr__(self) -> str:
         return f"Message({str(self)!r})"
 
-    def as_options(self, offered: Mapping[str, str] | None = None) -> str:
+    def as_options(self, command: TypedCommand | None = None) -> str:
         """Return the message with options as they are typed: `--quotes none`.
 
-        `offered` has the options of the running command; None are all. A remedy with
-        another option is left out. Its values are the names that the user typed, such
-        as `--cuda` for `--device`. The problem shows them, and the remedy does not.
+        A remedy with an option that the running command lacks is left out. The problem
+        shows the names of options that the user typed, and the remedy their own names.
+        None: every option is shown by its own name.
         """
         remedy = self._shell_remedy or self._remedy
-        return self._spell(_as_option, remedy, offered)
+        return self._spell(_as_option, remedy, command)
 
     def _spell(
         self,
         spell: Callable[[str, str], str],
         remedy: str | Sequence[str] | None,
-        offered: Mapping[str, str] | None,
+        command: TypedCommand | None,
     ) -> str:
-        problem = self._fill(self._problem, spell, offered)
-        if remedy is None:
+        problem = self._fill(self._problem, spell, command)
+        if not remedy:
             return problem
-        # A remedy shows the names of the options themselves.
-        not_typed = None if offered is None else {name: name for name in offered}
+        untyped = None
+        if command is not None:
+            own_names = {name: name for name in command.names}
+            untyped = TypedCommand(own_names, command.words)
         for each in [remedy] if isinstance(remedy, str) else remedy:
-            if offered is None or self._options_in(each) <= offered.keys():
+            if command is None or self._options_in(each) <= command.names.keys():
                 end = "" if problem.endswith((".", "?", "!")) else "."
-                return f"{problem}{end} {self._fill(each, spell, not_typed)}"
+                return f"{problem}{end} {self._fill(each, spell, untyped)}"
         return problem
 
     def _fill(
         self,
         template: str,
         spell: Callable[[str, str], str],
-        offered: Mapping[str, str] | None,
+        command: TypedCommand | None,
     ) -> str:
-        """Replace the options and the names of values in a template."""
+        """Replace the options and the names of values in a template.
+
+        Other braces stay. They are in a path or a cell of the user, for example.
+        """
 
         def replace(match: re.Match[str]) -> str:
             name = match["option"]
             if name is not None:
-                typed = name if offered is None else offered.get(name, name)
+                typed = name if command is None else command.names.get(name, name)
                 return spell(typed, match["rest"].strip())
+            if match["rest"] not in self._values:
+                return match[0]
             value = self._values[match["rest"]]
             if spell is _as_option:
-                return spelled_as_options(value, offered)
+                return spelled_as_options(value, command)
             return str(value)
 
         return _PLACEHOLDER.sub(replace, template)
@@ -117,10 +135,31 @@ class Message:
             if match["option"] is not None:
                 options.add(match["option"])
                 continue
-            value = self._values[match["rest"]]
+            value = self._values.get(match["rest"])
             if isinstance(value, Message):
                 options |= value._options_in(value._problem)
         return options
+
+
+@dataclass(frozen=True)
+class PipedCommand:
+    """Value of a message: the running command, which reads a pipe in place of a file.
+
+    Python shows `elmo ... -`.
+    """
+
+    path: str
+    """File, as it was typed."""
+
+    def __str__(self) -> str:
+        return "elmo ... -"
+
+    def as_options(self, command: TypedCommand | None = None) -> str:
+        """Return the command as it is typed, with `-` in place of the file."""
+        if command is None or self.path not in command.words:
+            return str(self)
+        piped = ["-" if word == self.path else word for word in command.words]
+        return shlex.join(piped)
 
 
 def option_named(name: str) -> Message:
@@ -145,19 +184,17 @@ def joined(parts: Iterable[object], separator: str = ", ") -> Message:
 
 def problem_of(error: Exception) -> object:
     """Return the message of an error without its remedy, as a value of a message."""
-    message = error.args[0]
-    if isinstance(message, Message):
-        return Message(
-            message._problem, remedy=None, shell_remedy=None, **message._values
-        )
-    return str(message).removesuffix(".")
+    message: Message = error.args[0]
+    return Message(message._problem, remedy=None, shell_remedy=None, **message._values)
 
 
-def spelled_as_options(value: object, offered: Mapping[str, str] | None = None) -> str:
+def spelled_as_options(value: object, command: TypedCommand | None = None) -> str:
     """Return a message, an error or another value as the command line shows it."""
     if isinstance(value, BaseException) and len(value.args) == 1:
         value = value.args[0] if isinstance(value.args[0], Message) else value
-    return value.as_options(offered) if isinstance(value, Message) else str(value)
+    if isinstance(value, (Message, PipedCommand)):
+        return value.as_options(command)
+    return str(value)
 
 
 def _as_option(name: str, value: str) -> str:

@@ -14,8 +14,7 @@ from elmo_cli.errors.exceptions import (
     ModelError,
     WeightsError,
 )
-from elmo_cli.errors.messages import Message
-from elmo_cli.errors.wording import did_you_mean
+from elmo_cli.errors.wording import did_you_mean, with_question
 
 _MISSING: Final[Mapping[type[ElmoError], type[ElmoError]]] = {
     InputError: MissingInputError,
@@ -33,32 +32,29 @@ def unreadable_file_error(
     *,
     remedy: str | None = None,
     shell_remedy: str | None = None,
+    **values: object,
 ) -> ElmoError:
     """Return the error for a file that cannot be opened or read.
 
-    `content` is a word for what it should contain, such as `weights`. The remedies are
-    those of `Message`.
+    `content` is a word for what it should contain, such as `weights`. The remedies and
+    their values are those of `Message`.
     """
     if isinstance(error, FileNotFoundError):
-        return missing_file_error(path, kind, remedy=remedy, shell_remedy=shell_remedy)
+        return missing_file_error(
+            path, kind, remedy=remedy, shell_remedy=shell_remedy, **values
+        )
     if isinstance(error, IsADirectoryError):
         return kind(
-            Message(
-                "{path}: expected a file, found a folder",
-                remedy=remedy,
-                shell_remedy=shell_remedy,
-                path=path,
-            )
-        )
-    return kind(
-        Message(
-            "{path}: cannot read the {content}: {reason}",
+            f"{path}: expected a file, found a folder",
             remedy=remedy,
             shell_remedy=shell_remedy,
-            path=path,
-            content=content,
-            reason=error.strerror,
+            **values,
         )
+    return kind(
+        f"{path}: cannot read the {content}: {error.strerror}",
+        remedy=remedy,
+        shell_remedy=shell_remedy,
+        **values,
     )
 
 
@@ -68,26 +64,24 @@ def missing_file_error(
     *,
     remedy: str | None = None,
     shell_remedy: str | None = None,
+    **values: object,
 ) -> ElmoError:
     """Return the error for a missing file, which suggests a file with a similar name.
 
     `kind` is `InputError`, `ModelError` or `WeightsError`. The error is of its
-    subclass that is a `FileNotFoundError` too. The remedies are those of `Message`.
+    subclass that is a `FileNotFoundError` too. The remedies and their values are those
+    of `Message`.
     """
-    question = _similar_file(path)
     return _MISSING[kind](
-        Message(
-            "{path}: no such file.{question}" if question else "{path}: no such file",
-            remedy=remedy,
-            shell_remedy=shell_remedy,
-            path=path,
-            question=question,
-        )
+        with_question(f"{path}: no such file", _similar_file(path)),
+        remedy=remedy,
+        shell_remedy=shell_remedy,
+        **values,
     )
 
 
 def _similar_file(path: str | Path) -> str:
-    """Return the question whether a file beside the path was meant, after a space.
+    """Return the question whether a file beside the path was meant, or "".
 
     It has the same suffix and a similar name, or the same name and another suffix.
     """

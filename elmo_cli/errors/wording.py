@@ -44,14 +44,18 @@ def expected_one_of(choices: Iterable[str], found: object) -> str:
     stems = [choice.rstrip(digits) for choice in choices]
     if found.rstrip(digits) in stems:  # float64 is no mistake for float16.
         return problem
-    question = did_you_mean(found, choices)
-    return f"{problem}.{question}" if question else problem
+    return with_question(problem, did_you_mean(found, choices))
+
+
+def with_question(problem: str, question: str) -> str:
+    """Return a problem, and after it the question of `did_you_mean`, if any."""
+    return f"{problem}. {question}" if question else problem
 
 
 def did_you_mean(
     word: str, others: Iterable[str], key: Callable[[str], str] = str
 ) -> str:
-    """Return the question whether another word was meant, after a space.
+    """Return the question whether another word was meant: `Did you mean 'hdf5'?`.
 
     It is a synonym, or a word with a similar key. Without one the question is empty.
     """
@@ -61,13 +65,13 @@ def did_you_mean(
     typed = key(word).casefold()
     synonym = _SYNONYMS.get(typed)
     if synonym in by_key:
-        return f" Did you mean {by_key[synonym]!r}?"
+        return f"Did you mean {by_key[synonym]!r}?"
     # Half of the letters of a short word are those of many others.
     cutoff = 0.6 if len(typed) > 3 else 0.8
     similar = get_close_matches(typed, by_key, n=1, cutoff=cutoff)
     if not similar:
         return ""
-    return f" Did you mean {by_key[similar[0]]!r}?"
+    return f"Did you mean {by_key[similar[0]]!r}?"
 
 
 def kind_of(value: object) -> str:

@@ -21,15 +21,15 @@ class AppearedError(OutputError):
 def appeared_error(path: Path, partial: Path) -> AppearedError:
     """Return the error for a file that appeared at a name, for which `partial` is."""
     problem = "another program created this file during the run"
-    kept = f"The finished output is {partial}. Rename one of the two."
-    return AppearedError(f"{path}: {problem}. {kept}")
+    remedy = f"The finished output is {partial}. Rename one of the two."
+    return AppearedError(f"{path}: {problem}", remedy=remedy)
 
 
 def check_is_own(partial: Path, own: disk.FileIdentity) -> None:
     """Raise an `OutputError` unless an unfinished file still has its name."""
     if disk.identity_at(partial) != own:
         problem = "another program has removed or replaced this file during the run"
-        raise OutputError(f"{partial}: {problem}. Run the command again.")
+        raise OutputError(f"{partial}: {problem}", remedy="Run the command again.")
 
 
 @contextmanager

@@ -5,7 +5,6 @@ import shlex
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.files.compression import compression_of
 
 
@@ -114,13 +113,9 @@ def binary_error(
         remedy = "Convert it with {command}."
         command = utf8_command(name, file_type.encoding)
     return InputError(
-        Message(
-            "{name}: {type}, not UTF-8 text",
-            remedy=remedy,
-            name=name,
-            type=file_type.name,
-            command=command,
-        )
+        f"{name}: {file_type.name}, not UTF-8 text",
+        remedy=remedy,
+        command=command,
     )
 
 

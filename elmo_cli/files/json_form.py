@@ -46,7 +46,7 @@ def json_text(value: object, indent: int | None = None) -> str:
 
 
 def parse_json(
-    content: bytes | str, form: type[_Form], name: str, remedy: str = ""
+    content: bytes | str, form: type[_Form], name: str, remedy: str | None = None
 ) -> _Form:
     """Parse a file of JSON and check its form. An error begins with `name`."""
     try:
@@ -54,8 +54,9 @@ def parse_json(
     # Deeply nested JSON raises RecursionError.
     except (ValueError, RecursionError) as error:
         reason = error if isinstance(error, _FormError) else "it is empty or cut"
-        message = f"{name}: the file is damaged: {reason}. {remedy}"
-        raise InputError(message.rstrip()) from None
+        raise InputError(
+            f"{name}: the file is damaged: {reason}", remedy=remedy
+        ) from None
 
 
 def _form_error(value: Any, expected: str) -> _FormError:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from elmo_cli.errors.exceptions import OutputError
+from elmo_cli.errors.messages import Message
 from elmo_cli.files import disk
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def lock(path: Path, *, seconds: float = 0) -> HeldLock | None:
     from filelock import FileLock, Timeout
 
     if os.path.isfile(path) and not _LOCK_CONTENT.fullmatch(path.read_bytes()[:1000]):
-        raise OutputError(f"{path}: not a lock of `elmo`. Move it away.")
+        raise OutputError(f"{path}: not a lock of `elmo`", remedy="Move it away.")
     file_lock = FileLock(path)
     try:
         file_lock.acquire(timeout=seconds)
@@ -56,10 +57,11 @@ def lock(path: Path, *, seconds: float = 0) -> HeldLock | None:
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
-        logger.warning(
-            "%s: the file system has no locks. Let only one process write there.",
-            path.parent,
+        warning = Message(
+            f"{path.parent}: the file system has no locks",
+            remedy="Let only one process write there.",
         )
+        logger.warning("%s", warning)
         return None
     return HeldLock(file_lock, disk.identity_at(path))
 

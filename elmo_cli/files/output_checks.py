@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors.exceptions import ElmoError, MissingFolderError, OutputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import system_reason
 from elmo_cli.files.output_names import names_of_output
 
 _REMEDIES: Final = {
-    errno.ENOSPC: "Make room",
-    errno.EDQUOT: "Make room in your quota",
-    errno.EBUSY: "Close the program that has it open",
-    errno.EFBIG: "Raise the limit on the size of files (ulimit -f)",
+    errno.ENOSPC: "Make room and run the command again.",
+    errno.EDQUOT: "Make room in your quota and run the command again.",
+    errno.EBUSY: "Close the program that has it open and run the command again.",
+    errno.EFBIG: "Raise the limit on the size of files (ulimit -f) and run the command "
+    "again.",
 }
 """Remedies for an output that cannot be written, by the number of the error."""
 
@@ -42,7 +42,7 @@ def _is_read_error(
     problem = "the output is also an input"
     if not is_output:
         problem = f"a run with this output would replace its input {source}"
-    return OutputError(f"{path}: {problem}. Choose another output.")
+    return OutputError(f"{path}: {problem}", remedy="Choose another output.")
 
 
 def check_output(
@@ -58,16 +58,20 @@ def check_output(
     # The methods of Path raise an error for a name that is too long.
     if os.path.exists(path):
         if not os.path.isfile(path):
-            kind = "a folder" if os.path.isdir(path) else "a device or a pipe"
-            remedy = ""
+            found = "a device or a pipe"
+            remedy = None
             if os.path.isdir(path):
-                remedy = f". Name a file in it, such as {Path(path) / 'vectors.hdf5'}."
-            raise OutputError(f"{path}: expected an output file, found {kind}{remedy}")
+                found = "a folder"
+                remedy = f"Name a file in it, such as {path / 'vectors.hdf5'}."
+            raise OutputError(
+                f"{path}: expected an output file, found {found}", remedy=remedy
+            )
         if not may_exist:
             raise exists_error(path)
     if not path.parent.is_dir():
         raise MissingFolderError(
-            f"{path}: the folder {path.parent} does not exist. Create it first."
+            f"{path}: the folder {path.parent} does not exist",
+            remedy="Create it first.",
         )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise OutputError(f"{path}: the folder {path.parent} is not writable")
@@ -75,16 +79,16 @@ def check_output(
 
 def exists_error(path: Path) -> OutputError:
     """Return the error for an output that exists and is not overwritten."""
-    remedy = "Use {--overwrite True} to replace it."
-    return OutputError(Message("{path}: already exists", remedy=remedy, path=path))
+    return OutputError(
+        f"{path}: already exists", remedy="Use {--overwrite True} to replace it."
+    )
 
 
 def output_error(path: Path, error: OSError) -> ElmoError:
     """Return the error for an output that cannot be written; keep our own errors."""
     if isinstance(error, ElmoError):
         return error
-    message = f"{path}: cannot write the output: {system_reason(error)}"
-    remedy = _REMEDIES.get(error.errno or 0)
-    if remedy is not None:
-        message += f". {remedy} and run the command again."
-    return OutputError(message)
+    return OutputError(
+        f"{path}: cannot write the output: {system_reason(error)}",
+        remedy=_REMEDIES.get(error.errno or 0),
+    )

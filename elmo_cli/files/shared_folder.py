@@ -52,8 +52,9 @@ def check_name_is_utf8(location: str) -> None:
         location.encode()
     except UnicodeEncodeError:
         name = utf8_name(location)
-        problem = "the name of the file is not UTF-8. Rename it."
-        raise InputError(f"{name}: {problem}") from None
+        raise InputError(
+            f"{name}: the name of the file is not UTF-8", remedy="Rename it."
+        ) from None
 
 
 class Folder:

@@ -57,5 +57,6 @@ def not_utf8_error(name: str, error: UnicodeDecodeError, number: int = 1) -> Inp
         advice = "It contains control characters, so it is probably not a text."
     return InputError(
         f"{name}, line {line}, column {column}: not valid UTF-8 (byte "
-        f"0x{content[error.start]:02x}). {advice}"
+        f"0x{content[error.start]:02x})",
+        remedy=advice,
     )

@@ -131,9 +131,12 @@ def _check_not_quantized(bilm: BiLm) -> None:
         for lstm in pair:
             if not isinstance(lstm.gates.weight, Tensor):
                 raise ModelError(
-                    "torch's quantization cannot be used for ELMo. Name the modules to "
-                    'quantize after it, as in quantize_dynamic(model, {"output"}), or '
-                    'embed with ElmoEmbedder(precision="int8").'
+                    "torch's quantization cannot be used for ELMo",
+                    remedy=(
+                        "Name the modules to quantize after it, as in "
+                        'quantize_dynamic(model, {"output"}), or embed with '
+                        'ElmoEmbedder(precision="int8").'
+                    ),
                 )
 
 

@@ -33,7 +33,7 @@ def choose_device(device: Device) -> torch.device:
         return torch.device(chosen)
     if not re.fullmatch("auto|mps|cuda:[0-9]+", chosen):
         problem = expected_one_of(["auto", "cpu", "cuda", "cuda:N", "mps"], name)
-        raise SettingsError(Message("{--device}: {problem}", problem=problem))
+        raise SettingsError("{--device}: {problem}", problem=problem)
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if chosen == "auto":
         return torch.device("cuda:0" if n_gpus > 0 else "cpu")
@@ -41,41 +41,37 @@ def choose_device(device: Device) -> torch.device:
     if chosen in gpus or (chosen == "mps" and torch.backends.mps.is_available()):
         return torch.device(chosen)
     raise DeviceError(
-        Message(
-            "{--device} {name}: {reason}",
-            name=repr(name),
-            reason=_missing_gpu_reason(chosen, n_gpus),
-        )
+        "{--device} {name}: {reason}",
+        name=repr(name),
+        reason=_missing_gpu_reason(chosen, n_gpus),
     )
 
 
 def _missing_gpu_reason(name: str, n_gpus: int) -> Message:
     """Return why a GPU is missing, and what to do."""
     if name == "mps":
-        return Message("torch finds no Apple GPU. Use {--device cpu}.")
+        return Message("torch finds no Apple GPU", remedy="Use {--device cpu}.")
     if n_gpus > 0:
         return Message(
-            "torch finds {gpus}, and numbers start at 0. Use a lower number.",
-            gpus=counted(n_gpus, "GPU"),
+            f"torch finds {counted(n_gpus, 'GPU')}, and numbers start at 0",
+            remedy="Use a lower number.",
         )
     if torch.version.cuda is None and torch.version.hip is None:
         return Message(
-            "torch {version} was built without CUDA. Install a build with CUDA from "
-            "https://pytorch.org, or use {--device cpu}.",
-            version=torch.__version__,
+            f"torch {torch.__version__} was built without CUDA",
+            remedy="Install a build with CUDA from https://pytorch.org, or use "
+            "{--device cpu}.",
         )
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return Message(
-            "CUDA_VISIBLE_DEVICES is {visible}, which leaves no GPU. Change or unset "
-            "it.",
-            visible=repr(visible),
+            f"CUDA_VISIBLE_DEVICES is {visible!r}, which leaves no GPU",
+            remedy="Change or unset it.",
         )
     return Message(
-        "the NVIDIA driver is missing, or too old for CUDA {version}. Install a newer "
-        "driver or an older torch (`nvidia-smi` shows the CUDA version of the driver), "
-        "or use {--device cpu}.",
-        version=torch.version.cuda,
+        f"the NVIDIA driver is missing, or too old for CUDA {torch.version.cuda}",
+        remedy="Install a newer driver or an older torch (`nvidia-smi` shows the CUDA "
+        "version of the driver), or use {--device cpu}.",
     )
 
 

@@ -84,8 +84,9 @@ class Int8Linear(Linear):
         if not has_int8():
             capability = torch.backends.cpu.get_cpu_capability()
             raise InputError(
-                "a model in int8 requires a processor with AVX-512 VNNI, and this one "
-                f"has {capability}. Load it with another precision."
+                "a model in int8 requires a processor with AVX-512 VNNI, and this "
+                f"one has {capability}",
+                remedy="Load it with another precision.",
             )
         vars(self).update(state)
         weight = torch.tensor(state["weight"], device="cpu")

@@ -167,8 +167,10 @@ class PackedLstm(Function):
         """Return the gradients of the tensors that `forward` takes."""
         # A second derivative would treat these tensors as constants.
         if torch.is_grad_enabled():
-            problem = "the LSTM: gradients cannot be differentiated again"
-            raise ElmoError(f"{problem}. Remove create_graph=True.")
+            raise ElmoError(
+                "the LSTM: gradients cannot be differentiated again",
+                remedy="Remove create_graph=True.",
+            )
         saved = _Saved(*ctx.saved_tensors)
         if d_outputs is None:
             d_unclipped = torch.zeros_like(saved.outputs)

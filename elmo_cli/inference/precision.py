@@ -11,7 +11,6 @@ import torch
 
 from elmo_cli.compiled.kernels import processor_has
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.inference.int8 import has_int8
 from elmo_cli.options.model import Precision
 
@@ -43,11 +42,10 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
     if precision == "tf32":
         if device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0):
             raise InputError(
-                Message(
-                    "{--precision tf32}: requires an NVIDIA GPU of compute capability "
-                    "8.0 (Ampere) or later, and {device} is none. Use float32.",
-                    device=device,
-                )
+                "{--precision tf32}: requires an NVIDIA GPU of compute capability "
+                "8.0 (Ampere) or later, and {device} is none",
+                remedy="Use float32.",
+                device=device,
             )
         dtype = torch.float32
     else:
@@ -65,19 +63,17 @@ def _int8_types(device: torch.device) -> ComputeTypes:
     """Return the data types of int8. Raise an `InputError` if the device lacks it."""
     if device.type != "cpu":
         raise SettingsError(
-            Message(
-                "{--precision int8} requires the CPU, not {device}. Use bfloat16.",
-                device=device,
-            )
+            "{--precision int8} requires the CPU, not {device}",
+            remedy="Use bfloat16.",
+            device=device,
         )
     if not has_int8():
         raise InputError(
-            Message(
-                "{--precision int8} requires a processor and a torch with AVX-512 "
-                "VNNI, not {capability} and torch {version}. Use float32.",
-                capability=torch.backends.cpu.get_cpu_capability(),
-                version=torch.__version__,
-            )
+            "{--precision int8} requires a processor and a torch with AVX-512 "
+            "VNNI, not {capability} and torch {version}",
+            remedy="Use float32.",
+            capability=torch.backends.cpu.get_cpu_capability(),
+            version=torch.__version__,
         )
     return ComputeTypes(
         device=device,

@@ -46,7 +46,7 @@ def _check_not_exported() -> None:
     is_traced = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
     if is_exporting() or is_traced:
         raise ModelError(
-            "torch.export and torch.jit cannot record ELMo, whose steps depend on the "
-            "lengths of sentences. Export the layers after it, which take its "
-            "representations."
+            "torch.export and torch.jit cannot record ELMo, whose steps depend on "
+            "the lengths of sentences",
+            remedy="Export the layers after it, which take its representations.",
         )

@@ -38,7 +38,9 @@ def read_hub_inputs(
         n_steps = max((len(row) for row in rows), default=0)
         return _without_padding(rows, lengths), n_steps
     if lengths is not None:
-        raise InputError("lengths: sentences are split on spaces. Remove lengths.")
+        raise InputError(
+            "lengths: sentences are split on spaces", remedy="Remove lengths."
+        )
     sentences = []
     for index, text in enumerate(batch):
         if not isinstance(text, str):
@@ -58,7 +60,7 @@ def _check_mapping(inputs: Mapping[str, Any], lengths: Lengths) -> None:
         )
     if lengths is not None:
         raise InputError(
-            "lengths: a mapping contains sequence_len instead. Remove lengths."
+            "lengths: a mapping contains sequence_len instead", remedy="Remove lengths."
         )
 
 
@@ -68,8 +70,8 @@ def _check_signature(signature: str, first: object, *, are_strings: bool) -> Non
         return
     expected = "sentences" if signature == "default" else "lists of tokens"
     raise InputError(
-        f"signature {signature}: expected {expected}, found {kind_of(first)}. "
-        f"Give {expected}, or remove signature."
+        f"signature {signature}: expected {expected}, found {kind_of(first)}",
+        remedy=f"Give {expected}, or remove signature.",
     )
 
 

@@ -117,8 +117,10 @@ class ElmoVectorizer(
         """
         if getattr(check_batch(texts, "texts"), "ndim", 1) != 1:
             raise InputError(
-                "texts: expected a list or a column, found a table. Choose a column: "
-                'in a ColumnTransformer, "text" and not ["text"].'
+                "texts: expected a list or a column, found a table",
+                remedy=(
+                    'Choose a column: in a ColumnTransformer, "text" and not ["text"].'
+                ),
             )
         if self.pooling is None:
             raise InputError("pooling: expected mean, max, first or last, found None")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, listed
 from elmo_cli.files.file_types import binary_error
 from elmo_cli.language_model.frequencies import log_frequencies_of
@@ -186,12 +185,10 @@ def _find_form(path: str | Path, lines: Sequence[str]) -> _CountFileForm:
         )
     if names_without_counts:
         raise InputError(
-            Message(
-                "{path}: no column of counts, found {columns}",
-                remedy="Rename the column with the counts to count.",
-                path=path,
-                columns=listed([name for name in names_without_counts if name], "and"),
-            )
+            "{path}: no column of counts, found {columns}",
+            remedy="Rename the column with the counts to count.",
+            path=path,
+            columns=listed([name for name in names_without_counts if name], "and"),
         )
     text = "".join(lines)
     delimiter = next((each for each in _DELIMITERS if each in text), "\t")

@@ -68,7 +68,8 @@ def check_gaps(tokens: Sentence) -> Sentence:
     n_gaps = tokens.count(GAP)
     if n_gaps > 1:
         raise InputError(
-            f"{' '.join(tokens)}: {n_gaps} gaps ({GAP}). Fill all but one of them."
+            f"{' '.join(tokens)}: {n_gaps} gaps ({GAP})",
+            remedy="Fill all but one of them.",
         )
     return tokens
 

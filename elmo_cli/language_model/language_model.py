@@ -23,7 +23,6 @@ from elmo_cli.errors.checks import (
     list_texts,
 )
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.missing_attributes import missing_attribute_error
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
@@ -447,9 +446,7 @@ class LanguageModel:
             each text.
         """
         if not isinstance(self.engine.encoder, FixedStateEncoder):
-            raise SettingsError(
-                Message("{--state carry}: predictions start from zero or warm")
-            )
+            raise SettingsError("{--state carry}: predictions start from zero or warm")
         texts = list(check_sentences(texts, "texts"))
         is_backward = direction == "backward"
         if state is None:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.language_model.directed_surprisal import (
     DirectedSurprisals,
     directed_columns,
@@ -109,18 +108,13 @@ class PairTable:
     def __post_init__(self) -> None:
         if len(self.columns) != 2:
             raise SettingsError(
-                Message(
-                    "{--pair-columns}: expected two columns separated by a comma, such "
-                    "as good,bad, found {names}",
-                    names=",".join(self.columns),
-                )
+                "{--pair-columns}: expected two columns separated by a comma, such "
+                "as good,bad, found {names}",
+                names=",".join(self.columns),
             )
         if self.settings.text_column is not None:
             raise SettingsError(
-                Message(
-                    "{--text-column} has no effect with the two columns of "
-                    "{--pair-columns}"
-                )
+                "{--text-column} has no effect with the two columns of {--pair-columns}"
             )
 
     @property

@@ -13,7 +13,6 @@ from elmo_cli.errors.checks import (
     check_sentence,
 )
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.language_model.candidates import exclude_words
 from elmo_cli.language_model.gaps import GAP, cut_around_gaps, mark_gaps
 from elmo_cli.language_model.language_model import LanguageModel, check_language_model
@@ -82,10 +81,8 @@ def sample_sentences(
     check_language_model(model)
     if not temperature > 0:
         raise SettingsError(
-            Message(
-                "{--temperature}: expected a number above 0, found {value}",
-                value=temperature,
-            )
+            "{--temperature}: expected a number above 0, found {value}",
+            value=temperature,
         )
     check_choice("direction", direction, READING_DIRECTIONS)
     check_at_least("n_samples", n_samples, 0)
@@ -99,12 +96,9 @@ def sample_sentences(
         text = check_sentence(text, "text")
     if GAP in mark_gaps(text):
         raise InputError(
-            Message(
-                "a text to continue cannot contain a gap ({gap})",
-                remedy="Remove the gap.",
-                shell_remedy="Remove the gap, or remove {--sample}.",
-                gap=GAP,
-            )
+            f"a text to continue cannot contain a gap ({GAP})",
+            remedy="Remove the gap.",
+            shell_remedy="Remove the gap, or remove {--sample}.",
         )
     is_backward = direction == "backward"
     end = START_TOKEN if is_backward else END_TOKEN

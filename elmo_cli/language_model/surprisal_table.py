@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.language_model.directed_surprisal import (
     DirectedSurprisals,
     directed_columns,
@@ -176,9 +175,7 @@ class SurprisalTable:
                 )
             except InputError as error:
                 raise InputError(
-                    Message(
-                        "record {name}: {error}", name=scored.names[-1], error=error
-                    )
+                    "record {name}: {error}", name=scored.names[-1], error=error
                 ) from None
             surprisals = _join_sentences(scored.result)
             result = self._of_units(units, surprisals, frequency)

@@ -71,8 +71,10 @@ class PickledTensors:
             raise
         # The error of a damaged pickle depends on the damage.
         except Exception as error:
-            problem = f"not a valid PyTorch file of tensors ({type(error).__name__})"
-            raise WeightsError(f"{path}: {problem}. Download it again.") from None
+            raise WeightsError(
+                f"{path}: not a valid PyTorch file of tensors ({type(error).__name__})",
+                remedy="Download it again.",
+            ) from None
 
     def read(self, name: str, *shape: int) -> Tensor:
         """Return a tensor as float32.

@@ -94,8 +94,10 @@ def read_config(path: Path, content: dict[str, Any]) -> ManyLangsArchitecture:
     if not architecture.is_file():
         if name in _PUBLISHED_NAMES:
             return _PUBLISHED
-        problem = f"config_path is {name!r}, which is missing in the folder"
-        raise ModelError(f"{path}: {problem}. Copy it there.")
+        raise ModelError(
+            f"{path}: config_path is {name!r}, which is missing in the folder",
+            remedy="Copy it there.",
+        )
     config = read_json(architecture)
     lstm = read_section(config, "encoder", LSTM_CHECKS)
     embedder = read_section(config, "token_embedder", _DIM_CHECKS | CHARACTER_CHECKS)

@@ -253,16 +253,17 @@ def _weights_error(path: Path, error: Exception) -> Exception:
     if isinstance(error, FileNotFoundError):
         return unreadable_file_error(path, "weights", error, WeightsError)
     if isinstance(error, OSError) and error.errno:
-        remedy = ". Give the file in it." if path.is_dir() else ""
-        reason = f"cannot read the weights: {system_reason(error)}{remedy}"
-        return WeightsError(f"{path}: {reason}")
+        return WeightsError(
+            f"{path}: cannot read the weights: {system_reason(error)}",
+            remedy="Give the file in it." if path.is_dir() else None,
+        )
     if "signature not found" in str(error) and path.stat().st_size > 0:
         problem = f"{path}: not HDF5, nor named .safetensors"
         if path.suffix == ".hdf5":
-            return WeightsError(f"{problem}. Download it again.")
-        return WeightsError(f"{problem}. Give the HDF5 file.")
+            return WeightsError(problem, remedy="Download it again.")
+        return WeightsError(problem, remedy="Give the HDF5 file.")
     reason = f"not a valid weights file: {first_line(error)}"
-    return WeightsError(f"{path}: {reason}. Download it again.")
+    return WeightsError(f"{path}: {reason}", remedy="Download it again.")
 
 
 def write_tensors(

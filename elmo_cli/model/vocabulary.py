@@ -28,8 +28,8 @@ class Vocabulary:
         missing = [word for word in SPECIAL_TOKENS if word not in self._index]
         if missing:
             raise InputError(
-                f"the vocabulary lacks the words {', '.join(missing)}. Add each on its "
-                "own line."
+                f"the vocabulary lacks the words {', '.join(missing)}",
+                remedy="Add each on its own line.",
             )
         self._unknown = self._index[UNKNOWN_TOKEN]
 

@@ -5,7 +5,6 @@ from typing import Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_at_least
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.options.fields import option
 from elmo_cli.options.selection import Layers
 
@@ -115,10 +114,8 @@ class AveragingSettings:
         check_at_least("at_most", self.at_most, 1)
         if self.at_most < self.min_count:
             raise SettingsError(
-                Message(
-                    "{--at-most}: expected {--min-count} ({min_count}) or more, found "
-                    "{at_most}",
-                    min_count=f"{self.min_count:,}",
-                    at_most=f"{self.at_most:,}",
-                )
+                "{--at-most}: expected {--min-count} ({min_count}) or more, found "
+                "{at_most}",
+                min_count=f"{self.min_count:,}",
+                at_most=f"{self.at_most:,}",
             )

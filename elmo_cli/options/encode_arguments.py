@@ -65,8 +65,8 @@ def pooling_of(output_value: str | None, pooling: Pooling | None) -> Pooling | N
     """Return the pooling of an output; None keeps one vector per token."""
     if output_value is None:
         raise SettingsError(
-            "output_value: encode returns vectors alone. "
-            f"Choose {listed(_OUTPUTS, 'or')}."
+            "output_value: encode returns vectors alone",
+            remedy=f"Choose {listed(_OUTPUTS, 'or')}.",
         )
     check_choice("output_value", output_value, _OUTPUTS)
     return None if output_value == "token_embeddings" else pooling

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message, option_of
+from elmo_cli.errors.messages import option_of
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.output_format import (
     HDF5,
@@ -115,22 +115,15 @@ class OutputSettings:
         suffix = Path(path).suffix.lower()
         if self.file_format is None and suffix in REFUSED_SUFFIXES:
             raise SettingsError(
-                Message(
-                    "{path}: vectors are not written as {suffix}",
-                    remedy="Choose .hdf5, .jsonl, .npz, .npy or .parquet, or name a "
-                    "format with {--format}.",
-                    path=path,
-                    suffix=suffix,
-                )
+                f"{path}: vectors are not written as {suffix}",
+                remedy="Choose .hdf5, .jsonl, .npz, .npy or .parquet, or name a "
+                "format with {--format}.",
             )
         name = self.file_format or (format_of_suffix(path) or HDF5).name
         if str(path) == STANDARD_OUTPUT and not OUTPUT_FORMATS_BY_NAME[name].can_stream:
             raise SettingsError(
-                Message(
-                    "-: {name} cannot be written to standard output",
-                    remedy="Use {--format jsonl}.",
-                    name=name,
-                )
+                f"-: {name} cannot be written to standard output",
+                remedy="Use {--format jsonl}.",
             )
         chosen = replace(self, file_format=name, pooled=pooled)
         chosen._check_hdf5_options()
@@ -143,52 +136,40 @@ class OutputSettings:
             for option_name in ("layout", "compression"):
                 if getattr(self, option_name) is not None:
                     raise SettingsError(
-                        Message(
-                            "{option} requires HDF5, found the output format {name}",
-                            remedy="Remove {option}, or write a .hdf5 file.",
-                            option=option_of(option_name),
-                            name=self.name,
-                        )
+                        "{option} requires HDF5, found the output format {name}",
+                        remedy="Remove {option}, or write a .hdf5 file.",
+                        option=option_of(option_name),
+                        name=self.name,
                     )
         if self.use_sentence_keys and self.is_packed:
             raise SettingsError(
-                Message(
-                    "{--use-sentence-keys True} requires HDF5 of {--layout allennlp}, "
-                    "found {--layout packed}"
-                )
+                "{--use-sentence-keys True} requires HDF5 of {--layout allennlp}, "
+                "found {--layout packed}"
             )
         if self.use_sentence_keys and not self.format.has_layouts:
             raise SettingsError(
-                Message(
-                    "{--use-sentence-keys True} requires HDF5 of {--layout allennlp}, "
-                    "found the output format {name}",
-                    name=self.name,
-                )
+                "{--use-sentence-keys True} requires HDF5 of {--layout allennlp}, "
+                "found the output format {name}",
+                name=self.name,
             )
 
     def _check_rows(self) -> None:
         """Raise a `SettingsError` for rows that the format or the pooling excludes."""
         if self.format.needs_pooling and not self.pooled:
             raise SettingsError(
-                Message(
-                    "format {name} requires {--pooling}: one vector per line",
-                    name=self.name,
-                )
+                "format {name} requires {--pooling}: one vector per line",
+                name=self.name,
             )
         if self.rows == "tokens" and not self.format.has_rows:
             raise SettingsError(
-                Message(
-                    "{--rows tokens} requires Parquet or JSON lines, found {name}",
-                    remedy="Write a .parquet or .jsonl file.",
-                    name=self.name,
-                )
+                "{--rows tokens} requires Parquet or JSON lines, found {name}",
+                remedy="Write a .parquet or .jsonl file.",
+                name=self.name,
             )
         if self.rows == "tokens" and self.pooled:
             raise SettingsError(
-                Message(
-                    "{--rows tokens} requires one vector per token",
-                    remedy="Remove {--pooling}.",
-                )
+                "{--rows tokens} requires one vector per token",
+                remedy="Remove {--pooling}.",
             )
 
     def to_attributes(self) -> dict[str, str]:

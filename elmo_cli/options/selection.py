@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message, option_of
+from elmo_cli.errors.messages import option_of
 from elmo_cli.errors.wording import expected_one_of, shown
 from elmo_cli.options.fields import check_choices, option
 
@@ -51,10 +51,10 @@ class SelectionSettings:
     def __post_init__(self) -> None:
         check_choices(self)
         if self.mix is None and self.gamma is not None:
-            raise SettingsError(Message("{--gamma} requires {--mix}"))
+            raise SettingsError("{--gamma} requires {--mix}")
         if self.mix is not None and self.layers != "all":
             raise SettingsError(
-                Message("{--layers} has no effect with {--mix}, which is of all layers")
+                "{--layers} has no effect with {--mix}, which is of all layers"
             )
         if self.mix is not None:
             for value in self.mix:
@@ -96,12 +96,10 @@ class SelectionSettings:
             )
         if len(self.mix) != n_layers:
             raise SettingsError(
-                Message(
-                    "{--mix}: expected {n_layers} numbers, one per layer from the "
-                    "token layer up, found {n_numbers}",
-                    n_layers=n_layers,
-                    n_numbers=len(self.mix),
-                )
+                "{--mix}: expected {n_layers} numbers, one per layer from the "
+                "token layer up, found {n_numbers}",
+                n_layers=n_layers,
+                n_numbers=len(self.mix),
             )
         return Selection(
             layers="mix",
@@ -166,11 +164,9 @@ def _check_float32(name: str, value: float) -> None:
     check_type(name, value, Real, "a number")
     if math.isnan(value) or abs(value) > _MAX_FLOAT32:
         raise SettingsError(
-            Message(
-                "{option}: expected finite float32 numbers, found {value}",
-                option=option_of(name),
-                value=value,
-            )
+            "{option}: expected finite float32 numbers, found {value}",
+            option=option_of(name),
+            value=value,
         )
 
 
@@ -247,4 +243,4 @@ def _no_such_layers_error(
 ) -> SettingsError:
     numbers = f"numbers from 0 to {n_layers - 1} separated by commas"
     problem = expected_one_of([*names, numbers], shown(name))
-    return SettingsError(Message("{--layers}: {problem}", problem=problem))
+    return SettingsError("{--layers}: {problem}", problem=problem)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
 
 
 class Shard(NamedTuple):
@@ -40,10 +39,8 @@ def parse_shard(text: str) -> Shard:
         if 1 <= shard.number <= shard.total:
             return shard
     raise SettingsError(
-        Message(
-            "{--shard}: expected I/N, I from 1 to N, such as 3/16, found {text}",
-            text=repr(text),
-        )
+        "{--shard}: expected I/N, I from 1 to N, such as 3/16, found {text}",
+        text=repr(text),
     )
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.model import DIRECTIONS, Direction
 from elmo_cli.options.text import TextSettings
@@ -67,21 +66,16 @@ class SurprisalSettings:
         if text_settings.word_column is not None:
             if self.by not in (None, "word"):
                 raise SettingsError(
-                    Message(
-                        "choose one of {--by} {unit} and {--word-column}, which has "
-                        "words",
-                        unit=self.by,
-                    )
+                    "choose one of {--by} {unit} and {--word-column}, which has words",
+                    unit=self.by,
                 )
             return "word"
         if self.by == "region" and self.regions is None:
-            raise SettingsError(Message("{--by region} requires {--regions}"))
+            raise SettingsError("{--by region} requires {--regions}")
         if self.by == "sentence" and self.regions is not None:
             raise SettingsError(
-                Message(
-                    "{--by sentence}: cannot be combined with {--regions}. Remove one "
-                    "of them."
-                )
+                "{--by sentence}: cannot be combined with {--regions}",
+                remedy="Remove one of them.",
             )
         if self.by is not None:
             return self.by

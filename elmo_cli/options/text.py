@@ -171,10 +171,8 @@ class TextSettings:
             check_type("language", self.language, str, "a code such as 'fr'")
         if self.text_column is not None and self.word_column is not None:
             raise SettingsError(
-                Message(
-                    "{--text-column}: cannot be combined with {--word-column}. Remove "
-                    "one of them."
-                )
+                "{--text-column}: cannot be combined with {--word-column}",
+                remedy="Remove one of them.",
             )
 
     @property
@@ -231,11 +229,9 @@ class TextSettings:
         """Raise a `SettingsError` for kept columns of words if a row is a text."""
         if self.word_column is not None and self.keep_columns:
             raise SettingsError(
-                Message(
-                    "{--keep-columns} has no effect with {--word-column}, because a "
-                    "row is a whole text",
-                    shell_remedy="`elmo surprisal` prints a row per word.",
-                )
+                "{--keep-columns} has no effect with {--word-column}, because a "
+                "row is a whole text",
+                shell_remedy="`elmo surprisal` prints a row per word.",
             )
 
     def parse_shard(self) -> Shard | None:

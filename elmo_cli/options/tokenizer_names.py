@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import listed
 
 AUTO: Final = "auto"
@@ -47,13 +46,11 @@ def parse_tokenizer_name(name: str) -> TokenizerName:
     max_codes = 1 if kind in WITH_LANGUAGE else 0
     if kind not in TOKENIZERS or len(codes) > max_codes:
         raise SettingsError(
-            Message(
-                "{--tokenizer}: expected {names}, found {name}",
-                remedy="moses and spacy may have a language, such as spacy:de, and "
-                "spacy:zh a segmenter, such as spacy:zh:jieba.",
-                name=repr(name),
-                names=listed([AUTO, *TOKENIZERS], "or"),
-            )
+            "{--tokenizer}: expected {names}, found {name}",
+            remedy="moses and spacy may have a language, such as spacy:de, and "
+            "spacy:zh a segmenter, such as spacy:zh:jieba.",
+            name=repr(name),
+            names=listed([AUTO, *TOKENIZERS], "or"),
         )
     language = codes[0] if codes else None
     return TokenizerName(kind, language or None, segmenter, is_verbatim)

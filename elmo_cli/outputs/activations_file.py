@@ -44,7 +44,9 @@ class ActivationsFile:
     def reading(self) -> Iterator[LayoutFile]:
         """Yield the layout. In the block, errors of HDF5 name the file as damaged."""
         if not self._handle:
-            raise InputError(f"{self.path}: the file is closed. Open it again.")
+            raise InputError(
+                f"{self.path}: the file is closed", remedy="Open it again."
+            )
         # HDF5 cannot share a file with the parent process.
         if self._process != os.getpid():
             self._open()
@@ -98,8 +100,9 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
         return open_hdf5_to_read(path, rdcc_nbytes=2 * CHUNK_BYTES)
     except FileNotFoundError:
         if os.path.exists(f"{path}.partial"):
-            problem = "the run is not finished. Run its command again."
-            raise MissingInputError(f"{path}: {problem}") from None
+            raise MissingInputError(
+                f"{path}: the run is not finished", remedy="Run its command again."
+            ) from None
         raise missing_file_error(path, InputError) from None
     except OSError as error:
         if "signature" in str(error):
@@ -109,7 +112,7 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
             remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
             if Path(path).suffix == ".parquet":
                 remedy = "For a file from `elmo occurrences`, use open_occurrences."
-            raise InputError(f"{problem}. {remedy}") from error
+            raise InputError(problem, remedy=remedy) from error
         raise InputError(f"{path}: cannot be read: {system_reason(error)}") from error
 
 

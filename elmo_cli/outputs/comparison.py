@@ -45,15 +45,13 @@ def check_same(
             if name == "tokenizer":
                 remedy = "Write {path} with {--tokenizer} {there}."
             raise InputError(
-                Message(
-                    "{first_path} and {path} cannot be read together: {option} is "
-                    "{there} in {first_path} and {here} in {path}. " + remedy,
-                    first_path=first_path,
-                    path=path,
-                    option=option_name(name),
-                    there=shown(there),
-                    here=shown(here),
-                )
+                "{first_path} and {path} cannot be read together: {option} is "
+                "{there} in {first_path} and {here} in {path}. " + remedy,
+                first_path=first_path,
+                path=path,
+                option=option_name(name),
+                there=shown(there),
+                here=shown(here),
             )
 
 

@@ -60,11 +60,8 @@ class FiniteCheck:
             remedy = "Use {--dtype float32}, and check the weights of the model."
         self.report(
             Message(
-                "{output}: activations are not finite (NaN or infinity), the first in "
-                "{unit} {number}",
+                f"{self.output}: activations are not finite (NaN or infinity), "
+                f"the first in {self.unit} {number:,}",
                 remedy=remedy,
-                output=self.output,
-                unit=self.unit,
-                number=f"{number:,}",
             )
         )

@@ -67,8 +67,8 @@ class AllenNlpWriter(Hdf5Writer):
         self._n_records += 1
         if self._n_records == MANY_RECORDS:
             message = Message(
-                "HDF5 keeps the name of every line in memory. For more than "
-                "{many} lines, use {--layout packed}.",
+                "HDF5 keeps the name of every line in memory",
+                remedy="For more than {many} lines, use {--layout packed}.",
                 many=f"{MANY_RECORDS:,}",
             )
             logger.warning("%s", message)
@@ -112,12 +112,9 @@ class AllenNlpWriter(Hdf5Writer):
                 raise
             # h5py raises it if a part of the name is a dataset already.
             raise InputError(
-                Message(
-                    "line {number}: the sentence {name} cannot name a dataset, or "
-                    "names an existing one. Remove {--use-sentence-keys True}.",
-                    number=index + 1,
-                    name=repr(name[:60]),
-                )
+                f"line {index + 1}: the sentence {name[:60]!r} cannot name a dataset, "
+                "or names an existing one",
+                remedy="Remove {--use-sentence-keys True}.",
             ) from None
 
     def _create(self, name: str, values: AnyArray) -> None:

@@ -39,7 +39,8 @@ class NpyWriter(FormatWriter):
             if "\n" in record.id or "\r" in record.id:
                 raise InputError(
                     f"the id {record.id[:60]!r} has a line end, but the file of ids "
-                    "next to npy has one id per line. Use Parquet or JSON lines."
+                    "next to npy has one id per line",
+                    remedy="Use Parquet or JSON lines.",
                 )
             self._ids.append(record.id)
         self._n_rows += 1

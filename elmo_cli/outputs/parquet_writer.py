@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_pyarrow
 from elmo_cli.files.json_form import json_text
 from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, SealedFile
@@ -99,13 +98,10 @@ class ParquetWriter(RowWriter):
         for name in kept:
             if self._parquet is not None and name not in self._parquet.schema.names:
                 raise InputError(
-                    Message(
-                        "column {name}: record {number} has it, but none of the first "
-                        "records. Name the columns with {--keep-columns}, or write "
-                        "JSON lines (.jsonl).",
-                        name=repr(name),
-                        number=f"{index + 1:,}",
-                    )
+                    f"column {name!r}: record {index + 1:,} has it, but none of the "
+                    "first records",
+                    remedy="Name the columns with {--keep-columns}, or write JSON "
+                    "lines (.jsonl).",
                 )
 
     def _hold(self, held: ColumnValues, new: ColumnValues, n_rows: int) -> None:
@@ -166,8 +162,8 @@ class ParquetWriter(RowWriter):
             if _arrow_array([value], column_type) is None:
                 raise InputError(
                     f"column {name!r}: expected {column_type}, as in the first rows, "
-                    f"found {str(value)[:60]!r}. Write JSON lines (.jsonl), or give "
-                    "the column one type."
+                    f"found {str(value)[:60]!r}",
+                    remedy="Write JSON lines (.jsonl), or give the column one type.",
                 )
         raise AssertionError(f"{name}: each value has the type, and all have not")
 

@@ -138,7 +138,8 @@ def naming_damaged_part(folder: Folder, number: int) -> Iterator[None]:
     try:
         yield
     except (pyarrow.ArrowException, OSError) as error:
-        path = f"{folder.location}/{part_name(number)}"
-        reason = f"the part is damaged: {first_line(error).rstrip('.')}"
-        again = f"{AGAIN}, with --verify"
-        raise InputError(f"{path}: {reason}. {again}.") from error
+        raise InputError(
+            f"{folder.location}/{part_name(number)}: the part is damaged: "
+            f"{first_line(error).rstrip('.')}",
+            remedy=f"{AGAIN}, with --verify.",
+        ) from error

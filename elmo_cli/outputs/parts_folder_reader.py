@@ -163,14 +163,15 @@ class PartsFolder:
         else:
             return
         raise InputError(
-            f"{self._folder.location}: the folder is not complete: {reason}. "
-            f"{AGAIN}: it resumes."
+            f"{self._folder.location}: the folder is not complete: {reason}",
+            remedy=f"{AGAIN}: it resumes.",
         )
 
     def _wrong_part_error(self, number: int, found: str) -> InputError:
         return InputError(
             f"{self._folder.location}/{part_name(number)}: expected part {number} of "
-            f"the plan, found {found}. {AGAIN}."
+            f"the plan, found {found}",
+            remedy=f"{AGAIN}.",
         )
 
     def _rows(self, start: int, stop: int) -> Any:

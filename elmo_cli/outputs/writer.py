@@ -212,12 +212,10 @@ class ActivationsWriter:
         else:
             file.close()
             raise OutputError(
-                Message(
-                    "{path}: an unfinished run with other options: {differing}",
-                    remedy="Use {--overwrite True} to start over.",
-                    path=file.path,
-                    differing=joined(differing),
-                )
+                "{path}: an unfinished run with other options: {differing}",
+                remedy="Use {--overwrite True} to start over.",
+                path=file.path,
+                differing=joined(differing),
             )
 
     def _leave_complete(self) -> None:
@@ -227,12 +225,10 @@ class ActivationsWriter:
         differing = self._differences(saved)
         if differing:
             raise OutputError(
-                Message(
-                    "{path}: already exists, with other options: {differing}",
-                    remedy="Use {--overwrite True} to replace it.",
-                    path=self.path,
-                    differing=joined(differing),
-                )
+                "{path}: already exists, with other options: {differing}",
+                remedy="Use {--overwrite True} to replace it.",
+                path=self.path,
+                differing=joined(differing),
             )
         self._take_progress_of(saved)
 

@@ -60,12 +60,12 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
         name = Path(error.filename).name
         problem = f"expected one {name}, found several"
         remedy = "Unpack it, and give the folder of one model."
-        raise ModelError(f"{archive}: {problem}. {remedy}") from None
+        raise ModelError(f"{archive}: {problem}", remedy=remedy) from None
     # NotImplementedError means a rare compression, RuntimeError an encrypted file.
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         problem = f"cannot unpack the zip file: {first_line(error).removesuffix('.')}"
         remedy = "Download it again, or unpack it yourself, and give the folder."
-        raise ModelError(f"{archive}: {problem}. {remedy}") from None
+        raise ModelError(f"{archive}: {problem}", remedy=remedy) from None
 
 
 def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -> None:
@@ -79,7 +79,7 @@ def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -
         if len(members) > _MAX_MEMBERS:
             problem = f"expected the files of one model, found {len(members):,} files"
             remedy = "Unpack it, and give the folder of one model."
-            raise ModelError(f"{archive}: {problem}. {remedy}")
+            raise ModelError(f"{archive}: {problem}", remedy=remedy)
         # A member never has more bytes than it says.
         n_bytes = sum(member.file_size for _, member in members)
         _check_size(archive, n_bytes, size_limit("archive", model))
@@ -95,7 +95,7 @@ def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -
                 "Give the zip file or folder of an ELMo model, or a name of "
                 "`elmo models`."
             )
-            raise ModelError(f"{archive}: {problem}. {remedy}")
+            raise ModelError(f"{archive}: {problem}", remedy=remedy)
     if model is not None:
         check_sha256(weights[0], model.known_sha256(weights[0].name))
 
@@ -103,6 +103,7 @@ def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -
 def _check_size(archive: Path, n_bytes: int, limit: int) -> None:
     if n_bytes > limit:
         expected = f"at most {size_text(limit)} when it is unpacked"
-        problem = f"expected {expected}, found {size_text(n_bytes)}"
-        remedy = "If you trust it, unpack it, and give the folder."
-        raise ModelError(f"{archive}: {problem}. {remedy}")
+        raise ModelError(
+            f"{archive}: expected {expected}, found {size_text(n_bytes)}",
+            remedy="If you trust it, unpack it, and give the folder.",
+        )

@@ -103,5 +103,7 @@ def move_model(source: Path, folder: Path) -> None:
 
 def not_written_error(path: Path, error: OSError) -> ModelError:
     """Return the error for a file in the cache folder that cannot be written."""
-    remedy = "Set ELMO_CACHE to another folder for downloads."
-    return ModelError(f"{path}: cannot be written: {error.strerror or error}. {remedy}")
+    return ModelError(
+        f"{path}: cannot be written: {error.strerror or error}",
+        remedy="Set ELMO_CACHE to another folder for downloads.",
+    )

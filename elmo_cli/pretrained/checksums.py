@@ -25,9 +25,10 @@ def check_sha256(path: Path, expected: str | None) -> None:
     found = sha256(path)
     if found != expected:
         name = path.name.removeprefix(".partial.")
-        problem = f"wrong content: the SHA-256 must be {expected}, not {found}"
-        remedy = "Give the file of this model, or download it again."
-        raise ModelError(f"{name}: {problem}. {remedy}")
+        raise ModelError(
+            f"{name}: wrong content: the SHA-256 must be {expected}, not {found}",
+            remedy="Give the file of this model, or download it again.",
+        )
 
 
 def content_sha256(files: ModelFiles) -> str:

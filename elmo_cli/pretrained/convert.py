@@ -45,8 +45,9 @@ def convert_weights(
     target = Path(target)
     if target.suffix not in WEIGHTS_SUFFIXES:
         known = listed(WEIGHTS_SUFFIXES, "or")
-        problem = f"unknown suffix {target.suffix!r}"
-        raise OutputNameError(f"{target}: {problem}. Choose {known}.")
+        raise OutputNameError(
+            f"{target}: unknown suffix {target.suffix!r}", remedy=f"Choose {known}."
+        )
     check_output(target, source, may_exist=overwrite)
     refuse_other_program(source)
     with open_tensors(source) as file:
@@ -75,6 +76,7 @@ def _convert(source: Path, name: str, values: AnyArray, dtype: str) -> AnyArray:
         converted = values.astype(dtype, copy=False)
     if not np.isfinite(converted).all():
         maximum = f"{np.finfo(dtype).max:,.0f}, the maximum of {dtype}"
-        problem = f"{source}: {name} has values beyond {maximum}"
-        raise WeightsError(f"{problem}. Keep float32.")
+        raise WeightsError(
+            f"{source}: {name} has values beyond {maximum}", remedy="Keep float32."
+        )
     return converted

@@ -6,8 +6,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
-from elmo_cli.errors.wording import did_you_mean
+from elmo_cli.errors.wording import did_you_mean, with_question
 from elmo_cli.files.text_files import read_text
 from elmo_cli.model.characters import N_CHARACTERS
 from elmo_cli.model.many_langs_config import ManyLangsArchitecture
@@ -68,12 +67,12 @@ def _language_code(language: str) -> str:
     code = language_code(language)
     if code not in names.values():
         raise SettingsError(
-            Message(
-                "{--language} {language}: no model.{question} The codes are {codes}.",
-                language=language,
-                question=did_you_mean(language, names),
-                codes=", ".join(sorted(names.values())),
-            )
+            with_question(
+                "{--language} {language}: no model", did_you_mean(language, names)
+            ),
+            remedy="The codes are {codes}.",
+            language=language,
+            codes=", ".join(sorted(names.values())),
         )
     return code
 

@@ -17,6 +17,7 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import first_line, shown, size_text
 from elmo_cli.files import disk
 from elmo_cli.files.atomic import renamed
@@ -85,7 +86,7 @@ def download_file(
             reason = failure_reason(error)
         reason = reason.removesuffix(".")
         problem = f"cannot download {destination.name} from {host}: {reason}"
-    raise ModelError(f"{problem}. {advice}")
+    raise ModelError(problem, remedy=advice)
 
 
 class _NotReceivedError(Exception):
@@ -176,4 +177,4 @@ def _check_scheme(url: str, *, allow_file: bool) -> None:
         remedy = "Set ELMO_ALLOW_HTTP=1 for http."
     else:
         remedy = "Use https or a path."
-    raise _NotReceivedError(f"{shown(url)}: not an https URL. {remedy}")
+    raise _NotReceivedError(Message(f"{shown(url)}: not an https URL", remedy=remedy))

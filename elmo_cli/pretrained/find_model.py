@@ -59,11 +59,8 @@ def find_chosen_model(
 def _check_reads_words(files: ModelFiles) -> None:
     if files.architecture.char_cnn is not None:
         raise SettingsError(
-            Message(
-                "{name}: the model reads characters and takes no vocabulary",
-                remedy="Remove {--vocabulary-file}.",
-                name=files.name,
-            )
+            f"{files.name}: the model reads characters and takes no vocabulary",
+            remedy="Remove {--vocabulary-file}.",
         )
 
 
@@ -80,10 +77,7 @@ def _find_options_and_weights(
         return _find_two_files(options_file=options_file, weight_file=weight_file)
     if weight_file is not None or (model is not None and options_file is not None):
         raise ModelError(
-            Message(
-                "Give either {--options-file} and {--weight-file}, or {--model}, or "
-                "none"
-            )
+            "Give either {--options-file} and {--weight-file}, or {--model}, or none"
         )
     name = options_file if model is None else model
     is_softmax_missing = with_softmax and settings.softmax_file is None
@@ -125,16 +119,16 @@ def find_model(
     check_type("model", name, (str, os.PathLike), "a name or a path")
     if name == "":  # Its Path would be the current folder.
         problem = "the name of the model is empty"
-        raise ModelError(f"{problem}. Give a name, a folder or a zip file.")
+        raise ModelError(problem, remedy="Give a name, a folder or a zip file.")
     if isinstance(name, str):
         published = published_model(name)
         if published is not None:
             if os.path.isdir(name):
-                logger.warning(
-                    "%s means the published model. For the folder, use ./%s.",
-                    name,
-                    name,
+                warning = Message(
+                    f"{name} means the published model",
+                    remedy=f"For the folder, use ./{name}.",
                 )
+                logger.warning("%s", warning)
             return download_model(published, with_softmax=with_softmax)
         if name.startswith(HUB_PREFIX):
             return find_in_hub(name, with_softmax=with_softmax)
@@ -146,10 +140,13 @@ def find_model(
         raise no_such_model_error(name, start_of_error)
     if path.suffix != ".zip" and not zipfile.is_zipfile(path):
         problem = "expected a name, a folder or a zip file, found another file"
-        remedy = (
-            "Give the folder that has the options.json and the weights of the model."
+        raise ModelError(
+            f"{path}: {problem}",
+            remedy=(
+                "Give the folder that has the options.json and the weights of the "
+                "model."
+            ),
         )
-        raise ModelError(f"{path}: {problem}. {remedy}")
     return replace(read_folder(unpack_once(path), str(name)), archive=path)
 
 

@@ -39,8 +39,10 @@ def name_or_hub_name(name: str | Path, revision: str | None = None) -> str | Pat
         in_hub = HUB_PREFIX + str(name).removeprefix(HUB_PREFIX)
         return in_hub if not revision else f"{in_hub}@{revision}"
     if revision is not None:
-        problem = f"{name}: only models of the hub have revisions"
-        raise ModelError(f"{problem}. Remove the revision.")
+        raise ModelError(
+            f"{name}: only models of the hub have revisions",
+            remedy="Remove the revision.",
+        )
     return name
 
 
@@ -69,13 +71,17 @@ def find_in_hub(name: str, *, with_softmax: bool = False) -> ModelFiles:
             tqdm_class=Bars,
         )
     except hub.errors.RepositoryNotFoundError:
-        remedy = "For a private model run `hf auth login` first."
-        raise ModelError(f"{name}: no such model on the hub. {remedy}") from None
+        raise ModelError(
+            f"{name}: no such model on the hub",
+            remedy="For a private model run `hf auth login` first.",
+        ) from None
     except hub.errors.RevisionNotFoundError:
         raise ModelError(f"{name}: the model has no revision {revision}") from None
     except Exception as error:  # The errors of the network differ between versions.
         reason = failure_reason(error.__cause__ or error).removesuffix(".")
         reason = re.sub(r"^\[Errno -?\d+\] ", "", reason)
-        problem = f"{name}: cannot download from the hub: {reason}"
-        raise ModelError(f"{problem}. If you have a copy, give its path.") from None
+        raise ModelError(
+            f"{name}: cannot download from the hub: {reason}",
+            remedy="If you have a copy, give its path.",
+        ) from None
     return read_folder(Path(folder), name)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors.exceptions import MissingModelError, ModelError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import system_reason
 from elmo_cli.files import disk
 from elmo_cli.pretrained.archive import unpack
@@ -28,8 +27,10 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
     """
     model = known_model(name)
     if model.name == BUNDLED:
-        problem = f"{BUNDLED}: the model is bundled with elmo-cli"
-        raise ModelError(f"{problem}. Import is unnecessary.")
+        raise ModelError(
+            f"{BUNDLED}: the model is bundled with elmo-cli",
+            remedy="Import is unnecessary.",
+        )
     folder = published_folder(model)
     with locked(folder), disk.temporary_folder(folder) as staged:
         for source in sources:
@@ -57,10 +58,13 @@ def _stage(path: str | Path, staged: Path, model: PublishedModel) -> None:
         elif role_of(source.name) and source.is_file():
             paths = [source]
         elif source.exists():
-            raise ModelError(f"{source}: unknown kind of file. Give {_EXPECTED}.")
+            raise ModelError(
+                f"{source}: unknown kind of file", remedy=f"Give {_EXPECTED}."
+            )
         else:
-            problem = f"{path}: no such file or folder"
-            raise MissingModelError(f"{problem}. Give {_EXPECTED}.")
+            raise MissingModelError(
+                f"{path}: no such file or folder", remedy=f"Give {_EXPECTED}."
+            )
         for each in paths:
             target = staged / _cache_name(each)
             disk.remove(target, missing_ok=True)  # Another source may have it.
@@ -99,12 +103,8 @@ def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
         old = find_candidates(folder, role)
         if not old:
             raise ModelError(
-                Message(
-                    "{name}: expected {file} too, found none",
-                    remedy="Give it with another {--from}.",
-                    name=model.name,
-                    file=FILE_NAMES[role],
-                )
+                f"{model.name}: expected {FILE_NAMES[role]} too, found none",
+                remedy="Give it with another {--from}.",
             )
         for path in old:
             disk.copy(path, staged / path.name)

@@ -21,7 +21,9 @@ def load_bilm(files: ModelFiles) -> BiLm:
     if architecture.char_cnn is not None:
         return read_weights(files.weights, architecture)
     if files.vocabulary is None:
-        problem = "a word-level model (without char_cnn) requires its vocabulary"
-        remedy = f"Add vocab.txt next to {files.weights}."
-        raise MissingModelError(f"{files.options}: {problem}. {remedy}")
+        raise MissingModelError(
+            f"{files.options}: a word-level model (without char_cnn) requires its "
+            "vocabulary",
+            remedy=f"Add vocab.txt next to {files.weights}.",
+        )
     return read_weights(files.weights, architecture, read_vocabulary(files.vocabulary))

@@ -48,7 +48,7 @@ def _no_single_model_error(
     for path in sorted(folder.glob("*")):
         refuse_other_program(path, f"{problem}. {path.name} is")
     if options and weights:
-        return ModelError(f"{problem}. Give the two files instead of the folder.")
+        return ModelError(problem, remedy="Give the two files instead of the folder.")
     return MissingModelError(problem)
 
 

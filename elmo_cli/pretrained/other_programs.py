@@ -94,4 +94,4 @@ def refuse_other_program(path: Path, start: str | None = None) -> None:
         head = file.read(1000)
     for kind in _KINDS:
         if re.fullmatch(kind.name, path.name) and re.match(kind.head, head):
-            raise WeightsError(f"{start or f'{path}:'} {kind.what}. {kind.remedy}")
+            raise WeightsError(f"{start or f'{path}:'} {kind.what}", remedy=kind.remedy)

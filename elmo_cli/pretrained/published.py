@@ -31,8 +31,11 @@ def download_model(model: PublishedModel, *, with_softmax: bool = False) -> Mode
         try_mirror(model, with_softmax=with_softmax)
     if model.page is not None and n_bytes_downloaded(model) is None:
         raise ModelError(
-            f"{model.name}: cannot be downloaded by elmo-cli. Get its files from "
-            f"{model.page}, and run `elmo download {model.name} --from FOLDER`."
+            f"{model.name}: cannot be downloaded by elmo-cli",
+            remedy=(
+                f"Get its files from {model.page}, and run `elmo download "
+                f"{model.name} --from FOLDER`."
+            ),
         )
     if with_softmax:
         _check_has_softmax(model, folder)
@@ -59,9 +62,11 @@ def _check_has_softmax(model: PublishedModel, folder: Path) -> None:
     names = [
         each.name for each in MODELS if "softmax" in each.urls or each.name == BUNDLED
     ]
-    problem = f"{model.name}: no softmax is published for this model"
-    remedy = f"Choose one of {', '.join(names)}, or a folder that `elmo train` wrote."
-    raise ModelError(f"{problem}. {remedy}")
+    raise ModelError(
+        f"{model.name}: no softmax is published for this model",
+        remedy=f"Choose one of {', '.join(names)}, or a folder that `elmo train` "
+        "wrote.",
+    )
 
 
 def get_published_file(model: PublishedModel, role: str) -> Path:

@@ -14,15 +14,17 @@ def remove_model(name: str) -> tuple[Path, int]:
     """Delete the files of a published model. Return their folder and size in bytes."""
     if name.startswith(HUB_PREFIX):
         problem = f"{name}: the hub's own package stores it"
-        raise ModelError(f"{problem}. See `hf cache --help`.")
+        raise ModelError(problem, remedy="See `hf cache --help`.")
     model = known_model(name)
     if model.name == BUNDLED:
         problem = "the model is bundled with elmo-cli and cannot be removed"
         raise ModelError(f"{BUNDLED}: {problem}")
     folder = published_folder(model)
     if not folder.is_dir():
-        remedy = "`elmo models --downloaded` lists the models that you can remove."
-        raise ModelError(f"{model.name}: not downloaded. {remedy}")
+        raise ModelError(
+            f"{model.name}: not downloaded",
+            remedy="`elmo models --downloaded` lists the models that you can remove.",
+        )
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
     disk.remove_tree(folder)
     return folder, n_bytes

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from elmo_cli.errors.exceptions import MissingModelError
-from elmo_cli.errors.messages import Message
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.roles import only_file
 from elmo_cli.pretrained.tensor_names import has_tensor
@@ -26,27 +25,21 @@ def require_softmax(files: ModelFiles) -> ModelFiles:
     files = with_softmax_in_weights(files)
     if files.softmax is None:
         raise MissingModelError(
-            Message(
-                "{name}: predicting words requires a softmax",
-                remedy=(
-                    "Add softmax.hdf5 next to {weights}, or give {--softmax-file}.",
-                    "Add softmax.hdf5 next to {weights}.",
-                ),
-                name=files.name,
-                weights=files.weights,
-            )
+            f"{files.name}: predicting words requires a softmax",
+            remedy=(
+                "Add softmax.hdf5 next to {weights}, or give {--softmax-file}.",
+                "Add softmax.hdf5 next to {weights}.",
+            ),
+            weights=files.weights,
         )
     vocabulary = files.vocabulary or only_file(files.softmax.parent, "vocabulary")
     if vocabulary is None:
         raise MissingModelError(
-            Message(
-                "{name}: the softmax requires its vocabulary",
-                remedy=(
-                    "Add vocab.txt next to {softmax}, or give {--vocabulary-file}.",
-                    "Add vocab.txt next to {softmax}.",
-                ),
-                name=files.name,
-                softmax=files.softmax,
-            )
+            f"{files.name}: the softmax requires its vocabulary",
+            remedy=(
+                "Add vocab.txt next to {softmax}, or give {--vocabulary-file}.",
+                "Add vocab.txt next to {softmax}.",
+            ),
+            softmax=files.softmax,
         )
     return replace(files, vocabulary=vocabulary)

@@ -25,15 +25,16 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
     """Write a model as a folder for the hub, with any vocabulary and softmax."""
     folder = Path(folder)
     if files.weights.suffix == ".pkl":
-        problem = "models of ELMoForManyLangs cannot be saved as safetensors"
-        remedy = f"Copy the folder {files.weights.parent} instead."
-        raise ModelError(f"{files.name}: {problem}. {remedy}")
+        raise ModelError(
+            f"{files.name}: models of ELMoForManyLangs cannot be saved as safetensors",
+            remedy=f"Copy the folder {files.weights.parent} instead.",
+        )
     try:
         disk.make_folder(folder)
         for name in _FILES:
             if (folder / name).exists():
                 raise OutputError(
-                    f"{folder / name}: already exists. Choose another folder."
+                    f"{folder / name}: already exists", remedy="Choose another folder."
                 )
             check_output(folder / name, may_exist=False)
         convert_weights(files.weights, folder / "model.safetensors")

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors.exceptions import MissingModelError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.options.model import is_device
 from elmo_cli.pretrained.hub import HUB_NAME
@@ -38,22 +37,18 @@ def no_such_model_error(name: str | Path, start: str = "") -> MissingModelError:
     text = str(name)
     if is_device(text):
         return MissingModelError(
-            Message(
-                "{start}{name}: no such model",
-                remedy=f"For a device, use {{--device {text}}}.",
-                start=start,
-                name=text,
-            )
+            "{start}{name}: no such model",
+            remedy=f"For a device, use {{--device {text}}}.",
+            start=start,
+            name=text,
         )
     if "://" in text:
         return MissingModelError(
-            Message(
-                "{start}{url}: a URL is not a model",
-                remedy="Use {--options-file} and {--weight-file} with the URLs of the "
-                "two files.",
-                start=start,
-                url=text,
-            )
+            "{start}{url}: a URL is not a model",
+            remedy="Use {--options-file} and {--weight-file} with the URLs of the "
+            "two files.",
+            start=start,
+            url=text,
         )
     if isinstance(name, Path) or _PATH.match(text):
         if HUB_NAME.match(text):
@@ -61,12 +56,10 @@ def no_such_model_error(name: str | Path, start: str = "") -> MissingModelError:
         else:
             remedy = "`elmo models` lists the models that have a name."
         return MissingModelError(
-            Message(
-                "{start}{name}: no such model folder or zip file",
-                remedy=remedy,
-                start=start,
-                name=text,
-            )
+            "{start}{name}: no such model folder or zip file",
+            remedy=remedy,
+            start=start,
+            name=text,
         )
     return _no_such_name_error(text, start=start, or_a_path=", or give a folder")
 
@@ -80,9 +73,9 @@ def _no_such_name_error(
     if name.startswith(MANY_LANGS_PREFIX):
         remedy = "`elmo models --all` lists the codes."
     elif question:
-        remedy = f"{question.strip()} `elmo models` lists all names."
+        remedy = f"{question} `elmo models` lists all names."
     else:
         remedy = f"Choose one that `elmo models` lists{or_a_path}."
     return MissingModelError(
-        Message("{start}{name}: no such model", remedy=remedy, start=start, name=name)
+        "{start}{name}: no such model", remedy=remedy, start=start, name=name
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message, option_named
-from elmo_cli.errors.wording import did_you_mean
+from elmo_cli.errors.wording import did_you_mean, with_question
 from elmo_cli.options.column_names import column_names_text
 from elmo_cli.options.text import (
     ALL_COLUMNS,
@@ -106,8 +106,8 @@ def choose_columns(
             raise missing_column_error(name, names, "--keep-columns", table)
         if names.count(name) > 1:
             raise InputError(
-                f"{table}: several columns {name!r}. {_listing(names)} Rename all but "
-                "one of them."
+                f"{table}: several columns {name!r}",
+                remedy=f"{_listing(names)}. Rename all but one of them.",
             )
     return replace(columns, texts=(text,), ids=ids, kept=kept)
 
@@ -139,25 +139,21 @@ def missing_column_error(
     with_comma = [each for each in names if each.startswith(f"{name},")]
     if with_comma:
         choose = "A name with a comma needs quotes: {option} '{quoted}'."
+    problem = f"{table}: no column {name!r}. {_listing(names)}"
     return InputError(
-        Message(
-            "{table}: no column {name}. {listing}{question} " + choose,
-            table=table,
-            name=repr(name),
-            listing=_listing(names),
-            question=did_you_mean(name, names),
-            option=option_named(option_name),
-            quoted=column_names_text(with_comma[:1]),
-        )
+        with_question(problem, did_you_mean(name, names)),
+        remedy=choose,
+        option=option_named(option_name),
+        quoted=column_names_text(with_comma[:1]),
     )
 
 
 def _listing(names: Sequence[str]) -> str:
-    """Return a sentence that lists the first names of columns."""
+    """Return a sentence without a full stop that lists the first names of columns."""
     listed = ", ".join(map(repr, names[:_MAX_NAMES])) or "missing"
     if len(names) > _MAX_NAMES:
         listed += ", ..."
-    return f"The columns are {listed}."
+    return f"The columns are {listed}"
 
 
 def renamed_columns(names: Collection[str], taken: Collection[str]) -> dict[str, str]:

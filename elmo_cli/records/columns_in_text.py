@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.records.conllu import one_sentence_per_line_remedy
 from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import HEAD_BYTES, Source
@@ -87,11 +86,8 @@ def _decoded(head: bytes) -> str:
 def _refuse_columns(lines: Sequence[str], name: str) -> None:
     if any("\0" in line for line in lines):
         raise InputError(
-            Message(
-                "{name}: it contains zero bytes, so it is probably not a text",
-                remedy="To read it nevertheless, use {--input-format text}.",
-                name=name,
-            )
+            f"{name}: it contains zero bytes, so it is probably not a text",
+            remedy="To read it nevertheless, use {--input-format text}.",
         )
     lines = [line for line in lines if line]
     as_text = "or {--input-format text} to read one sentence per line."
@@ -103,13 +99,11 @@ def _refuse_columns(lines: Sequence[str], name: str) -> None:
         if _are_numbered(lines):
             remedies = [f"Use {{--input-format conllu}}, {as_text}"]
         raise InputError(
-            Message(
-                "{name}: it seems to have one word per line, with tags, such as {line}",
-                remedy=remedies,
-                name=name,
-                line=repr(_words(lines)[0][:60]),
-                to_sentences=one_sentence_per_line_remedy(name),
-            )
+            "{name}: it seems to have one word per line, with tags, such as {line}",
+            remedy=remedies,
+            name=name,
+            line=repr(_words(lines)[0][:60]),
+            to_sentences=one_sentence_per_line_remedy(name),
         )
     delimiter = _delimiter_of_table(lines, _MIN_ROWS)
     if delimiter is not None:
@@ -119,15 +113,11 @@ def _refuse_columns(lines: Sequence[str], name: str) -> None:
         if len(columns) > _MAX_SHOWN:
             listed += ", ..."
         raise InputError(
-            Message(
-                "{name}: it seems to be a table with the columns {columns}, not text",
-                remedy=[
-                    f"Use {{--input-format {table_format}}}, {as_text}",
-                    f"Give its file the suffix .{table_format}.",
-                ],
-                name=name,
-                columns=listed,
-            )
+            f"{name}: it seems to be a table with the columns {listed}, not text",
+            remedy=[
+                f"Use {{--input-format {table_format}}}, {as_text}",
+                f"Give its file the suffix .{table_format}.",
+            ],
         )
 
 

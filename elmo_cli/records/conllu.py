@@ -152,9 +152,8 @@ def _find_problem(
     identifier = fields[0]
     if len(fields) < 2:
         return Message(
-            "expected 10 fields separated by tabs, found {found}",
+            f"expected 10 fields separated by tabs, found {identifier[:60]!r}",
             remedy="Use {--input-format text} to read one sentence per line. {other}",
-            found=repr(identifier[:60]),
             other=_other_conll(name),
         )
     if _IGNORED_ID.fullmatch(identifier):

@@ -226,9 +226,8 @@ def _read_row(line: Line, following: _Lines, dialect: _Dialect) -> _CellRow:
         match = _SPACED_QUOTES.search(line.text)
         if match is not None:
             problem = Message(
-                "the cell {cell} is in quotes",
+                f"the cell {match[1][:60]} is in quotes",
                 remedy=dialect.remedy,
-                cell=match[1][:60],
             )
     errors = [each.error for each in lines if each.error is not None]
     return _CellRow(

@@ -72,9 +72,8 @@ def _record_of_sequence(lines: list[Line], text_input: TextInput) -> Record:
     problem: Message | str | None = None
     if not has_header:
         problem = Message(
-            "expected a header, `>` and an id, found {found}",
+            f"expected a header, `>` and an id, found {sequence[:60]!r}",
             remedy="Use {--input-format text} to read one sentence per line.",
-            found=repr(sequence[:60]),
         )
     elif not header:
         problem = "expected an id after `>`, found none"

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.files.file_types import binary_error, conversion_command
 from elmo_cli.records.conllu import Conllu, one_sentence_per_line_remedy
 from elmo_cli.records.delimited import Csv, Tsv
@@ -140,16 +139,10 @@ def _check_is_read(source: Source) -> None:
     if unread is not None:
         as_lines = "To read it as lines of text, use {--input-format text}."
         raise InputError(
-            Message(
-                "{name}: {type} is not read",
-                remedy=f"{unread.advice} {as_lines}".lstrip(),
-                name=source.name,
-                type=unread.name,
-                otherwise=one_sentence_per_line_remedy(source.name),
-                to_fasta=conversion_command(
-                    _FASTQ_TO_FASTA, source.name, suffix=".fasta"
-                ),
-            )
+            f"{source.name}: {unread.name} is not read",
+            remedy=f"{unread.advice} {as_lines}".lstrip(),
+            otherwise=one_sentence_per_line_remedy(source.name),
+            to_fasta=conversion_command(_FASTQ_TO_FASTA, source.name, suffix=".fasta"),
         )
 
 
@@ -164,13 +157,12 @@ def refuse_other_formats(records: Iterable[Record], name: str) -> Iterator[Recor
             other = _recognize_line(record.text)
             if other is not None:
                 raise InputError(
-                    Message(
-                        f"{{source}}, line {{line}}: it seems to be {other.name}, not "
-                        f"text. Use {{--input-format {other.name}}}, or "
-                        "{--input-format text} to read one sentence per line.",
-                        source=name,
-                        line=record.start,
-                    )
+                    f"{name}, line {record.start}: it seems to be {other.name}, not "
+                    "text",
+                    remedy=(
+                        f"Use {{--input-format {other.name}}}, or {{--input-format "
+                        "text} to read one sentence per line."
+                    ),
                 )
             yield record
             break

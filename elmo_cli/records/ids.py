@@ -76,7 +76,7 @@ class IdChecker:
             if error is not None:
                 return error
         if self._has_record_without_id:
-            return Message("the id {id}, but earlier records have none", id=shown)
+            return Message(f"the id {shown}, but earlier records have none")
         if identifier == "":
             return _add_remedy(
                 Message("the id is empty"), can_be_numbered=can_be_numbered
@@ -84,13 +84,10 @@ class IdChecker:
         first = self._starts.setdefault(identifier, record.start)
         if self._ids_name_datasets and first != record.start:
             repeated = Message(
-                "the id {id} is also in {unit} {first}, but ids name the datasets of "
-                "HDF5 and npz",
+                f"the id {shown} is also in {number_unit} {first}, "
+                "but ids name the datasets of HDF5 and npz",
                 remedy="Make them unique, or use {--layout packed}, Parquet or JSON "
                 "lines.",
-                id=shown,
-                unit=number_unit,
-                first=first,
             )
             return _add_remedy(repeated, can_be_numbered=can_be_numbered)
         self._n_with_id += 1
@@ -120,23 +117,20 @@ def _invalid_name_error(identifier: str, shown: str, n_columns: int) -> Message 
     The parts of an id with several columns name the groups around its dataset.
     """
     if "\0" in identifier:
-        return Message("the id {id} has a zero byte. Remove it.", id=shown)
+        return Message(f"the id {shown} has a zero byte", remedy="Remove it.")
     n_bytes = len(identifier.encode("utf-8", "surrogatepass"))
     if n_bytes > _MAX_NAME_BYTES:
         return Message(
-            "the id {id} has {n_bytes} bytes, and a name has at most {most}",
+            f"the id {shown} has {n_bytes:,} bytes, and a name has at "
+            f"most {_MAX_NAME_BYTES:,}",
             remedy=_OTHER_FORMATS,
-            id=shown,
-            n_bytes=f"{n_bytes:,}",
-            most=f"{_MAX_NAME_BYTES:,}",
         )
     parts = identifier.split(ID_SEPARATOR)
     has_empty_part = len(parts) > 1 and "" in parts
     if len(parts) != n_columns or has_empty_part or "." in parts:
         return Message(
-            "the id {id} cannot name a dataset of HDF5 or npz",
+            f"the id {shown} cannot name a dataset of HDF5 or npz",
             remedy=_OTHER_FORMATS,
-            id=shown,
         )
     return None
 

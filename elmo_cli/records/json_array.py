@@ -41,9 +41,8 @@ class JsonArray(RowFormat):
         beginning = content.lstrip()[:1]
         if beginning != "[":
             problem = Message(
-                "expected a JSON array of objects, found {found}",
+                f"expected a JSON array of objects, found {beginning!r}",
                 remedy="If each line is an object, use {--input-format jsonl}.",
-                found=repr(beginning),
             )
             raise InputError(text_input.error(problem))
         try:

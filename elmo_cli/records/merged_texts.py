@@ -62,12 +62,10 @@ def _log_merged(rows: Sequence[Record], text_input: TextInput) -> None:
         return
     columns = column_names_text([*ids, name])
     warning = Message(
-        "{name}: the rows of {id} seem to be several texts, one for each {column}",
+        f"{text_input.source.name}: the rows of {examples[name]!r} "
+        f"seem to be several texts, one for each {name!r}",
         remedy="Use {--id-column}={value}.",
         shell_remedy="Use {--id-column} {typed}.",
-        name=text_input.source.name,
-        id=repr(examples[name]),
-        column=repr(name),
         value=repr(columns),
         typed=shlex.quote(columns),
     )

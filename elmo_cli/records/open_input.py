@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import IO
 
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.columns_in_text import check_is_text
@@ -83,10 +82,10 @@ def open_input(
     if input_format.has_tokens:
         if tokenizer.splits_by is not None:
             problem = "{--split-sentences True} requires text or a table, found {name}"
-            raise SettingsError(Message(problem, name=input_format.name))
+            raise SettingsError(problem, name=input_format.name)
         if tokenizer.name != WHITESPACE.name:
             problem = "{--tokenizer} has no effect with {name}, which has tokens"
-            raise SettingsError(Message(problem, name=input_format.name))
+            raise SettingsError(problem, name=input_format.name)
     return replace(text_input, tokenizer=tokenizer)
 
 

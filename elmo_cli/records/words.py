@@ -129,8 +129,9 @@ def note_scattered(records: Iterable[Record], name: str) -> Iterator[Record]:
     if n_scattered:
         message = Message(
             "{name}: the rows of {n} are not together, for example of {first}, so that "
-            "each part is a text of its own. Sort by id: sort the rows by "
-            "{--id-column}, and within a text by the position of the word.",
+            "each part is a text of its own",
+            remedy="Sort by id: sort the rows by {--id-column}, and within a text by "
+            "the position of the word.",
             name=name,
             n="a text" if n_scattered == 1 else "texts",
             first=repr(first),

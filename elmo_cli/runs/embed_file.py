@@ -23,7 +23,6 @@ from elmo_cli.errors.exceptions import (
     OutputError,
     StoppedError,
 )
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.inference.memory import is_out_of_memory
@@ -131,7 +130,7 @@ def _make_embedder(engine: Engine, plan: FilePlan, batch_size: int) -> RecordEmb
             "{--state carry} with {--split-sentences True} of a table requires "
             "{--batch-size 1}, not {batch_size}."
         )
-        raise InputError(Message(problem, batch_size=batch_size))
+        raise InputError(problem, batch_size=batch_size)
     return RecordEmbedder(
         engine=engine,
         selection=selection,
@@ -293,13 +292,11 @@ class FileRun:
                 "{path} was written for a different input: its first {n} {unit}s differ"
             )
             raise OtherInputError(
-                Message(
-                    problem,
-                    remedy="Use {--overwrite True} to start over.",
-                    path=writer.partial,
-                    n=f"{point.progress.n_records:,}",
-                    unit=unit,
-                )
+                problem,
+                remedy="Use {--overwrite True} to start over.",
+                path=writer.partial,
+                n=f"{point.progress.n_records:,}",
+                unit=unit,
             )
 
     def _check_complete(self, reader: ShardReader, progress: Progress) -> None:
@@ -311,12 +308,10 @@ class FileRun:
                 first = counted(progress.n_records, self.plan.unit)
                 contents = f"contains only the first {first} of this input"
             raise OutputError(
-                Message(
-                    "{path} already exists, but {contents}",
-                    remedy="Use {--overwrite True} to replace it.",
-                    path=self.writer.path,
-                    contents=contents,
-                )
+                "{path} already exists, but {contents}",
+                remedy="Use {--overwrite True} to replace it.",
+                path=self.writer.path,
+                contents=contents,
             )
         if reader.error is not None:
             raise reader.error

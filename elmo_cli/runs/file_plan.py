@@ -6,7 +6,6 @@ from pathlib import Path
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.files.output_checks import check_not_read, check_output
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
@@ -52,12 +51,12 @@ def plan_file(
             "{--shard} requires {--state zero} or {--state warm}: carried states need "
             "all lines in their order"
         )
-        raise SettingsError(Message(problem, remedy="Remove {--shard}."))
+        raise SettingsError(problem, remedy="Remove {--shard}.")
     if output_settings.use_sentence_keys and not text_input.format.is_plain:
         problem = (
             "{--use-sentence-keys True} has no effect with {input_name}, which has ids"
         )
-        raise SettingsError(Message(problem, input_name=text_input.format.name))
+        raise SettingsError(problem, input_name=text_input.format.name)
     # Sequences are much longer than sentences.
     if text_input.format.has_sequences:
         output_settings = replace(output_settings, forget_sentences=True)
@@ -68,7 +67,7 @@ def plan_file(
     text_input.settings.check_whole_records()
     if text_input.settings.keep_columns and not output_settings.format.has_rows:
         problem = "{--keep-columns} requires Parquet or JSON lines, found {name}"
-        raise SettingsError(Message(problem, name=output_settings.format.title))
+        raise SettingsError(problem, name=output_settings.format.title)
     if (
         text_input.settings.repeated_columns
         and output_settings.format.has_fixed_columns

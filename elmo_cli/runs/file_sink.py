@@ -190,9 +190,7 @@ class FileSink:
                 "Use {--layers average}, {--pooling mean} or {--dtype float16} to "
                 "write less."
             )
-            warning = Message(
-                "{path}: {sizes}", remedy=remedy, path=self.writer.path, sizes=sizes
-            )
+            warning = Message(f"{self.writer.path}: {sizes}", remedy=remedy)
             logger.warning("%s", warning)
 
 

@@ -17,7 +17,6 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.engine import Engine
 from elmo_cli.errors.exceptions import ComputationError, StoppedError
-from elmo_cli.errors.messages import Message
 from elmo_cli.inference.select_activations import pool_record
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.selection import Selection
@@ -214,7 +213,7 @@ class RecordEmbedder:
         if self.skip_errors:
             return read.record._replace(tokens=[], sentences=(), words=(), error=reason)
         remedy = "Shorten it, or use {--skip-errors True}."
-        raise ComputationError(Message("{reason}", remedy=remedy, reason=reason))
+        raise ComputationError("{reason}", remedy=remedy, reason=reason)
 
 
 def _sentences_of(read: ReadRecord) -> Iterator[_Sentence]:

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from elmo_cli.errors.checks import check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.text.tokenizers import MARKS
 from elmo_cli.types import Sentence
 
@@ -183,10 +182,8 @@ def _not_aligned_error(text: str, token: str | None) -> InputError:
     if token is not None:
         problem = f"the token {token!r} does not follow in it"
     return InputError(
-        Message(
-            "the tokens are not those of the text {text}: {problem}",
-            remedy="Choose a {--tokenizer} that changes no characters.",
-            text=shown,
-            problem=problem,
-        )
+        "the tokens are not those of the text {text}: {problem}",
+        remedy="Choose a {--tokenizer} that changes no characters.",
+        text=shown,
+        problem=problem,
     )

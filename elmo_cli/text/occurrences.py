@@ -104,13 +104,16 @@ def tokens_around(
     second = "word" if order == "sentence" else "sentence"
     remedy = f"Give the {order} first, then the {second}."
     if isinstance(word, list) and sentence in word:
-        raise InputError(f"word: expected a string, found a list of tokens. {remedy}")
+        raise InputError(
+            "word: expected a string, found a list of tokens", remedy=remedy
+        )
     check_type("word", word, str, "a string")
     if not isinstance(sentence, str):
         return check_sentence(sentence, name, "a string or a list of tokens")
     if sentence != word and sentence in tokenizer.tokenize(word):
         raise InputError(
-            f"{name}: expected a sentence with {word!r}, found {sentence!r}. {remedy}"
+            f"{name}: expected a sentence with {word!r}, found {sentence!r}",
+            remedy=remedy,
         )
     return tokenizer.tokenize(sentence)
 
@@ -143,25 +146,28 @@ def occurrence_of(
         problem = f"{word!r} is not a token of {text}"
         if len(sentence) == 1 and " " in sentence[0]:
             remedy = "The list has one token. Give the string itself, or split it."
-            raise InputError(f"{problem}. {remedy}")
+            raise InputError(problem, remedy=remedy)
         if len(word.split()) > 1:
-            raise InputError(f"{problem}. A word is one token here.")
+            raise InputError(problem, remedy="A word is one token here.")
         question = did_you_mean(word, reversed(sentence))
         if question:
-            raise InputError(f"{problem}.{question}")
-        remedy = ". Choose one of its tokens." if sentence else ""
-        raise InputError(f"{problem}{remedy}")
+            raise InputError(problem, remedy=question)
+        raise InputError(
+            problem, remedy="Choose one of its tokens." if sentence else None
+        )
     n_positions = len(positions)
     if number is None and n_positions > 1:
         remedy = f"Choose one with {number_name}, 1 to {n_positions}."
-        raise InputError(f"{word!r} occurs {n_positions} times in {text}. {remedy}")
+        raise InputError(
+            f"{word!r} occurs {n_positions} times in {text}", remedy=remedy
+        )
     if number is not None and not 1 <= number <= n_positions:
         times = "once" if n_positions == 1 else f"{n_positions} times"
         remedy = f"Remove {number_name}."
         if n_positions > 1:
             remedy = f"Choose one with {number_name}, 1 to {n_positions}."
         raise SettingsError(
-            f"{word!r} occurs {times} in {text}, not {number} times. {remedy}"
+            f"{word!r} occurs {times} in {text}, not {number} times", remedy=remedy
         )
     index = 0 if number is None else number - 1
     return Occurrence(sentence, positions[index])

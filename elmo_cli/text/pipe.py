@@ -4,7 +4,6 @@ import io
 import logging
 import os
 import select
-import shlex
 import sys
 import time
 from collections import deque
@@ -111,21 +110,11 @@ class Pipe(io.FileIO):
                 self._lines.append(b"".join(self._rest))
 
 
-ANY_COMMAND: Final = "elmo ... -"
-"""Command that reads a pipe, in place of which the command line shows the real one."""
-
-
-def pipe_advice(text: str) -> str:
-    """Return what to do with a text that was given in place of a file."""
-    piped = f"`echo {shlex.quote(text)} | {ANY_COMMAND}`"
-    return f"Give the name of a file, or pipe a text: {piped}."
-
-
 def open_standard_input(should_stop: Callable[[], bool]) -> BinaryIO:
     """Return standard input as a file of bytes, a `Pipe` if it is no regular file."""
     if sys.stdin is None:
         raise InputError(
-            "standard input is closed. Name a file, or pipe a text into it."
+            "standard input is closed", remedy="Name a file, or pipe a text into it."
         )
     file = sys.stdin.buffer
     if file.isatty():

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Final
 
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import PipedCommand
 from elmo_cli.errors.missing_files import missing_file_error, unreadable_file_error
 from elmo_cli.errors.wording import kind_of
 from elmo_cli.files.compression import decompressed
@@ -30,7 +31,7 @@ from elmo_cli.text.line_reader import (
     keep_line_ends,
     lines_of_open_file,
 )
-from elmo_cli.text.pipe import ANY_COMMAND, Pipe, open_standard_input, pipe_advice
+from elmo_cli.text.pipe import Pipe, open_standard_input
 
 logger = logging.getLogger(__name__)
 
@@ -185,11 +186,13 @@ class Source:
             is_missing = isinstance(error, FileNotFoundError)
             if is_missing and not _LIKE_A_FILE.fullmatch(path):
                 remedy = self._advice
-                shell_remedy = self._advice or pipe_advice(path)
+                shell_remedy = self._advice or (
+                    "Give the name of a file, or pipe a text: "
+                    "`echo {quoted} | {piped}`."
+                )
             if isinstance(error, IsADirectoryError):
-                files = f"{shlex.quote(os.path.normpath(path))}/*"
                 shell_remedy = (
-                    f"To read the files in it, use `cat {files} | {ANY_COMMAND}`."
+                    "To read the files in it, use `cat {folder}/* | {piped}`."
                 )
             raise unreadable_file_error(
                 path,
@@ -198,6 +201,9 @@ class Source:
                 InputError,
                 remedy=remedy,
                 shell_remedy=shell_remedy,
+                quoted=shlex.quote(path),
+                folder=shlex.quote(os.path.normpath(path)),
+                piped=PipedCommand(path),
             ) from None
 
     def check(self) -> None:

@@ -119,10 +119,8 @@ def make_tokenizer(
     code = language_code(parts.language or language or "en")
     if not re.fullmatch("[a-z]{2,3}", code):
         raise SettingsError(
-            Message(
-                "{--language}: expected a language such as fr or French, found {code}",
-                code=repr(code),
-            )
+            "{--language}: expected a language such as fr or French, found {code}",
+            code=repr(code),
         )
     splits_by = None
     if split_sentences:

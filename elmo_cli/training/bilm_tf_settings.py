@@ -63,7 +63,7 @@ def settings_in_options_json(
     for key, unsupported in _UNSUPPORTED.items():
         if content.get(key) is unsupported:
             problem = f"{key}: {json.dumps(unsupported)} is not supported"
-            raise ModelError(f"{problem}. Remove it from options.json.")
+            raise ModelError(problem, remedy="Remove it from options.json.")
     if content.get("sample_softmax") is False:
         content = {**content, "n_negative_samples_batch": 0}
     settings = {}

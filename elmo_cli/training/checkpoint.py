@@ -117,8 +117,10 @@ def damage_error(folder: Path, reason: str) -> ModelError:
 
 
 def _checkpoint_error(folder: Path, problem: str) -> ModelError:
-    remedy = f"Choose another folder, or remove {folder} to train from the start."
-    return ModelError(f"{folder / CHECKPOINT_FILE}: {problem}. {remedy}")
+    return ModelError(
+        f"{folder / CHECKPOINT_FILE}: {problem}",
+        remedy=f"Choose another folder, or remove {folder} to train from the start.",
+    )
 
 
 def _read_archive(path: Path) -> Any:
@@ -163,8 +165,10 @@ def locked_training_folder(folder: Path) -> AbstractContextManager[None]:
 
     def lock_error(error: OSError) -> OutputError:
         if isinstance(error, BlockingIOError):
-            remedy = "Wait for it, or choose another folder."
-            return OutputError(f"{folder}: another process is training there. {remedy}")
+            return OutputError(
+                f"{folder}: another process is training there",
+                remedy="Wait for it, or choose another folder.",
+            )
         return OutputError(f"{folder}: cannot be written: {system_reason(error)}")
 
     return locked_folder(folder, lock_error)

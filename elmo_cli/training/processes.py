@@ -68,9 +68,10 @@ def join_processes(device: Device) -> Iterator[Processes]:
     required = {"RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}
     missing = required - os.environ.keys()
     if missing:
-        problem = f"WORLD_SIZE is {count}, without {', '.join(sorted(missing))}"
-        remedy = "Start all processes with torchrun, or unset WORLD_SIZE."
-        raise ElmoError(f"{problem}. {remedy}")
+        raise ElmoError(
+            f"WORLD_SIZE is {count}, without {', '.join(sorted(missing))}",
+            remedy="Start all processes with torchrun, or unset WORLD_SIZE.",
+        )
     # Objects are gathered on the CPU, and wait while the first process measures a text.
     backends = "gloo"
     if own_device.type == "cuda":

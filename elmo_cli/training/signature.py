@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, TypeGuard
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.errors.messages import Message
 from elmo_cli.training.fingerprint import FileFingerprint
 from elmo_cli.training.training_settings import LENGTH_OPTIONS
 
@@ -85,13 +84,11 @@ def check_same_run(*, before: Signature, now: Signature, folder: Path) -> None:
     )
     if changes:
         raise ModelError(
-            Message(
-                "{folder}: the run in this folder has {changes}",
-                remedy="Repeat its command to resume it, or choose another folder and "
-                "{--init-from} {folder} for a new run.",
-                folder=folder,
-                changes="; ".join(changes),
-            )
+            "{folder}: the run in this folder has {changes}",
+            remedy="Repeat its command to resume it, or choose another folder and "
+            "{--init-from} {folder} for a new run.",
+            folder=folder,
+            changes="; ".join(changes),
         )
 
 

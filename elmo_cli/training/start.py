@@ -85,11 +85,8 @@ def choose_start(settings: StartSettings) -> Start:
             vocabulary = read_vocabulary(files.vocabulary)
         elif not content.get("char_cnn"):
             raise SettingsError(
-                Message(
-                    "{name}: a word-level model keeps its own vocabulary",
-                    remedy="Remove {--vocabulary-file}.",
-                    name=files.name,
-                )
+                f"{files.name}: a word-level model keeps its own vocabulary",
+                remedy="Remove {--vocabulary-file}.",
             )
     n_words = None
     if vocabulary is None:
@@ -121,11 +118,8 @@ def _find_files(settings: StartSettings) -> ModelFiles | None:
     if Path(model).suffix in WEIGHTS_SUFFIXES:
         if settings.options_file is None:
             raise SettingsError(
-                Message(
-                    "{--init-from} {model}: a file of weights requires "
-                    "{--options-file}",
-                    model=model,
-                )
+                "{--init-from} {model}: a file of weights requires {--options-file}",
+                model=model,
             )
         model_settings = ModelSettings(
             options_file=settings.options_file, weight_file=model
@@ -133,11 +127,9 @@ def _find_files(settings: StartSettings) -> ModelFiles | None:
     else:
         if settings.options_file is not None:
             raise SettingsError(
-                Message(
-                    "{--init-from} {model}: the model has options",
-                    remedy="Remove {--options-file}.",
-                    model=model,
-                )
+                "{--init-from} {model}: the model has options",
+                remedy="Remove {--options-file}.",
+                model=model,
             )
         model_settings = ModelSettings(model=model)
     return with_softmax_in_weights(find_chosen_model(model_settings))
@@ -147,14 +139,14 @@ def _read_architecture(path: str | Path | None) -> Mapping[str, Any]:
     """Read an options.json, which must describe a model that can be trained."""
     if path is None:
         raise ModelError(
-            Message(
-                "no architecture",
-                remedy="Give {--preset}, {--options-file} or {--init-from}.",
-            )
+            "no architecture",
+            remedy="Give {--preset}, {--options-file} or {--init-from}.",
         )
     if isinstance(read_architecture(path), ManyLangsArchitecture):
-        problem = "a model of ELMoForManyLangs cannot be trained"
-        raise ModelError(f"{path}: {problem}. Choose an ELMo model.")
+        raise ModelError(
+            f"{path}: a model of ELMoForManyLangs cannot be trained",
+            remedy="Choose an ELMo model.",
+        )
     return read_json(path)
 
 
@@ -171,7 +163,8 @@ def check_coverage(start: Start, path: Path, sentences: Sequence[Sentence]) -> N
         words = ", ".join(repr(word) for word in vocabulary.words[3:6])
         raise InputError(
             f"{name}: none of {part} is in this vocabulary, whose words begin with "
-            f"{words}. Give the words as they are in the text, one per line."
+            f"{words}",
+            remedy="Give the words as they are in the text, one per line.",
         )
     share = n_known / len(tokens)
     coverage = f"{name}: the vocabulary covers {share:.1%} of {part}"

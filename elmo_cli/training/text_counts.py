@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -76,10 +75,8 @@ def _validation_lines(record: TrainingRecord, *, is_plain: bool) -> list[str]:
 
 def _no_validation_line_error(share: float, n_sentences: int) -> InputError:
     return InputError(
-        Message(
-            "{--validation-share} {share}: no line chosen among {sentences}",
-            remedy="Use a larger share or {--validation-file}.",
-            share=share,
-            sentences=counted(n_sentences, "sentence"),
-        )
+        "{--validation-share} {share}: no line chosen among {sentences}",
+        remedy="Use a larger share or {--validation-file}.",
+        share=share,
+        sentences=counted(n_sentences, "sentence"),
     )

@@ -26,7 +26,6 @@ from elmo_cli.errors.exceptions import (
     SettingsError,
     StoppedError,
 )
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import first_line
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.batches import read_batches
@@ -96,8 +95,10 @@ def train_model(
     folder = Path(folder)
     start = choose_start(start_settings)
     if start.files and start.files.weights.parent.resolve() == folder.resolve():
-        problem = "the model to start from is in it"
-        raise ModelError(f"{folder}: {problem}. Choose another folder.")
+        raise ModelError(
+            f"{folder}: the model to start from is in it",
+            remedy="Choose another folder.",
+        )
     settings = complete_settings(training_settings, start.content)
     training_text = _open_text(text_settings, start, settings.seed)
     validation_file = text_settings.validation_file
@@ -194,12 +195,10 @@ def _check_streams(settings: TrainingSettings, processes: Processes) -> None:
     """Raise a `SettingsError` unless all processes have equally many streams."""
     if settings.state == "carry" and settings.batch_size % processes.count != 0:
         raise SettingsError(
-            Message(
-                "{--batch-size} {batch_size}: must be a multiple of the number of "
-                "processes ({count})",
-                batch_size=settings.batch_size,
-                count=processes.count,
-            )
+            "{--batch-size} {batch_size}: must be a multiple of the number of "
+            "processes ({count})",
+            batch_size=settings.batch_size,
+            count=processes.count,
         )
 
 
@@ -327,8 +326,8 @@ def _train(
         if stops:
             raise StoppedError(
                 f"Stopped after step {run.step:,}, {run.share_done:.1%} of the run. "
-                f"{description.folder} has the model of this step. The same command "
-                "resumes training."
+                f"{description.folder} has the model of this step",
+                remedy="The same command resumes training.",
             )
         before = time.monotonic()
     return None

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.errors.messages import Message
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.model.json_objects import read_json
 from elmo_cli.model.vocabulary_files import read_vocabulary
@@ -74,27 +73,23 @@ def is_finished(description: Description) -> bool:
     before = _read_signature(folder)
     if before is None:
         raise ModelError(
-            Message(
-                "{folder}: the folder contains {weights}, but no {checkpoint}",
-                remedy=(
-                    "Choose another folder, and {--init-from} {folder} to start from "
-                    "that model."
-                ),
-                folder=folder,
-                weights=weights[0].name,
-                checkpoint=CHECKPOINT_FILE,
-            )
+            "{folder}: the folder contains {weights}, but no {checkpoint}",
+            remedy=(
+                "Choose another folder, and {--init-from} {folder} to start from "
+                "that model."
+            ),
+            folder=folder,
+            weights=weights[0].name,
+            checkpoint=CHECKPOINT_FILE,
         )
     now = description.signature
     check_same_run(before=before, now=now, folder=folder)
     if before.options != now.options:
         raise ModelError(
-            Message(
-                "{folder}: training is finished, and its checkpoint was removed",
-                remedy="To train longer, choose another folder and {--init-from} "
-                "{folder}, or next time use {--keep-checkpoint True}.",
-                folder=folder,
-            )
+            "{folder}: training is finished, and its checkpoint was removed",
+            remedy="To train longer, choose another folder and {--init-from} "
+            "{folder}, or next time use {--keep-checkpoint True}.",
+            folder=folder,
         )
     return True
 

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from elmo_cli.errors.exceptions import ElmoError
-from elmo_cli.errors.messages import Message
 from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.model.bilm import BiLmState, map_state, state_from, state_tensors
 from elmo_cli.model.vocabulary import Vocabulary
@@ -160,12 +159,9 @@ class Run:
         sums = torch.stack(self.processes.gather(self._loss_sums)).sum(dim=0)
         if not sums.isfinite().all():
             raise ElmoError(
-                Message(
-                    "step {step}: the loss is not finite, so training has failed",
-                    remedy="Try a lower {--learning-rate} in another folder, or resume "
-                    "from the last checkpoint.",
-                    step=self.step,
-                )
+                f"step {self.step}: the loss is not finite, so training has failed",
+                remedy="Try a lower {--learning-rate} in another folder, or resume "
+                "from the last checkpoint.",
             )
         return sums
 

@@ -24,8 +24,8 @@ def read_word_list(path: str | Path) -> Vocabulary:
         is_number = first.replace(".", "", 1).isdecimal()
         column = 2 if is_number else 1
         raise InputError(
-            f"{path}, line {line}: expected one word per line, found {found[:60]!r}. "
-            f"Remove the other columns, for example with `awk '{{print ${column}}}' "
-            f"{path}`."
+            f"{path}, line {line}: expected one word per line, found {found[:60]!r}",
+            remedy="Remove the other columns, for example with "
+            f"`awk '{{print ${column}}}' {path}`.",
         )
     return read_vocabulary(path)

@@ -87,6 +87,14 @@ def test_the_pages_of_commands_are_up_to_date() -> None:
     subprocess.run(script, check=True, timeout=60)
 
 
+def test_options_on_pages_link_to_pages_instead_of_topics_of_help() -> None:
+    for path in [DOCS / "commands.md", *(DOCS / "commands").glob("*.md")]:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if line.startswith("|"):
+                assert "`elmo help formats`" not in line, path.name
+                assert "`elmo help layers`" not in line, path.name
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_and_a_valid_example(command: str) -> None:
     help_text = find_command(command).help or ""

@@ -460,6 +460,11 @@ WRONG_OPTIONS = [
         "words: expected a list of words, found an empty one",
     ),
     error_of(
+        lambda m: write_word_vectors(m.embedder, m.text, m.vectors),
+        OutputError,
+        "FOLDER/out.hdf5: already exists. Use overwrite=True to replace it.",
+    ),
+    error_of(
         lambda m: write_word_vectors(m.embedder, m.text, "x.doc"),
         OutputError,
         "x.doc: unknown suffix '.doc'. Choose .vec, .txt or .w2v (.gz may follow), "

@@ -18,6 +18,8 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import (
     ARGUMENT_OF_OPTION,
     Message,
+    PipedCommand,
+    TypedCommand,
     joined,
     option_named,
     option_of,
@@ -90,6 +92,7 @@ def names_in_python() -> set[str]:
 
 
 IN_PYTHON_ONLY = {
+    "analysis/search/word_neighbours.py",
     "analysis/word_vectors/file_formats.py",
     "analysis/word_vectors/write_word_vectors.py",
     "elmo.py",
@@ -170,8 +173,31 @@ def test_an_option_may_be_a_value() -> None:
     assert str(message) == "quotes has no effect. Remove quotes."
     assert message.as_options() == "--quotes has no effect. Remove --quotes."
     typed = {"--quotes": "-q"}
-    assert message.as_options(typed) == "-q has no effect. Remove --quotes."
-    assert message.as_options({}) == "--quotes has no effect"
+    assert (
+        message.as_options(TypedCommand(typed)) == "-q has no effect. Remove --quotes."
+    )
+    assert message.as_options(TypedCommand({})) == "--quotes has no effect"
+
+
+def test_a_piped_command_is_the_typed_one_with_a_hyphen() -> None:
+    message = Message("a: no such file. {piped}", piped=PipedCommand("a b.txt"))
+    typed = TypedCommand({}, words=["elmo", "embed", "a b.txt", "out 1.hdf5"])
+    assert str(message) == "a: no such file. elmo ... -"
+    assert message.as_options() == str(message)
+    assert message.as_options(TypedCommand({}, words=["elmo", "info"])) == str(message)
+    assert message.as_options(typed) == "a: no such file. elmo embed - 'out 1.hdf5'"
+
+
+def test_braces_of_a_user_stay_as_they_are() -> None:
+    error = InputError(f"{'{a} {b}.txt'}: empty", remedy="Use {--quotes none}.")
+    assert str(error) == "{a} {b}.txt: empty. Use quotes='none'."
+
+
+def test_an_error_takes_the_arguments_of_its_message() -> None:
+    error = SettingsError("{--mix}: {n}", remedy="Use {--layers top}.", n=3)
+    assert str(error) == "mix: 3. Use layers='top'."
+    assert spelled_as_options(error) == "--mix: 3. Use --layers top."
+    assert str(InputError("a: empty", remedy="")) == "a: empty"
 
 
 def test_values_are_inserted_as_they_are() -> None:
@@ -184,8 +210,10 @@ def test_values_are_inserted_as_they_are() -> None:
 
 def test_a_remedy_whose_option_a_command_lacks_is_left_out() -> None:
     problem = "run--top.hdf5: the cell '--layers {a}' is in quotes"
-    assert QUOTES.as_options({"--layers": "--layers"}) == problem
-    assert "--quotes" in QUOTES.as_options({"--layers": "--layers", "--quotes": "-q"})
+    assert QUOTES.as_options(TypedCommand({"--layers": "--layers"})) == problem
+    assert "--quotes" in QUOTES.as_options(
+        TypedCommand({"--layers": "--layer", "--quotes": "-q"})
+    )
 
 
 def test_a_remedy_for_the_shell_is_shown_on_the_command_line_alone() -> None:
@@ -202,7 +230,10 @@ def test_a_message_may_contain_another_message_or_error() -> None:
         outer = Message("{number}: {problem}", number=3, problem=inner)
         assert str(outer) == f"3: {QUOTES}"
         assert outer.as_options() == f"3: {QUOTES.as_options()}"
-        assert outer.as_options({"--a": "-a"}) == f"3: {QUOTES.as_options({})}"
+        assert (
+            outer.as_options(TypedCommand({"--a": "-a"}))
+            == f"3: {QUOTES.as_options(TypedCommand({}))}"
+        )
 
 
 def test_a_problem_has_no_remedy_but_keeps_its_options() -> None:
@@ -210,8 +241,8 @@ def test_a_problem_has_no_remedy_but_keeps_its_options() -> None:
     problem = Message("{problem}", problem=problem_of(InputError(message)))
     assert str(problem) == "gamma: not 0"
     assert problem.as_options() == "--gamma: not 0"
-    # A path may have a full stop before a space, so a plain text stays whole.
-    assert problem_of(InputError("vol. 1.csv: empty.")) == "vol. 1.csv: empty"
+    # A path may have a full stop before a space, so a problem stays whole.
+    assert str(problem_of(InputError("vol. 1.csv: empty"))) == "vol. 1.csv: empty"
 
 
 def test_joined_messages_keep_their_options() -> None:
@@ -237,14 +268,13 @@ def test_errors_with_messages_can_be_pickled() -> None:
 def test_a_problem_has_the_typed_name_of_an_option_and_a_remedy_its_own() -> None:
     message = Message("{--device}: no GPU", remedy="Use {--device cpu}.")
     typed = {"--device": "--cuda", "--cuda": "--cuda"}
-    assert message.as_options(typed) == "--cuda: no GPU. Use --device cpu."
+    assert (
+        message.as_options(TypedCommand(typed)) == "--cuda: no GPU. Use --device cpu."
+    )
 
 
-def literals_of_messages() -> Iterator[tuple[str, str]]:
-    """Yield the place and text of each literal of a message, error or warning.
-
-    Values in it are written as `{}`.
-    """
+def calls_of_messages() -> Iterator[tuple[ast.Call, str]]:
+    """Yield each call that makes a message, an error or a warning, and its place."""
     package = Path(elmo_cli.__file__).parent
     for path in sorted(package.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -252,8 +282,16 @@ def literals_of_messages() -> Iterator[tuple[str, str]]:
                 continue
             called = ast.unparse(node.func).rpartition(".")[2]
             if called == "Message" or called.endswith(("Error", "_error", "warning")):
-                text = text_of(node.args[0])
-                yield f"{path.relative_to(package)}:{node.lineno}", text
+                yield node, f"{path.relative_to(package)}:{node.lineno}"
+
+
+def literals_of_messages() -> Iterator[tuple[str, str]]:
+    """Yield the place and text of each literal of a message, error or warning.
+
+    Values in it are written as `{}`.
+    """
+    for call, place in calls_of_messages():
+        yield place, text_of(call.args[0])
 
 
 def strings_of_package() -> Iterator[tuple[str, str]]:
@@ -273,6 +311,31 @@ def text_of(node: ast.expr) -> str:
         parts = [text_of(part) for part in node.values]
         return "".join(part or "{}" for part in parts)
     return ""
+
+
+def test_a_problem_contains_no_remedy() -> None:
+    # A second sentence of a problem gives details: "The columns are ...".
+    second_sentence = re.compile(r"[.?!] (?!The |These |Each )[A-Z`{]")
+    for call, place in calls_of_messages():
+        text = text_of(call.args[0])
+        is_log = ast.unparse(call.func).endswith("warning")
+        if not is_log and not text.startswith("Stopped "):
+            assert second_sentence.search(text) is None, f"{place}: {text}"
+
+
+def test_each_name_in_braces_has_a_value() -> None:
+    for call, place in calls_of_messages():
+        names = {keyword.arg for keyword in call.keywords}
+        if None in names:
+            continue
+        strings = [call.args[0]]
+        for keyword in call.keywords:
+            if keyword.arg in ("remedy", "shell_remedy"):
+                strings += getattr(keyword.value, "elts", [keyword.value])
+        for string in strings:
+            # Values of an f-string are not written in braces.
+            text = text_of(string).replace("{}", "")
+            assert set(re.findall(r"{([a-z]\w*)}", text)) <= names, f"{place}: {text}"
 
 
 def test_a_message_of_one_sentence_has_no_full_stop() -> None:

@@ -97,10 +97,8 @@ def measure_change(
         check_choice("correction", correction, CORRECTIONS)
         if not permutations:
             raise SettingsError(
-                Message(
-                    "{--correction} {correction}: requires {--permutations}",
-                    correction=repr(correction),
-                )
+                "{--correction} {correction}: requires {--permutations}",
+                correction=repr(correction),
             )
     if isinstance(old, (str, Path)) and isinstance(new, (str, Path)):
         old, new = read_occurrences(old, new, words, layers)

@@ -14,7 +14,6 @@ from elmo_cli.analysis.search.vector_sources import VectorSource
 from elmo_cli.analysis.search.word_search import find_occurrences
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.options.analysis import MATCHES, Match
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.comparison import check_same
@@ -96,15 +95,13 @@ def _check_match(sources: Iterable[VectorSource], match: str) -> None:
             others.append(str(source.path))
     if others:
         raise SettingsError(
-            Message(
-                "{paths}: not made with {--match} {match}, or without a record of it",
-                remedy=(
-                    "Make each of the files with `elmo occurrences TEXT OUT --words "
-                    "FILE --match {match}`, where OUT is HDF5 or Parquet."
-                ),
-                paths=" and ".join(others),
-                match=match,
-            )
+            "{paths}: not made with {--match} {match}, or without a record of it",
+            remedy=(
+                "Make each of the files with `elmo occurrences TEXT OUT --words "
+                "FILE --match {match}`, where OUT is HDF5 or Parquet."
+            ),
+            paths=" and ".join(others),
+            match=match,
         )
 
 
@@ -117,11 +114,8 @@ def _read_matrices(
 ) -> Occurrences:
     if words is None and not all(source.has_targets for source in files.sources):
         raise SettingsError(
-            Message(
-                "{path}: contains the vectors of all tokens",
-                remedy="Name the words to compare with {--words}.",
-                path=files.paths[0],
-            )
+            f"{files.paths[0]}: contains the vectors of all tokens",
+            remedy="Name the words to compare with {--words}.",
         )
     found = find_occurrences(files, words, layers, ignore_case=ignore_case)
     matrices: Occurrences = {}
@@ -150,5 +144,6 @@ def _check_matrices(
     if len(widths) > 1:
         numbers = " and ".join(map(str, sorted(widths)))
         raise InputError(
-            f"{old} and {new}: the vectors have the widths {numbers}. Use one model."
+            f"{old} and {new}: the vectors have the widths {numbers}",
+            remedy="Use one model.",
         )

@@ -111,25 +111,20 @@ class PlaceFinder:
             if places:
                 warnings.append(
                     Message(
-                        "{places} without a target word, so {consequence}. The first "
-                        "is {unit} {first}",
+                        f"{counted(len(places), 'annotated place')} without a "
+                        f"target word, so {consequence}. The first is "
+                        f"{self._unit} {places[0]}",
                         remedy="Add the form to {--words}, or check the characters.",
-                        places=counted(len(places), "annotated place"),
-                        consequence=consequence,
-                        unit=self._unit,
-                        first=places[0],
                     )
                 )
         if self._uneven:
             are = "is" if len(self._uneven) == 1 else "are"
             warnings.append(
                 Message(
-                    "{words} {are} not one whole token. The vector is the mean of all "
-                    "tokens that the characters overlap. The first is {unit} {first}",
-                    words=counted(len(self._uneven), "annotated word"),
-                    are=are,
-                    unit=self._unit,
-                    first=self._uneven[0],
+                    f"{counted(len(self._uneven), 'annotated word')} {are} not "
+                    "one whole token. The vector is the mean of all tokens that "
+                    f"the characters overlap. The first is {self._unit} "
+                    f"{self._uneven[0]}",
                 )
             )
         return warnings

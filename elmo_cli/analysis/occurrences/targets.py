@@ -82,11 +82,13 @@ def read_targets(
         for form in filter(None, forms):
             word = targets.setdefault(form, forms[0])
             if word != forms[0]:
-                problem = f"{form!r} is a form of {word!r} already"
-                raise InputError(f"{path}, {location}: {problem}. Name each form once.")
+                raise InputError(
+                    f"{path}, {location}: {form!r} is a form of {word!r} already",
+                    remedy="Name each form once.",
+                )
     if not targets:
         raise InputError(
-            f"{path}: no words. Write one word per line, or lemma,form,form."
+            f"{path}: no words", remedy="Write one word per line, or lemma,form,form."
         )
     # Tokens may have plain marks where the file has typographic ones.
     plain = {normalize(form).strip(): word for form, word in targets.items()}
@@ -103,9 +105,11 @@ def _targets_of_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
                     "cut -f 1", source.name, mark=".words", suffix=".txt"
                 )
                 raise InputError(
-                    f"{source.name}, line {line.number}: {line.text[:60]!r} has a tab. "
-                    "Write one word per line, or lemma,form,form. If column 1 has the "
-                    f"words, use {command}."
+                    f"{source.name}, line {line.number}: {line.text[:60]!r} has a tab",
+                    remedy=(
+                        "Write one word per line, or lemma,form,form. If column 1 "
+                        f"has the words, use {command}."
+                    ),
                 )
             # The target word of the line "," is a comma.
             forms = [line.text]
@@ -219,14 +223,11 @@ class TargetFinder:
             other = self._folded[form.casefold()]
             if other != word:
                 raise InputError(
-                    Message(
-                        "{--ignore-case True}: {form} is a form of {word} and of "
-                        "{other}",
-                        remedy="Remove one of them.",
-                        form=repr(form),
-                        word=repr(word),
-                        other=repr(other),
-                    )
+                    "{--ignore-case True}: {form} is a form of {word} and of {other}",
+                    remedy="Remove one of them.",
+                    form=repr(form),
+                    word=repr(word),
+                    other=repr(other),
                 )
 
     def find(self, texts: Sequence[str]) -> dict[int, str]:

@@ -24,7 +24,6 @@ from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.options.analysis import MATCHES, Match
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import (
@@ -75,11 +74,11 @@ def plan_occurrences(
     """
     if str(output) == STANDARD_OUTPUT:
         problem = "target words cannot go to standard output"
-        raise SettingsError(f"{problem}. Name a file with .parquet or .hdf5.")
+        raise SettingsError(problem, remedy="Name a file with .parquet or .hdf5.")
     if output_settings.file_format is None and not _may_have_occurrences(output):
         raise SettingsError(
-            f"{output}: target words are written as Parquet or HDF5. Name a file with "
-            ".parquet or .hdf5."
+            f"{output}: target words are written as Parquet or HDF5",
+            remedy="Name a file with .parquet or .hdf5.",
         )
     if state == "carry":
         problem = (
@@ -87,19 +86,18 @@ def plan_occurrences(
             "state can be carried over"
         )
         remedy = "Choose {--state zero} or {--state warm}."
-        raise SettingsError(Message(problem, remedy=remedy))
+        raise SettingsError(problem, remedy=remedy)
     plan = plan_file(text_input, output, selection, output_settings, state=state)
     if text_input.format.has_sequences:
         raise SettingsError(
-            f"{text_input.source.name}: FASTA has no words. Choose another input."
+            f"{text_input.source.name}: FASTA has no words",
+            remedy="Choose another input.",
         )
     check_choice("match", match, MATCHES)
     if match == "lemma" and not text_input.format.has_lemmas:
         raise SettingsError(
-            Message(
-                "{--match lemma} requires CoNLL-U, found {name}",
-                name=text_input.format.name,
-            )
+            "{--match lemma} requires CoNLL-U, found {name}",
+            name=text_input.format.name,
         )
     return plan
 
@@ -158,11 +156,9 @@ def embed_occurrences(
                 if messages:
                     advice = messages[0]
                 raise InputError(
-                    Message(
-                        "{name}: no target word occurs. {advice}",
-                        name=plan.text_input.source.name,
-                        advice=advice,
-                    )
+                    f"{plan.text_input.source.name}: no target word occurs",
+                    remedy="{advice}",
+                    advice=advice,
                 )
             for message in messages:
                 logger.warning("%s", message)

@@ -48,7 +48,9 @@ def check_figure(path: str | Path, *, overwrite: bool) -> None:
     suffix = Path(path).suffix
     if suffix.lower() not in FIGURE_SUFFIXES:
         known = listed(FIGURE_SUFFIXES, "or")
-        raise OutputNameError(f"{path}: unknown suffix {suffix!r}. Choose {known}.")
+        raise OutputNameError(
+            f"{path}: unknown suffix {suffix!r}", remedy=f"Choose {known}."
+        )
     check_output(path, may_exist=overwrite)
     load_extra("plot", "matplotlib", "plot")
 

@@ -30,7 +30,6 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_at_least, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import PROJECTIONS, Projection
@@ -189,14 +188,12 @@ def _check_occurrence_count(
     elif method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]:
         remedy = "{--method pca} needs 3."
     raise InputError(
-        Message(
-            "{word} has {number} in {files}, but a picture needs {minimum}",
-            remedy=remedy,
-            word=repr(word),
-            number=counted(n_occurrences, "occurrence"),
-            files=paths[0] if len(paths) == 1 else f"{paths[0]} and the other files",
-            minimum=minimum,
-        )
+        "{word} has {number} in {files}, but a picture needs {minimum}",
+        remedy=remedy,
+        word=repr(word),
+        number=counted(n_occurrences, "occurrence"),
+        files=paths[0] if len(paths) == 1 else f"{paths[0]} and the other files",
+        minimum=minimum,
     )
 
 

@@ -17,7 +17,6 @@ from elmo_cli.analysis.search.vector_sources import (
 from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.options.selection import Layers
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
 from elmo_cli.outputs.reader import Activations, matching_paths
@@ -79,25 +78,19 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
             pooling = source.attributes.get("pooling")
             if pooled and pooling is None:
                 raise InputError(
-                    Message(
-                        "{path}: the file has one vector per token",
-                        remedy="Embed with {--pooling mean}.",
-                        shell_remedy="`elmo embed --pooling mean` writes one per "
-                        "sentence.",
-                        path=source.path,
-                    )
+                    f"{source.path}: the file has one vector per token",
+                    remedy="Embed with {--pooling mean}.",
+                    shell_remedy="`elmo embed --pooling mean` writes one per sentence.",
                 )
             if not pooled and pooling is not None:
                 raise InputError(
-                    Message(
-                        "{path}: the file has one vector per sentence "
-                        "({--pooling} {pooling})",
-                        remedy="Embed without {--pooling}.",
-                        shell_remedy="Use `elmo neighbours --sentence`, or embed "
-                        "without --pooling.",
-                        path=source.path,
-                        pooling=pooling,
-                    )
+                    "{path}: the file has one vector per sentence "
+                    "({--pooling} {pooling})",
+                    remedy="Embed without {--pooling}.",
+                    shell_remedy="Use `elmo neighbours --sentence`, or embed "
+                    "without --pooling.",
+                    path=source.path,
+                    pooling=pooling,
                 )
 
     def close(self) -> None:

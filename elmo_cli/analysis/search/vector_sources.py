@@ -21,7 +21,6 @@ from elmo_cli.analysis.occurrences.targets import WORDS, target_positions, targe
 from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, listed, shown
@@ -199,11 +198,9 @@ class VectorSource:
 
     def _layers_error(self, layers: Layers, problem: str) -> SettingsError:
         return SettingsError(
-            Message(
-                "{--layers} {layers}: {problem}",
-                layers=repr(shown(layers)),
-                problem=problem,
-            )
+            "{--layers} {layers}: {problem}",
+            layers=repr(shown(layers)),
+            problem=problem,
         )
 
 
@@ -234,7 +231,8 @@ def is_table(path: str | Path) -> bool:
                 raise missing_file_error(path, InputError)
             raise InputError(
                 f"{path}: expected Parquet or HDF5 of target words, found "
-                f'{format_name}. See "Vectors of other programs" in docs/change.md.'
+                f"{format_name}",
+                remedy='See "Vectors of other programs" in docs/change.md.',
             )
     return name.endswith(".parquet")
 
@@ -254,9 +252,9 @@ def activations_source(activations: Activations) -> VectorSource:
     elif name == "all" and len(activations):
         first = activations[0]
         if first.ndim < 3 and "layers" not in attributes:
-            problem = "the file does not record which layer it has"
             raise InputError(
-                f"{path}: {problem}. Only files with all layers may omit it."
+                f"{path}: the file does not record which layer it has",
+                remedy="Only files with all layers may omit it.",
             )
         layers_of_axis = list(range(len(first)))
     forms: dict[str, str] = json.loads(attributes.get(WORDS, "{}"))
@@ -310,11 +308,9 @@ def _stored_activations(
             raise InputError(f"{line}: the sentence has {numbers}")
         elif n_vectors and not activations.has_sentences:
             raise InputError(
-                Message(
-                    "{path}: the file does not contain the tokens, as for FASTA or "
-                    "after {--forget-sentences True}",
-                    path=path,
-                )
+                "{path}: the file does not contain the tokens, as for FASTA or "
+                "after {--forget-sentences True}",
+                path=path,
             )
 
 
@@ -329,7 +325,9 @@ class _TableHead(NamedTuple):
 def table_source(path: str | Path) -> VectorSource:
     """Return the source of a table of target words. Each pass opens the file again."""
     if not os.path.exists(path) and os.path.exists(f"{path}.partial"):
-        raise InputError(f"{path}: the run is not finished. Run its command again.")
+        raise InputError(
+            f"{path}: the run is not finished", remedy="Run its command again."
+        )
     with _damage_as_input_error(path), _open_parquet(path) as file:
         head = _read_head(path, file)
     text = head.attributes.get(WORDS, "{}")
@@ -362,8 +360,10 @@ def _damage_as_input_error(path: str | Path) -> Iterator[None]:
         raise
     except (OSError, ValueError, RuntimeError) as error:
         reason = first_line(error).split(". ")[0]
-        problem = f"not a readable file of target words: {reason}"
-        raise InputError(f"{path}: {problem}. {_ADVICE}.") from None
+        raise InputError(
+            f"{path}: not a readable file of target words: {reason}",
+            remedy=f"{_ADVICE}.",
+        ) from None
 
 
 def _read_head(path: str | Path, file: Any) -> _TableHead:
@@ -379,19 +379,22 @@ def _read_head(path: str | Path, file: Any) -> _TableHead:
     has_both = has_vector and len(layers) > 0
     has_neither = not has_vector and len(layers) == 0
     if not has_columns or not are_numbers or has_both or has_neither:
-        expected = (
-            f"the columns {', '.join(COLUMNS)} and {VECTOR} or {LAYER_PREFIX}0, ..."
-        )
         found = shown(", ".join(schema.names)) or "none"
-        raise InputError(f"{path}: expected {expected}, found {found}. {_ADVICE}.")
+        raise InputError(
+            f"{path}: expected the columns {', '.join(COLUMNS)} and {VECTOR} or "
+            f"{LAYER_PREFIX}0, ..., found {found}",
+            remedy=f"{_ADVICE}.",
+        )
 
     vector_columns = layers or [VECTOR]
     for name in vector_columns:
         kind = schema.field(name).type
         values = getattr(kind, "value_type", kind)
         if not is_nested(kind) or not is_floating(values):
-            problem = f"column {name}: expected lists of floats, found {kind}"
-            raise InputError(f"{path}: {problem}. {_ADVICE}.")
+            raise InputError(
+                f"{path}: column {name}: expected lists of floats, found {kind}",
+                remedy=f"{_ADVICE}.",
+            )
 
     metadata = file.metadata.metadata or {}
     attributes = parse_json(metadata.get(b"elmo", b"{}"), dict[str, str], str(path))

@@ -14,7 +14,6 @@ from elmo_cli.analysis.search.vector_sources import VectorSource, mean_of
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted, kind_of
 from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
 from elmo_cli.options.tokenizer_names import AUTO, recorded_tokenizer
@@ -95,12 +94,8 @@ def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
         return [cast(Query, queries)]
     if isinstance(queries, str):
         raise InputError(
-            Message(
-                "{name}: expected (sentence, word), found the string {query}. Give the "
-                "word too: ({query}, WORD).",
-                name="queries",
-                query=repr(queries),
-            )
+            f"queries: expected (sentence, word), found the string {queries!r}",
+            remedy=f"Give the word too: ({queries!r}, WORD).",
         )
     return list(check_batch(cast(Sequence[Query], queries), "queries"))
 
@@ -132,15 +127,16 @@ def _check_model(source: VectorSource, embedder: ElmoEmbedder) -> None:
     if sha256 is not None and sha256 != embedder.content_sha256:
         raise InputError(
             f"{source.path}: made by the model {source.attributes.get('model')}, not "
-            f"by {embedder.files.name}. Embed and search with the same model."
+            f"by {embedder.files.name}",
+            remedy="Embed and search with the same model.",
         )
     n_stored = len(source.layers_of_axis)
     n_layers = embedder.architecture.n_layers
     if source.stored_layers == "all" and n_stored not in (0, n_layers):
         raise InputError(
             f"{source.path}: {counted(n_stored, 'layer')}, but the model "
-            f"{embedder.files.name} has {n_layers}. Embed and search with the same "
-            "model."
+            f"{embedder.files.name} has {n_layers}",
+            remedy="Embed and search with the same model.",
         )
 
 
@@ -176,11 +172,8 @@ def _embed_queries(
         selection = SelectionSettings(layers_text(layers))
     else:
         raise SettingsError(
-            Message(
-                "{path}: unknown layer",
-                remedy="Name it with {--layers}.",
-                path=files.paths[0],
-            )
+            f"{files.paths[0]}: unknown layer",
+            remedy="Name it with {--layers}.",
         )
     options: dict[str, Any] = asdict(selection)
     sentences = (query.sentence for query in queries)

@@ -121,13 +121,13 @@ def find_word(
             elif own_word[:1].lower() == initial:
                 similar_words.add(own_word)
     if not by_word and not by_form:
-        problem = f"{', '.join(map(str, files.paths))}: {word!r} does not occur"
-        advice = did_you_mean(word, similar_words)
+        remedy = did_you_mean(word, similar_words)
         if "," in word:
-            advice = (
-                " Name one word. A target word of `elmo occurrences` has all its forms."
+            remedy = (
+                "Name one word. A target word of `elmo occurrences` has all its forms."
             )
-        raise InputError(f"{problem}.{advice}" if advice else problem)
+        paths = ", ".join(map(str, files.paths))
+        raise InputError(f"{paths}: {word!r} does not occur", remedy=remedy)
     return by_word or by_form
 
 

@@ -19,7 +19,6 @@ from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.checks import check_sentence, list_texts
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
 from elmo_cli.options.selection import Layers, Selection, SelectionSettings, layers_text
@@ -177,12 +176,8 @@ def _average(
     frequent = [word for word in words if counts[word] >= averaging.min_count]
     if not frequent:
         raise InputError(
-            Message(
-                "{name}: no word occurs {min_count} times or more",
-                remedy="Lower {--min-count}.",
-                name=name,
-                min_count=f"{averaging.min_count:,}",
-            )
+            f"{name}: no word occurs {averaging.min_count:,} times or more",
+            remedy="Lower {--min-count}.",
         )
     width = len(sums[frequent[0]])
     means = np.empty((len(frequent), width), np.float32)

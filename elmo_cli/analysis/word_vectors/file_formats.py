@@ -60,9 +60,12 @@ def check_vectors_file(
     """
     suffix = _suffix(path)
     if suffix not in _WRITERS:
-        known = ".vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 or .h5"
         raise OutputNameError(
-            f"{path}: unknown suffix {path.suffix!r}. Choose {known}."
+            f"{path}: unknown suffix {path.suffix!r}",
+            remedy=(
+                "Choose .vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 "
+                "or .h5."
+            ),
         )
     if suffix == ".tsv":
         names = path.with_suffix(_METADATA)
@@ -86,7 +89,8 @@ def words_for(output: Path, words: str | Path | Sequence[str]) -> list[str]:
     if index is not None and not _stores_phrases(output):
         raise InputError(
             f"words[{index}]: {listed[index][:60]!r} has white space, which "
-            f"{output.suffix} cannot store. Choose HDF5 or npz."
+            f"{output.suffix} cannot store",
+            remedy="Choose HDF5 or npz.",
         )
     return listed
 
@@ -94,7 +98,7 @@ def words_for(output: Path, words: str | Path | Sequence[str]) -> list[str]:
 def _read_words_for(output: Path, path: str | Path) -> list[str]:
     words = read_words(path)
     if words == [""]:
-        raise InputError(f"{path}: no words. Write one word per line.")
+        raise InputError(f"{path}: no words", remedy="Write one word per line.")
     index = _index_of_phrase(words)
     if index is None:
         return words
@@ -104,18 +108,12 @@ def _read_words_for(output: Path, path: str | Path) -> list[str]:
     shell_remedy = "If the file is a text, use {--corpus} {typed}."
     if not _stores_phrases(output):
         raise InputError(
-            Message(
-                "{path}, line {number}: {phrase} has white space, which {suffix} "
-                "cannot store. Choose HDF5 or npz",
-                remedy=remedy,
-                shell_remedy=shell_remedy,
-                quoted=repr(str(path)),
-                typed=shlex.quote(str(path)),
-                path=path,
-                number=line_number,
-                phrase=shown_phrase,
-                suffix=output.suffix,
-            )
+            f"{path}, line {line_number}: {shown_phrase} has white space, which "
+            f"{output.suffix} cannot store",
+            remedy=f"Choose HDF5 or npz. {remedy}",
+            shell_remedy=f"Choose HDF5 or npz. {shell_remedy}",
+            quoted=repr(str(path)),
+            typed=shlex.quote(str(path)),
         )
     n_phrases = sum(1 for word in words if _is_phrase(word))
     logger.warning(
@@ -175,13 +173,12 @@ def write_vectors_file(
     if not is_finite.all():
         n_others = int((~is_finite).sum())
         first = words[int(is_finite.argmin())]
-        logger.warning(
-            "%s: the vectors of %s are not finite (NaN or infinity), the "
-            "first of %r. Check the weights of the model.",
-            path,
-            counted(n_others, "word"),
-            first,
+        warning = Message(
+            f"{path}: the vectors of {counted(n_others, 'word')} are not finite (NaN "
+            f"or infinity), the first of {first!r}",
+            remedy="Check the weights of the model.",
         )
+        logger.warning("%s", warning)
     write = _WRITERS[_suffix(path)]
     shown = _without_white_space(path, words)
     write(path, shown, vectors, counts, overwrite=overwrite)

@@ -20,7 +20,7 @@ from elmo_cli.cli.queries import (
 )
 from elmo_cli.cli.row_printer import RowPrinter, cell, open_row_printer
 from elmo_cli.cli.usage_errors import missing_error, misused_error, swapped_error
-from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -150,12 +150,14 @@ def cosine(
 def _check_arguments(
     arguments: tuple[str, ...], *, has_table: bool, reads_lines: bool
 ) -> None:
-    """Raise a `UsageError` unless the arguments are a word and two sentences, or -."""
+    """Raise an error unless the arguments are a word and two sentences, or -."""
     if has_table:
         if arguments:
-            problem = "unexpected, because the table of --pairs has the sentences"
-            remedy = f"Remove {shlex.join(arguments)}."
-            raise click.UsageError(f"{arguments[0]}: {problem}. {remedy}")
+            raise SettingsError(
+                f"{arguments[0]}: unexpected, because the table of --pairs has the "
+                "sentences",
+                remedy=f"Remove {shlex.join(arguments)}.",
+            )
         return
     n_expected = 2 if reads_lines else 3
     if len(arguments) < n_expected:
@@ -163,16 +165,20 @@ def _check_arguments(
     if len(arguments) > n_expected:
         unexpected = arguments[n_expected]
         if reads_lines:
-            problem = "unexpected, because - reads the sentences from standard input"
-            raise click.UsageError(f"{unexpected}: {problem}")
-        raise misused_error(f"{unexpected}: unexpected. Put each sentence in quotes")
+            raise SettingsError(
+                f"{unexpected}: unexpected, because - reads the sentences from "
+                "standard input"
+            )
+        raise misused_error(f"{unexpected}: unexpected", "Put each sentence in quotes.")
     word, *sentences = arguments
     if " " in word and " " not in sentences[-1]:
         raise swapped_error(sentences[-1], word, *sentences[:-1])
     for sentence in sentences:
         if sentence != STANDARD_INPUT and os.path.isfile(sentence):
-            problem = "a file, but elmo cosine takes the sentence itself"
-            raise click.UsageError(f"{sentence}: {problem}. For a file, use --pairs.")
+            raise SettingsError(
+                f"{sentence}: a file, but elmo cosine takes the sentence itself",
+                remedy="For a file, use {--pairs}.",
+            )
 
 
 def _find_pair(

@@ -14,7 +14,7 @@ from elmo_cli.cli.parameter_types import PATH, POSITIVE, NameChoice, Number, Who
 from elmo_cli.cli.shared_options import choice, command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.cli.usage_errors import missing_error
-from elmo_cli.errors.exceptions import StoppedError
+from elmo_cli.errors.exceptions import ElmoError, StoppedError
 from elmo_cli.errors.wording import counted, listed, rate_text
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import settings_from
@@ -232,7 +232,8 @@ def _say_end(folder: str, counts: "RunCounts", *, is_shard: bool) -> None:
         rate = rate_text(counts.n_tokens, time.monotonic() - counts.started)
         stderr.say(f"Wrote {folder}: {counts.n_done:,} of {n_parts}, {n_tokens}{rate}")
     if counts.failed or (n_missing > 0 and not is_shard):
-        raise click.ClickException(
-            f"{folder}: {counted(n_missing, 'part')} missing. Give the same command to "
-            "try again, or repair the input for another folder."
+        raise ElmoError(
+            f"{folder}: {counted(n_missing, 'part')} missing",
+            remedy="Give the same command to try again, or repair the input for "
+            "another folder.",
         )

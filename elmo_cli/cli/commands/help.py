@@ -7,6 +7,7 @@ import click
 
 from elmo_cli.cli.command import command
 from elmo_cli.cli.wrong_names import meant_command
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.options.output import OUTPUT_FORMATS
 from elmo_cli.options.text import INPUT_FORMATS
@@ -67,11 +68,11 @@ def help(ctx: click.Context, topic: str | None) -> None:
     found = parent.command.get_command(parent, topic)
     if found is None:
         topics = [*parent.command.commands, *_PAGES]
-        raise click.UsageError(
-            f"{topic}: no such topic."
-            f"{meant_command(topic) or did_you_mean(topic, topics)} "
-            f"Choose one of {', '.join(topics)}.",
-            parent,
+        question = meant_command(topic) or did_you_mean(topic, topics)
+        message = Message(
+            f"{topic}: no such topic",
+            remedy=f"{question} Choose one of {', '.join(topics)}.".lstrip(),
         )
+        raise click.UsageError(message.as_options(), parent)
     context = found.make_context(topic, [], parent, resilient_parsing=True)
     click.echo(context.get_help())

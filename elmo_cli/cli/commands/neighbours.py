@@ -17,8 +17,8 @@ from elmo_cli.cli.queries import query_settings, read_query_table
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error, swapped_error
-from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.errors.messages import Message, problem_of
+from elmo_cli.errors.exceptions import ModelError, SettingsError
+from elmo_cli.errors.messages import problem_of
 from elmo_cli.options.analysis import NeighbourSettings
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -154,21 +154,21 @@ def _split_arguments(
     if are_files:
         return (), arguments
     if arguments[:1] == (STANDARD_INPUT,):
-        raise click.UsageError("to read queries from a pipe, use --queries -")
+        raise SettingsError("to read queries from a pipe, use {--queries -}")
     return arguments[:2], arguments[2:]
 
 
 def _check_paths(
     query: tuple[str, ...], paths: tuple[str, ...], *, has_query_option: bool
 ) -> None:
-    """Raise a `UsageError` for missing files, and for a sentence without quotes."""
+    """Raise an error for missing files, and for a sentence without quotes."""
     has_sentence = len(query) == 2
     if has_sentence and os.path.exists(query[1]):
         if not paths:
             raise missing_error("SENTENCE")
-        raise click.UsageError(
-            f"{query[1]}: a file, not a sentence. Type the sentence in quotes, or give "
-            "a table with --queries."
+        raise SettingsError(
+            f"{query[1]}: a file, not a sentence",
+            remedy="Type the sentence in quotes, or give a table with {--queries}.",
         )
     if not paths:
         names = ("WORD", "SENTENCE", "FILE")
@@ -177,11 +177,13 @@ def _check_paths(
     if has_sentence and " " in query[0] and " " not in query[1]:
         raise swapped_error(query[1], query[0], *paths)
     if has_query_option and first.isalpha() and not os.path.exists(first):
-        remedy = "With --queries or --sentence, give only FILE."
-        raise click.UsageError(f"{first}: no such file. {remedy}")
+        raise SettingsError(
+            f"{first}: no such file",
+            remedy="With {--queries} or {--sentence}, give only FILE.",
+        )
     if has_sentence and paths[1:] and first.isalpha() and not os.path.exists(first):
-        raise click.UsageError(
-            f"{first}: no such file. Put quotes around the sentence."
+        raise SettingsError(
+            f"{first}: no such file", remedy="Put quotes around the sentence."
         )
 
 
@@ -200,7 +202,7 @@ def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
 
     tokens = tokenizer.tokenize(sentence)
     if not tokens:
-        raise click.UsageError("--sentence must not be empty")
+        raise SettingsError("{--sentence} must not be empty")
     return Occurrence(tokens, 0)
 
 
@@ -275,8 +277,8 @@ def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:
     if settings.model is not None or settings.options_file is not None:
         return replace(settings, state=recorded.state)
     if recorded.model is None:
-        raise click.UsageError(
-            f"{files.paths[0]}: unknown model. Name it with --model."
+        raise SettingsError(
+            f"{files.paths[0]}: unknown model", remedy="Name it with {--model}."
         )
     return replace(settings, model=recorded.model, state=recorded.state)
 
@@ -302,10 +304,9 @@ def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedde
         if options_on_command_line("--model", "--options-file"):
             raise
         # --model is the only remedy.
-        message = Message(
+        raise ModelError(
             "the model of {path}: {problem}",
             remedy="Give its new path with {--model}.",
             path=files.paths[0],
             problem=problem_of(error),
-        )
-        raise ModelError(message) from None
+        ) from None

@@ -22,7 +22,7 @@ from elmo_cli.cli.queries import in_chunks
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
-from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.prediction import PredictionSettings
@@ -123,7 +123,9 @@ def predict(
         source.check()
         opened = open_text(source, text_settings, resolved, lines_are_texts=True)
         if opened.splits_records and not settings.each:
-            raise click.UsageError("--split-sentences of a table requires --each")
+            raise SettingsError(
+                "{--split-sentences True} of a table requires {--each True}"
+            )
         text_settings.check_whole_records()
     model = load_language_model(resolved)
     if isinstance(opened, Tokenizer):
@@ -139,21 +141,22 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
     if text is None and file is None:
         raise missing_error("TEXT")
     if text is not None and file is not None:
-        raise click.UsageError(
-            "--file: cannot be combined with TEXT. Remove one of them."
+        raise SettingsError(
+            "{--file}: cannot be combined with TEXT", remedy="Remove one of them."
         )
     if text is not None and os.path.isfile(text):
-        problem = "TEXT is the text itself, but a file with this name exists"
-        remedy = f"To read its texts, use `elmo predict --file {shlex.quote(text)}`."
-        raise click.UsageError(f"{text}: {problem}. {remedy}")
+        raise SettingsError(
+            f"{text}: TEXT is the text itself, but a file with this name exists",
+            remedy=f"To read its texts, use `elmo predict --file {shlex.quote(text)}`.",
+        )
     if (
         text is not None
         and text != STANDARD_INPUT
         and options_on_command_line(*_READING)
     ):
-        raise click.UsageError(
-            f"{options_on_command_line(*_READING)[0]} requires --file FILE, or - as "
-            "TEXT"
+        raise SettingsError(
+            f"{options_on_command_line(*_READING)[0]} requires {{--file FILE}}, or - "
+            "as TEXT"
         )
     return STANDARD_INPUT if text == STANDARD_INPUT else file
 

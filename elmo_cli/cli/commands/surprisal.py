@@ -17,8 +17,7 @@ from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import extra_arguments_error
 from elmo_cli.cli.value_completion import complete_columns
-from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -157,11 +156,11 @@ def surprisal(
 def _check_is_table(
     source: Source, text_settings: TextSettings, settings: SurprisalSettings
 ) -> None:
-    """Raise a `UsageError` if an input without columns should have pairs or regions."""
+    """Raise an error if an input without columns should have pairs or regions."""
     input_format = find_format(source, text_settings.input_format)
     if not input_format.has_columns:
         name = "--pair-columns" if settings.pair_columns else "--regions"
-        raise click.UsageError(f"{name} requires a table, found {input_format.name}")
+        raise SettingsError(f"{name} requires a table, found {input_format.name}")
 
 
 def _print_units(
@@ -347,12 +346,7 @@ def _other_names_error(
 ) -> InputError:
     """Return the error of a table whose rows have other names than the first one's."""
     return InputError(
-        Message(
-            "{name}: its rows are named by {columns}, and those of the first INPUT by "
-            "{first_columns}",
-            remedy="Choose a column of all of them with {--id-column}.",
-            name=name,
-            columns=" and ".join(columns),
-            first_columns=" and ".join(first_columns),
-        )
+        f"{name}: its rows are named by {' and '.join(columns)}, and "
+        f"those of the first INPUT by {' and '.join(first_columns)}",
+        remedy="Choose a column of all of them with {--id-column}.",
     )

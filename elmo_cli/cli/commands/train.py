@@ -15,6 +15,7 @@ from elmo_cli.cli.shared_options import command_option, field_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.cli.value_completion import complete_models
+from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import option_fields, settings_from
 from elmo_cli.options.model import ModelSettings
@@ -172,7 +173,9 @@ def train(
         is_new=init_from is None,
     ).tokenizer
     if folder.exists() and not folder.is_dir():
-        raise click.UsageError(f"{folder}: a file. Name a folder with --output.")
+        raise SettingsError(
+            f"{folder}: a file", remedy="Name a folder with {--output}."
+        )
     # By default oneDNN keeps 1,024 products, one per number of rows. Here all differ.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 

@@ -100,7 +100,7 @@ def word_vectors(
     if not words_files and corpus is None:
         raise missing_error("VOCABULARY or --corpus")
     if len(words_files) > 1:
-        raise misused_error(f"{words_files[1]}: unexpected. Give one VOCABULARY")
+        raise misused_error(f"{words_files[1]}: unexpected", "Give one VOCABULARY.")
     words_file = words_files[0] if words_files else None
     if words_file is not None:
         Source(words_file, "Give the name of a file with one word per line.").check()

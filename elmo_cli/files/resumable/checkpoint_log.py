@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from elmo_cli.errors.exceptions import OutputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.files import disk
 from elmo_cli.files.atomic import renamed
 from elmo_cli.files.locks import lock, unlock
@@ -83,11 +82,13 @@ def read_checkpoint_log(path: Path) -> FileCheckpoint:
 
 
 def _not_a_log_error(path: Path) -> OutputError:
-    problem = (
-        "{path}: not a log of an unfinished `elmo embed` output. Move it away, or "
-        "choose another output."
+    return OutputError(
+        f"{path}: not a log of an unfinished `elmo embed` output",
+        remedy=[
+            f"Move it away, or choose another output. {START_OVER}",
+            "Move it away, or choose another output.",
+        ],
     )
-    return OutputError(Message(problem, remedy=START_OVER, path=path))
 
 
 def remove_leftovers(final: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Final
 
 from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import OutputError
-from elmo_cli.errors.messages import Message
 from elmo_cli.files import disk
 from elmo_cli.files.atomic import check_is_own, give_name
 from elmo_cli.files.locks import lock, unlock
@@ -176,8 +175,8 @@ class ResumableFile:
             disk.create(self.path).close()
         elif self.path.is_symlink() or not self._log.is_file():
             raise OutputError(
-                f"{self.path}: not an unfinished `elmo embed` output. Move it away, or "
-                "choose another output."
+                f"{self.path}: not an unfinished `elmo embed` output",
+                remedy="Move it away, or choose another output.",
             )
 
     def _restore(self, should_stop: Stop, *, overwrite: bool) -> None:
@@ -213,11 +212,8 @@ class ResumableFile:
             raise self._damage_error("damaged", problem)
 
     def _damage_error(self, kind: str, problem: str) -> OutputError:
-        message = "{path}: the file is {kind}: {problem}"
         return OutputError(
-            Message(
-                message, remedy=START_OVER, path=self.path, kind=kind, problem=problem
-            )
+            f"{self.path}: the file is {kind}: {problem}", remedy=START_OVER
         )
 
     def _apply(self, checkpoint: FileCheckpoint) -> None:

@@ -40,12 +40,9 @@ class NotProteins(Tally):
         """Return the warning."""
         place = f"{self._name!r} in {first}" if self._name else first
         return Message(
-            "sequences that do not look like proteins: {n}. The first one, {place}, "
-            "looks like {kind}.",
+            f"sequences that do not look like proteins: {self.n_found:,}. "
+            f"The first one, {place}, looks like {self._kind}.",
             remedy="Translate DNA and RNA to proteins, and leave out text.",
-            n=f"{self.n_found:,}",
-            place=place,
-            kind=self._kind,
         )
 
 

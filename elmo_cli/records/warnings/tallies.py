@@ -105,13 +105,11 @@ class TypographicMarks(Tally):
     def warning(self, first: str) -> Message:
         """Return the warning."""
         return Message(
-            "{tokens} with typographic marks ({examples}), which the model hardly "
-            "knows, the first in {first}",
+            f"{counted(self.n_found, 'token')} with typographic marks "
+            f"({' '.join(self._examples)}), which the model hardly knows, "
+            f"the first in {first}",
             remedy="Use {--tokenizer moses} for raw text, which normalizes them. "
             "Replace them first in text that is tokenized already.",
-            tokens=counted(self.n_found, "token"),
-            examples=" ".join(self._examples),
-            first=first,
         )
 
 

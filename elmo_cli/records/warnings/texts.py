@@ -53,10 +53,9 @@ def only_numbers(sample: Sample) -> Message | None:
         return None
     name = "--word-column" if sample.has_word_rows else "--text-column"
     return Message(
-        "the texts of the table are numbers ({number})",
+        f"the texts of the table are numbers ({numbers[0][:30]})",
         remedy="Choose another with {option}.",
         option=option_named(name),
-        number=numbers[0][:30],
     )
 
 
@@ -70,14 +69,12 @@ def words_as_texts(sample: Sample) -> Message | None:
     if n_ends == 0 or n_ends > len(words) / 3:
         return None
     return Message(
-        "{n_words} of the first {n_texts} texts are single words ({examples})",
+        f"{len(words):,} of the first {len(sample.texts):,} texts are "
+        f"single words ({' '.join(words[:3])})",
         remedy=(
             "If they are the words of a text, use {--word-column}.",
             "If they are the words of a text, join them to sentences first.",
         ),
-        n_words=f"{len(words):,}",
-        n_texts=f"{len(sample.texts):,}",
-        examples=" ".join(words[:3]),
     )
 
 
@@ -91,12 +88,9 @@ def sequences_as_words(sample: Sample) -> Message | None:
     if not sequences:
         return None
     return Message(
-        "{n_sequences} of the first {n_texts} texts are one word of capital letters "
-        "({example})",
+        f"{len(sequences):,} of the first {len(sample.texts):,} texts are "
+        f"one word of capital letters ({sequences[0][:30]})",
         remedy="If the letters are residues, use {--tokenizer residues}.",
-        n_sequences=f"{len(sequences):,}",
-        n_texts=f"{len(sample.texts):,}",
-        example=sequences[0][:30],
     )
 
 
@@ -140,9 +134,8 @@ def region_marks(sample: Sample) -> Message | None:
         if not texts or any("|" in text for text in texts):
             return None
         return Message(
-            "none of the first {n_texts} in {column} contains |, so each is one region",
-            n_texts=counted(len(texts), "text"),
-            column=repr(column),
+            f"none of the first {counted(len(texts), 'text')} in "
+            f"{column!r} contains |, so each is one region",
         )
     n_marked = sum(" | " in text for text in texts)
     if "|" not in sample.tokens or 2 * n_marked <= len(texts):
@@ -154,10 +147,9 @@ def region_marks(sample: Sample) -> Message | None:
             "use {--regions COLUMN}."
         )
     return Message(
-        "{n_marked} of the first {n_texts} texts contain |, which becomes a token",
+        f"{n_marked:,} of the first {len(texts):,} texts contain |, which "
+        "becomes a token",
         remedy=remedy,
-        n_marked=f"{n_marked:,}",
-        n_texts=f"{len(texts):,}",
     )
 
 

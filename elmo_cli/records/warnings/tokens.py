@@ -27,10 +27,9 @@ def unspaced_script(sample: Sample) -> Message | None:
     if script.code is not None:
         remedy = f"Use {{--tokenizer spacy:{script.code}}}."
     return Message(
-        "the text is in {language} without spaces between words, so a whole phrase "
-        "becomes one token",
+        f"the text is in {script.language} without spaces between words, "
+        "so a whole phrase becomes one token",
         remedy=remedy,
-        language=script.language,
     )
 
 
@@ -56,16 +55,13 @@ def other_domain(sample: Sample) -> Message | None:
     model = sample.expected.model
     if seems_proteins:
         return Message(
-            "the input seems to be proteins, but the model {model} was trained on "
-            "{language} text",
+            f"the input seems to be proteins, but the model {model} was "
+            f"trained on {language} text",
             remedy="{--model seqvec} was trained on proteins.",
-            model=model,
-            language=language,
         )
     return Message(
-        "the input seems to be text, but the model {model} was trained on proteins",
+        f"the input seems to be text, but the model {model} was trained on proteins",
         remedy="{--model original} was trained on English text.",
-        model=model,
     )
 
 
