@@ -64,14 +64,13 @@ MADE: Final = re.compile(
 SHARED_BY: Final = 4
 """Number of commands that an option needs, to be described once for all of them."""
 KINDS: Final = {
-    "Input": "text",
-    "Text": "text",
-    "Model": "model",
-    "Run": "speed",
-    "Speed": "speed",
-    "Length and batches": "speed",
-    "Options": "output",
+    "Options": "vectors",
     "Output": "output",
+    "Input": "input",
+    "Model": "model",
+    "Speed": "speed",
+    "Run": "speed",
+    "Length and batches": "speed",
     OTHER_OPTIONS: "every command",
 }
 """Kind of a shared option, by the heading under which a help shows it."""
@@ -82,7 +81,11 @@ TOPIC_LINKS: Final = {
     "layers": "[their shapes]({docs}output.md#shapes)",
 }
 """Link that replaces a topic of `elmo help` in the description of an option."""
-TOKENIZER_LINK: Final = "[tokenizers]({docs}text.md#tokenizers)"
+LINKS_OF_OPTIONS: Final = {
+    "--mix": "[a trained mix]({docs}output.md#a-trained-mix)",
+    "--tokenizer": "[tokenizers]({docs}text.md#tokenizers)",
+}
+"""Link that replaces the topic in the description of one option."""
 
 Names = str
 """Names of an option with its value, as its help shows them."""
@@ -159,8 +162,9 @@ def command_page(
     full_name = f"elmo {name}"
     ctx = click.Context(command, info_name=full_name)
     usage = " ".join([full_name, *command.collect_usage_pieces(ctx)])
-    if isinstance(command, Command) and command.second_usage is not None:
-        usage += f"\n{full_name} [OPTIONS] {command.second_usage}"
+    if isinstance(command, Command):
+        for other in command.other_usages:
+            usage += f"\n{full_name} [OPTIONS] {other}"
     summary, *description = paragraphs(command.help or "")
     parts = [f"# {full_name}", summary, f"```text\n{usage}\n```"]
     if example is not None:
@@ -277,9 +281,8 @@ def with_links(text: str, option: str, docs: str = "") -> str:
     """Return the description of an option with a link to the topic that it names."""
 
     def link(match: re.Match[str]) -> str:
-        if option == "--tokenizer":
-            return TOKENIZER_LINK.format(docs=docs)
-        return TOPIC_LINKS[match[1]].format(docs=docs)
+        template = LINKS_OF_OPTIONS.get(option, TOPIC_LINKS[match[1]])
+        return template.format(docs=docs)
 
     return HELP_TOPIC.sub(link, text)
 

@@ -1,8 +1,9 @@
 """`Elmo`: AllenNLP's module of ELMo vectors, to train with a task."""
 
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypedDict
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ from elmo_cli.errors.checks import (
     check_sentence,
     check_type,
 )
-from elmo_cli.errors.exceptions import InputError, ModelError
+from elmo_cli.errors.exceptions import InputError, ModelError, SettingsError
 from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.inference.uncompiled import uncompiled
 from elmo_cli.model.allennlp_state import rename_allennlp_state
@@ -98,6 +99,11 @@ class Elmo(nn.Module):
         """
         super().__init__()
         check_at_least("num_output_representations", num_output_representations, 1)
+        check_type("dropout", dropout, Real, "a number from 0 to 1")
+        if not 0 <= dropout <= 1:
+            raise SettingsError(
+                f"dropout: expected a number from 0 to 1, found {dropout}"
+            )
         if module is None:
             settings = ModelSettings(
                 model=model, options_file=options_file, weight_file=weight_file
@@ -214,13 +220,11 @@ class Elmo(nn.Module):
         if self.token_table is not None and word_inputs is not None:
             inputs = _reshaped_if_blank(word_inputs, inputs)
         self._check_shapes(inputs, word_inputs)
-        ids, table_rows, lost = self._find_words(
-            inputs.flatten(0, -3).long(), word_inputs
-        )
-        lengths = _checked_lengths(ids, lost)
+        words = self._find_words(inputs.flatten(0, -3).long(), word_inputs)
+        lengths = _checked_lengths(words)
         try:
             # (L, B, T + 2, W) and (B, T + 2)
-            layers, mask = self._run(ids, table_rows, lengths)
+            layers, mask = self._run(words, lengths)
         except IndexError as error:
             raise InputError(
                 "inputs: expected ids from batch_to_ids or bilm.sentence_ids, found "
@@ -245,31 +249,29 @@ class Elmo(nn.Module):
             "mask": token_mask.long().reshape(*batch_shape, n_tokens),
         }
 
-    def _find_words(
-        self, ids: Tensor, word_inputs: Tensor | None
-    ) -> tuple[Tensor, Tensor | None, Tensor]:
-        """Return ids, (B, T, C), cached rows, (B, T), and words that have neither."""
-        has_ids = (ids > 0).any(dim=2)  # (B, T)
+    def _find_words(self, ids: Tensor, word_inputs: Tensor | None) -> "_Words":
+        """Find the words of `word_inputs` in the table of cached vectors."""
+        has_characters = (ids > 0).any(dim=2)  # (B, T)
         if word_inputs is None or self.token_table is None:
-            return ids, None, torch.zeros_like(has_ids)
-        words = word_inputs.flatten(0, -2)
-        rows = self.token_table.find_rows(words, has_ids)
-        # The row of a word without characters distinguishes it from other words.
-        only_words = ~has_ids & (rows >= 0)
-        ids = torch.where(only_words[..., None], _WORD_ID_OFFSET + rows[..., None], ids)
-        lost = (words > PADDING_INDEX) & ~has_ids & ~only_words
-        return ids, rows, lost
+            return _Words(ids, rows=None, is_lost=torch.zeros_like(has_characters))
+        indices = word_inputs.flatten(0, -2)
+        rows = self.token_table.find_rows(indices, has_characters)
+        is_cached = rows >= 0
+        # A word without characters counts as a token, and differs from other words.
+        needs_ids = is_cached & ~has_characters
+        own_ids = _WORD_ID_OFFSET + rows[..., None]
+        ids = torch.where(needs_ids[..., None], own_ids, ids)
+        is_lost = (indices > PADDING_INDEX) & ~has_characters & ~is_cached
+        return _Words(ids, rows, is_lost)
 
-    def _run(
-        self, ids: Tensor, table_rows: Tensor | None, lengths: Sequence[int]
-    ) -> tuple[Tensor, Tensor]:
+    def _run(self, words: "_Words", lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Return layers, float, (L, B, T + 2, W), and their mask, bool, (B, T + 2)."""
-        bounded, mask = self.bilm.add_boundaries(ids)
+        bounded, mask = self.bilm.add_boundaries(words.ids)
         table = self.token_table
-        if table is None or table_rows is None:
+        if table is None or words.rows is None:
             return self._runner.run(self.bilm, bounded, mask, lengths), mask
         encoder = self.bilm.token_encoder
-        all_rows = table.with_boundaries(table_rows, mask)
+        all_rows = table.with_boundaries(words.rows, mask)
 
         def encode(rows: Tensor, columns: Tensor) -> Tensor:
             return table.forward(
@@ -303,16 +305,22 @@ def _reshaped_if_blank(word_inputs: Tensor, inputs: Tensor) -> Tensor:
     return inputs.new_zeros(*word_inputs.shape, inputs.shape[-1], dtype=torch.int64)
 
 
-def _checked_lengths(ids: Tensor, lost: Tensor) -> list[int]:
-    """Return the lengths of sentences by one transfer from a GPU, with all checks.
+class _Words(NamedTuple):
+    """Tokens of a batch, with their rows in the table of cached vectors."""
 
-    Args:
-        ids: int64, shape (B, T, C).
-        lost: True for a word without characters and without a row, bool, shape (B, T).
-    """
-    present = (ids > 0).any(dim=2)  # (B, T)
+    ids: Tensor
+    """Ids of their characters, int64, shape (B, T, C); 0 where there is no token."""
+    rows: Tensor | None
+    """Rows in the table, int64, shape (B, T), -1 for other tokens. None: no table."""
+    is_lost: Tensor
+    """True for a word without characters and without a row, bool, shape (B, T)."""
+
+
+def _checked_lengths(words: _Words) -> list[int]:
+    """Return the lengths of sentences by one transfer from a GPU, with all checks."""
+    present = (words.ids > 0).any(dim=2)  # (B, T)
     gaps = present[:, 1:] & ~present[:, :-1]
-    errors = torch.stack([gaps.any(), lost.any()])
+    errors = torch.stack([gaps.any(), words.is_lost.any()])
     # One tensor, because each transfer waits for the GPU.
     transferred = torch.cat([present.sum(dim=1), errors])
     *lengths, has_gap, is_lost = transferred.tolist()

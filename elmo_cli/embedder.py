@@ -24,7 +24,6 @@ from elmo_cli.errors.checks import (
     list_texts,
 )
 from elmo_cli.errors.exceptions import ModelError, SettingsError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.missing_attributes import missing_attribute_error
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
@@ -32,9 +31,10 @@ from elmo_cli.inference.weights_version import WeightsVersion
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.options.encode_arguments import (
+    ResultForm,
     check_one_device,
     check_unused_arguments,
-    pooling_of,
+    result_form,
     take_normalize,
     take_texts,
 )
@@ -60,7 +60,6 @@ from elmo_cli.options.selection import (
     parse_mean_layers,
 )
 from elmo_cli.options.text import (
-    DEFAULT_TEXT_SETTINGS,
     InputFormatName,
     Quotes,
     TextSettings,
@@ -70,25 +69,22 @@ from elmo_cli.pretrained.find_model import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.records.first_texts import read_first_texts
-from elmo_cli.records.input_format import TextInput
-from elmo_cli.records.open_input import open_input
 from elmo_cli.runs.file_plan import plan_file
+from elmo_cli.runs.open_text import open_text
 from elmo_cli.similarity import Similarity, compare_vectors, mean_of_tokens
 from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer_of_strings,
-    log_tokenizer_warning,
     raw_or_all,
     strings_in,
 )
-from elmo_cli.text.evidence import find_evidence
 from elmo_cli.text.occurrences import (
     OccurrencePair,
     check_pair,
+    numbers_after,
     occurrence_of,
     tokens_around,
 )
-from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer, tokenize_texts
+from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
 from elmo_cli.types import Sentence, Text
 
 if TYPE_CHECKING:
@@ -104,7 +100,6 @@ _ADVICE: Final = {
     **dict.fromkeys(
         ("dim", "embedding_dim", "get_sentence_embedding_dimension"), "Use width."
     ),
-    "tokenize": "Use elmo_cli.tokenize(text).",
     "predict": "Use elmo_cli.predict_words(LanguageModel(), text).",
 }
 """What to use in place of methods that similar classes have."""
@@ -220,13 +215,6 @@ class ElmoEmbedder:
             batch_tokens=batch_tokens,
         )
         self._engine = load_engine(settings)
-
-    @classmethod
-    def from_engine(cls, engine: Engine) -> "ElmoEmbedder":
-        """Return an embedder on a loaded model."""
-        embedder = cls.__new__(cls)
-        embedder._engine = engine
-        return embedder
 
     @classmethod
     def from_pretrained(
@@ -502,9 +490,9 @@ class ElmoEmbedder:
         texts: str,
         *,
         pooling: None,
-        convert_to_tensor: Literal[True],
+        convert_to_tensor: Literal[False] = False,
         **options: Any,
-    ) -> Tensor: ...
+    ) -> FloatArray: ...
 
     @overload
     def encode(
@@ -512,38 +500,26 @@ class ElmoEmbedder:
         texts: Iterable[Text],
         *,
         pooling: None,
-        convert_to_tensor: Literal[True],
+        convert_to_tensor: Literal[False] = False,
         **options: Any,
-    ) -> list[Tensor]: ...
-
-    @overload
-    def encode(self, texts: str, *, pooling: None, **options: Any) -> FloatArray: ...
-
-    @overload
-    def encode(
-        self, texts: Iterable[Text], *, pooling: None, **options: Any
     ) -> list[FloatArray]: ...
 
+    # Other arguments of sentence-transformers may return lists of tensors.
     @overload
     def encode(
         self,
-        texts: str | Iterable[Text],
+        texts: str | Iterable[Text] | None = None,
         *,
-        output_value: Literal["token_embeddings"],
+        layers: Layers | None = None,
+        mix: Sequence[float] | None = None,
+        gamma: float | None = None,
+        pooling: Pooling | None = "mean",
+        device: Device | None = None,
+        output_value: Literal["sentence_embedding", "token_embeddings"] = ...,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
         **options: Any,
     ) -> Any: ...
-
-    @overload
-    def encode(
-        self,
-        texts: str | Iterable[Text],
-        *,
-        convert_to_numpy: Literal[False],
-        **options: Any,
-    ) -> Any: ...
-
-    @overload
-    def encode(self, texts: None = None, **options: Any) -> Any: ...
 
     def encode(
         self,
@@ -592,7 +568,7 @@ class ElmoEmbedder:
             device: Device in place of the embedder's; the model is loaded there for
                 this call.
 
-        Args: Of sentence-transformers
+        Args: Arguments of sentence-transformers
             output_value: "sentence_embedding"; or "token_embeddings" for one tensor of
                 token vectors per text.
             convert_to_numpy: If False, return a list of tensors.
@@ -616,43 +592,70 @@ class ElmoEmbedder:
         texts = take_texts(texts, others)
         normalize = take_normalize(normalize, others)
         check_unused_arguments(others)
-        if not convert_to_numpy or output_value != "sentence_embedding":
-            returns_tensors = True
-        else:
-            returns_tensors = convert_to_tensor
-        pooling = pooling_of(output_value, pooling)
+        form = result_form(
+            pooling,
+            output_value=output_value,
+            convert_to_numpy=convert_to_numpy,
+            convert_to_tensor=convert_to_tensor,
+        )
         batch = list_texts(texts)
         check_one_device(device)
-        chosen = self.tokenizer_of(batch, tokenizer, language)
+        sentences = self.tokenize(batch, tokenizer, language)
         if layers is None:
             layers = "average" if mix is None else "all"
-        sentences = list(tokenize_texts(batch, chosen.tokenize))
-        embedder = ElmoEmbedder.from_engine(self.engine.on_device(device))
+        embedder = embedder_on(self.engine.on_device(device))
         embedded = embedder.embed_sentences(
             sentences or [[]],  # One empty sentence has the shape of the result.
             batch_size,
             layers=layers,
             mix=mix,
             gamma=gamma,
-            pooling=pooling,
+            pooling=form.pooling,
             normalize=normalize,
         )
         if show_progress_bar:
             from tqdm import tqdm
 
             embedded = tqdm(embedded, total=len(sentences), unit=" texts")
-        vectors: Any = list(embedded)
-        if returns_tensors:
-            vectors = [
-                torch.from_numpy(values).to(embedder.device) for values in vectors
-            ]
-        returns_list = pooling is None or (returns_tensors and not convert_to_tensor)
-        if not returns_list:
-            vectors = torch.stack(vectors) if returns_tensors else np.stack(vectors)
-        vectors = vectors[: len(sentences)]
-        encoded: FloatArray | Tensor | list[FloatArray] | list[Tensor]
-        encoded = vectors[0] if isinstance(texts, str) else vectors
-        return encoded
+        result = _arrange(list(embedded), form, embedder.device)
+        if isinstance(texts, str):
+            return result[0]
+        return result[: len(sentences)]
+
+    @overload
+    def tokenize(  # type: ignore[overload-overlap] # a string is one text
+        self, texts: str, tokenizer: str | None = AUTO, language: str | None = None
+    ) -> Sentence: ...
+
+    @overload
+    def tokenize(
+        self,
+        texts: Iterable[Text],
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
+    ) -> list[Sentence]: ...
+
+    def tokenize(
+        self,
+        texts: str | Iterable[Text],
+        tokenizer: str | None = AUTO,
+        language: str | None = None,
+    ) -> Sentence | list[Sentence]:
+        """Split texts into tokens, as `encode` does before it embeds them.
+
+        The arguments are those of `encode`.
+
+        Returns:
+            The tokens of the text: one list for a string, else a list of lists.
+
+        Raises:
+            InputError: A text is neither a string nor a list of tokens.
+            SettingsError: The tokenizer is unknown.
+        """
+        batch = list_texts(texts)
+        chosen = self._choose_tokenizer(batch, tokenizer, language)
+        sentences = list(tokenize_texts(batch, chosen.tokenize))
+        return sentences[0] if isinstance(texts, str) else sentences
 
     def word_vector(
         self,
@@ -687,9 +690,11 @@ class ElmoEmbedder:
             InputError: The word does not occur, or several times without a number.
             SettingsError: The model lacks a layer, or the tokenizer is unknown.
         """
-        chosen = self.tokenizer_of([sentence], tokenizer, language)
+        chosen = self._choose_tokenizer([sentence], tokenizer, language)
         tokens = tokens_around(word, sentence, chosen, order="sentence")
-        found = occurrence_of(word, tokens, occurrence, "occurrence")
+        found = occurrence_of(
+            word, tokens, occurrence, partial(numbers_after, "occurrence=")
+        )
         [activations] = self.embed_sentences([tokens], layers=layers)
         vector: FloatArray = activations[..., found.index, :]
         return vector
@@ -759,12 +764,16 @@ class ElmoEmbedder:
     ) -> OccurrencePair:
         """Find a word in two sentences; the arguments are those of `similarity`."""
         typed = raw_or_all(list(strings_in([sentence1, sentence2])))
-        chosen = self.tokenizer_of(typed, tokenizer, language)
+        chosen = self._choose_tokenizer(typed, tokenizer, language)
         other_word = word if word2 is None else word2
         one = tokens_around(word, sentence1, chosen, "sentence1", order="word")
         other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")
-        first = occurrence_of(word, one, occurrence1, "occurrence1")
-        second = occurrence_of(other_word, other, occurrence2, "occurrence2")
+        first = occurrence_of(
+            word, one, occurrence1, partial(numbers_after, "occurrence1=")
+        )
+        second = occurrence_of(
+            other_word, other, occurrence2, partial(numbers_after, "occurrence2=")
+        )
         return first, second
 
     def similarities(
@@ -813,45 +822,11 @@ class ElmoEmbedder:
             results.append(compare_vectors(occurrences, one, other, averaged))
         return results
 
-    def tokenizer_of(
-        self,
-        texts: Iterable[object],
-        tokenizer: str | None = AUTO,
-        language: str | None = None,
+    def _choose_tokenizer(
+        self, texts: Iterable[object], tokenizer: str | None, language: str | None
     ) -> Tokenizer:
-        """Return the tokenizer of the strings among texts, as `encode` chooses it."""
-        return choose_tokenizer_of_strings(
-            texts,
-            TextSettings(tokenizer=tokenizer, language=language),
-            trained=self.files.tokenizer,
-            model_language=self.files.language,
-        )
-
-    def open_text(
-        self,
-        source: IO[str] | str | Path,
-        text_settings: TextSettings | None = None,
-        *,
-        reads_places: bool = False,
-    ) -> TextInput:
-        """Open a text for this model, and log a warning about its tokenizer, if any.
-
-        The arguments are those of `open_input`.
-        """
-        if text_settings is None:
-            text_settings = DEFAULT_TEXT_SETTINGS
-        check_type("text_settings", text_settings, TextSettings, "TextSettings")
-        opened = open_input(
-            source,
-            text_settings,
-            trained=self.files.tokenizer,
-            language=self.files.language,
-            reads_places=reads_places,
-        )
-        log_tokenizer_warning(opened.tokenizer)
-        if text_settings.tokenizer is None:
-            _warn_of_raw_lines(opened)
-        return opened
+        settings = TextSettings(tokenizer=tokenizer, language=language)
+        return choose_tokenizer_of_strings(texts, settings, self.files)
 
     def embed_file(
         self,
@@ -867,6 +842,7 @@ class ElmoEmbedder:
         gamma: float | None = None,
         pooling: Pooling | None = None,
         normalize: bool = False,
+        text_settings: TextSettings | None = None,
         input_format: InputFormatName | None = None,
         tokenizer: str | None = None,
         language: str | None = None,
@@ -911,37 +887,14 @@ class ElmoEmbedder:
             should_stop: Called after each window. Return True to stop the run.
 
         Args: Input
-            input_format: `text`, `fasta`, `conllu`, `jsonl`, `json`, `csv`, `tsv` or
-                `parquet`. None chooses it by the content and the suffix.
-            tokenizer: `whitespace`, `moses`, `spacy`, `residues`, or `auto`, which
-                looks at the first 200 lines, as `elmo embed` does. None means the
-                tokenizer of the model's training, else `moses` for a table and
-                `whitespace` for other inputs, as in AllenNLP, with a warning if a file
-                is raw.
-            language: Code of the language of the text. None means the language of the
-                model.
-            split_sentences: Process each sentence on its own. The sentences of a text
-                file are records of their own, and a row of a table remains one record.
-            paragraphs: Join the lines of each paragraph, which ends at a blank line.
-            shard: `3/16` embeds every 16th sentence from the third.
-            skip_errors: Give sentences that cannot be read, or do not fit into memory,
-                an empty dataset, and name them in the attribute `skipped`.
-
-        Args: Columns of a table
-            delimiter: Character between the cells of CSV or TSV. None follows the
-                header.
-            quotes: `none` if quotes in CSV or TSV are text, `csv` if they enclose
-                cells. None means `csv`, but a cell of TSV ends in its line.
-            no_header: Name the columns of CSV or TSV by their numbers, `"1"`, `"2"` and
-                so on, because the first row is data.
-            text_column: Column of a table, or field of its rows, with the text or a
-                list of tokens. None means `text` or `tokens`.
-            word_column: Column with one word per row, in place of `text_column`.
-                Consecutive rows with the same id are one text.
-            id_column: Column or field with the ids, or several, such as
-                `["item", "condition"]`. None means `id`, if there is one.
-            keep_columns: Columns that rows of the output repeat; `"all"` is all
-                others.
+            text_settings: How the text is read, in place of the arguments below.
+            tokenizer: As in `TextSettings`. None means the tokenizer of the model's
+                training, else `moses` for a table and `whitespace` for other inputs, as
+                in AllenNLP, with a warning if a file is raw.
+            input_format, language, split_sentences, paragraphs: As in `TextSettings`.
+            shard, skip_errors: As in `TextSettings`.
+            text_column, word_column, id_column, keep_columns: As in `TextSettings`.
+            delimiter, quotes, no_header: As in `TextSettings`.
 
         Args: Output
             file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None: by suffix,
@@ -967,25 +920,30 @@ class ElmoEmbedder:
             embed_file,  # Importing the writers takes 30 ms.
         )
 
-        text_input = self.open_text(
-            input_file,
-            TextSettings(
-                input_format=input_format,
-                tokenizer=tokenizer,
-                language=language,
-                split_sentences=split_sentences,
-                shard=shard,
-                skip_errors=skip_errors,
-                delimiter=delimiter,
-                quotes=quotes,
-                no_header=no_header,
-                text_column=text_column,
-                word_column=word_column,
-                id_column=id_column,
-                paragraphs=paragraphs,
-                keep_columns=keep_columns,
-            ),
+        keywords = TextSettings(
+            input_format=input_format,
+            tokenizer=tokenizer,
+            language=language,
+            split_sentences=split_sentences,
+            shard=shard,
+            skip_errors=skip_errors,
+            delimiter=delimiter,
+            quotes=quotes,
+            no_header=no_header,
+            text_column=text_column,
+            word_column=word_column,
+            id_column=id_column,
+            paragraphs=paragraphs,
+            keep_columns=keep_columns,
         )
+        if text_settings is None:
+            text_settings = keywords
+        elif keywords != TextSettings(tokenizer=None):
+            raise SettingsError(
+                "text_settings: cannot be combined with other arguments for the input",
+                remedy="Put them into text_settings.",
+            )
+        text_input = open_text(input_file, text_settings, self.files)
         if layers is None:
             layers = output_format
         elif output_format != "all":
@@ -1020,22 +978,21 @@ class ElmoEmbedder:
         )
 
 
-def _warn_of_raw_lines(text_input: TextInput) -> None:
-    """Log a warning if a raw file is split at white space, as in AllenNLP."""
-    is_split = (
-        text_input.format.is_plain and text_input.tokenizer.name == WHITESPACE.name
-    )
-    if not is_split or not text_input.source.is_file:
-        return
-    if find_evidence(read_first_texts(text_input)) == "raw":
-        logger.warning(
-            "%s",
-            Message(
-                f"{text_input.source.name}: the text seems raw, but is split at "
-                "white space, as in AllenNLP",
-                remedy="Use {--tokenizer auto}.",
-            ),
-        )
+def embedder_on(engine: Engine) -> ElmoEmbedder:
+    """Return an embedder on a loaded model."""
+    embedder = ElmoEmbedder.__new__(ElmoEmbedder)
+    embedder._engine = engine
+    return embedder
+
+
+def _arrange(
+    vectors: list[FloatArray], form: ResultForm, device: torch.device
+) -> FloatArray | Tensor | list[FloatArray] | list[Tensor]:
+    """Return the vectors of texts as an array, a tensor, or a list of one of them."""
+    if not form.has_tensors:
+        return np.stack(vectors) if form.is_stacked else vectors
+    tensors = [torch.from_numpy(values).to(device) for values in vectors]
+    return torch.stack(tensors) if form.is_stacked else tensors
 
 
 def check_embedder(embedder: object) -> None:

@@ -44,8 +44,7 @@ class ElmoModule(InputModule):  # type: ignore[misc] # where the library is miss
     ) -> dict[str, Any]:
         """Split texts into tokens, as `encode` does."""
         texts = [(prompt or "") + text for text in inputs]
-        tokenizer = self.embedder.tokenizer_of(texts)
-        return {"tokens": [tokenizer.tokenize(text) for text in texts]}
+        return {"tokens": self.embedder.tokenize(texts)}
 
     def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Return one vector per text, float32, shape (B, W)."""

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import elmo_cli
-from elmo_cli import ElmoEmbedder
+from elmo_cli import ElmoEmbedder, SettingsError, TextSettings
 from elmo_cli.arrays import FloatArray
 from elmo_cli.inference import encoder as sentence_states
 from elmo_cli.inference.batching import BATCH_TOKENS
@@ -353,6 +353,36 @@ def test_embed_file_takes_the_layers_by_their_name(
     assert_close(datasets["0"], tiny.embed_sentence(["a", "b"])[[0, 2]])
 
 
+def test_embed_file_takes_text_settings_or_their_fields(
+    tiny: ElmoEmbedder, tmp_path: Path
+) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text("review,x\nThe cat.,1\nIt sat.,2\n")
+    settings = TextSettings(text_column="review", tokenizer="moses", shard="2/2")
+    tiny.embed_file(table, tmp_path / "one.hdf5", text_settings=settings)
+    tiny.embed_file(
+        table,
+        tmp_path / "other.hdf5",
+        text_column="review",
+        tokenizer="moses",
+        shard="2/2",
+    )
+    assert (tmp_path / "one.hdf5").read_bytes() == (
+        tmp_path / "other.hdf5"
+    ).read_bytes()
+    with pytest.raises(SettingsError, match=r"^text_settings: cannot be combined"):
+        tiny.embed_file(
+            table, tmp_path / "new", text_settings=settings, text_column="x"
+        )
+
+
+def test_tokenize_splits_texts_as_encode_does(tiny: ElmoEmbedder) -> None:
+    assert tiny.tokenize("The cat, it sat.") == ["The", "cat", ",", "it", "sat", "."]
+    assert tiny.tokenize(["a cat.", ["b", "c d"]]) == [["a", "cat", "."], ["b", "c d"]]
+    assert tiny.tokenize(["a cat."], "whitespace") == [["a", "cat."]]
+    assert tiny.tokenize([]) == []
+
+
 def test_threads_do_not_disturb_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentence_states, "CACHED_TOKENS", 30)  # so that it is full
     random = Random(0)
@@ -588,7 +618,6 @@ def test_a_missing_method_names_what_to_use(tiny: ElmoEmbedder) -> None:
     for name, advice in (
         ("to", "Use ElmoEmbedder(model, device=...)."),
         ("get_sentence_embedding_dimension", "Use width."),
-        ("tokenize", "Use elmo_cli.tokenize(text)."),
     ):
         problem = f"'ElmoEmbedder' object has no attribute '{name}'. {advice}"
         with pytest.raises(AttributeError, match=f"^{re.escape(problem)}$"):

@@ -139,7 +139,7 @@ def test_modules_are_on_the_device_of_their_bilm() -> None:
         "embed text.txt out.npz --layers average --pooling mean",
         "distribute text.txt parts --engine none",
         "cosine bank 'the bank .' 'a bank'",
-        "word-vectors words.vec --corpus text.txt --min-count 1",
+        "word-vectors text.txt words.vec --min-count 1",
         "neighbours cat 'the cat sat .' vectors.hdf5",
         "perplexity text.txt",
         "surprisal text.txt",

@@ -1,8 +1,8 @@
 """Command of `elmo`: options by headings, their conditions, and advice in errors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 import click
 from click.core import augment_usage_errors
@@ -16,14 +16,16 @@ from elmo_cli.cli.stderr import (
     verbosity_options,
 )
 from elmo_cli.cli.usage_errors import extra_arguments_error
-from elmo_cli.errors.exceptions import ElmoError, SettingsError
+from elmo_cli.errors.exceptions import InputError, MissingFileError, SettingsError
 from elmo_cli.errors.messages import TypedCommand
 from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.output import STANDARD_OUTPUT
 
 Decorator = Callable[[Any], Any]
 
-OTHER_OPTIONS = "Other options"
+_MAX_NAME: Final = 30
+"""Maximum length of the name of an option on the line of its text."""
+OTHER_OPTIONS: Final = "Other options"
 """Heading of -q, -v and --help, which comes last."""
 
 
@@ -37,22 +39,20 @@ class Command(click.Command):
     allow_extra_args = True  # `extra_arguments_error` explains them.
 
     def __init__(
-        self, name: str | None, *, second_usage: str | None = None, **arguments: Any
+        self, name: str | None, *, other_usages: Sequence[str] = (), **arguments: Any
     ) -> None:
         super().__init__(name, **arguments)
-        self.second_usage = second_usage
+        self.other_usages = other_usages
         for option in self.params:
             if isinstance(option, Option):
                 option.envvar = variable_of(str(name), option)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the usage, and below it the second one."""
+        """Write the usage, and below it the other ones."""
         super().format_usage(ctx, formatter)
-        if self.second_usage is not None:
+        for usage in self.other_usages:
             formatter.write_usage(
-                ctx.command_path,
-                f"[OPTIONS] {self.second_usage}",
-                prefix=" " * len("Usage: "),
+                ctx.command_path, f"[OPTIONS] {usage}", prefix=" " * len("Usage: ")
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -96,8 +96,9 @@ class Command(click.Command):
             return super().invoke(ctx)
         except SettingsError as error:
             raise click.UsageError(shown_message(error), ctx) from None
-        except ElmoError:
-            say_tokenizer()  # It may explain the error.
+        except InputError as error:
+            if not isinstance(error, MissingFileError):
+                say_tokenizer()  # It may explain the error.
             raise
 
     def format_options(
@@ -105,9 +106,15 @@ class Command(click.Command):
     ) -> None:
         """Write the options, heading by heading in the order of their definition."""
         for heading, options in options_by_heading(self, ctx).items():
-            records = [option.get_help_record(ctx) for option in options]
+            rows = []
+            for option in options:
+                row = option.get_help_record(ctx)
+                if row is not None:
+                    rows.append(row)
+            # A longer name has a line of its own, so that texts get the width.
+            lengths = [len(name) for name, _ in rows if len(name) <= _MAX_NAME]
             with formatter.section(heading):
-                formatter.write_dl([record for record in records if record is not None])
+                formatter.write_dl(rows, col_max=max(lengths, default=_MAX_NAME))
 
 
 def options_by_heading(
@@ -144,10 +151,10 @@ def _check_output(ctx: click.Context) -> None:
             check_not_read(path, read)
 
 
-def command(name: str | None = None, second_usage: str | None = None) -> Decorator:
+def command(name: str | None = None, *other_usages: str) -> Decorator:
     """Make a function a command with -q and -v, which receives its options by name.
 
-    `second_usage` is what can be typed instead of the arguments: `--pairs TABLE`.
+    `other_usages` can be typed instead of the arguments: `--pairs TABLE`.
     For commands that print rows, --json is another spelling of --format jsonl.
     """
 
@@ -159,7 +166,7 @@ def command(name: str | None = None, second_usage: str | None = None) -> Decorat
             with report_run():
                 return function(**values)
 
-        make_command = click.command(name, cls=Command, second_usage=second_usage)
+        make_command = click.command(name, cls=Command, other_usages=other_usages)
         return make_command(verbosity_options(call))
 
     return make

@@ -53,9 +53,9 @@ def load_embedder(
     """Load a model for commands about single words and texts; see `load_model`."""
     engine = load_model(model, check_layers=check_layers, writes_file=writes_file)
 
-    from elmo_cli.embedder import ElmoEmbedder
+    from elmo_cli.embedder import embedder_on
 
-    return ElmoEmbedder.from_engine(engine)
+    return embedder_on(engine)
 
 
 def load_language_model(model: "ResolvedModel") -> "LanguageModel":
@@ -63,9 +63,9 @@ def load_language_model(model: "ResolvedModel") -> "LanguageModel":
     files = find_model_files(model, with_softmax=True)
 
     from elmo_cli.engine import load_engine
-    from elmo_cli.language_model.language_model import LanguageModel
+    from elmo_cli.language_model.language_model import language_model_on
 
-    language_model = LanguageModel.from_engine(load_engine(model.settings, files))
+    language_model = language_model_on(load_engine(model.settings, files))
     say_model(files, model.settings, writes_file=False)
     return language_model
 

@@ -22,11 +22,20 @@ from elmo_cli.cli.command_list import (
 )
 from elmo_cli.cli.streams import prepare_streams
 from elmo_cli.errors.exceptions import ElmoError, StoppedError
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import first_line
 from elmo_cli.version import __version__
 
 INSTALLED: Final = Path(__file__).parents[2]
 """Folder with the metadata of installed packages."""
+_VARIABLES: Final = {
+    "ELMO_MODEL": "Default model. [default: the bundled model]",
+    "ELMO_CACHE": "Folder for downloads. [default: ~/.cache/elmo-cli]",
+    "ELMO_MIRROR": "URL or folder of a model mirror to try first.",
+    "ELMO_ALLOW_HTTP": "Set to 1 to allow downloads over http.",
+    "ELMO_COMMAND_OPTION": "Option of a command, such as ELMO_EMBED_PRECISION.",
+}
+"""Variables that the help explains."""
 _ADDRESS: Final = re.compile(
     r"^Project-URL: (?:Documentation|Repository), (.+)$", re.MULTILINE
 )
@@ -100,9 +109,10 @@ class ElmoGroup(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the variables, and where the documentation is."""
-        text = Path(__file__).with_name("epilog.txt").read_text(encoding="utf-8")
-        self.epilog = text.replace("\\b", "\b") + _documentation()
-        super().format_epilog(ctx, formatter)
+        with formatter.section("Environment"):
+            formatter.write_dl(list(_VARIABLES.items()))
+        formatter.write_paragraph()
+        formatter.write_text(_documentation())
 
     def shell_complete(
         self, ctx: click.Context, incomplete: str
@@ -163,7 +173,7 @@ def error_line(error: Exception) -> str | None:
     """Return the message for an error of memory, a file or standard output, or None."""
     if isinstance(error, UnicodeEncodeError):
         remedy = "Set PYTHONIOENCODING=utf-8:replace to replace such characters."
-        return f"standard output: {error}. {remedy}"
+        return Message(f"standard output: {error}", remedy=remedy).as_options()
     if isinstance(error, io.UnsupportedOperation):
         return "standard output: cannot write it: it is closed"
     if isinstance(error, OSError) and error.filename:

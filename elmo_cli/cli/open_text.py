@@ -101,5 +101,4 @@ def say_tokenizer() -> None:
     if tokenizer.choice:
         stderr.say(f"Tokenizer: {tokenizer.choice}")
     if tokenizer.warning is not None:
-        warning = stderr.shown_message(tokenizer.warning)
-        stderr.say(f"Warning: {warning}")
+        stderr.warn(tokenizer.warning)

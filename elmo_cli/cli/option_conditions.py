@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Any, TypeGuard
 
 import click
 from click.core import ParameterSource
@@ -12,7 +12,10 @@ from elmo_cli.errors.messages import Message
 TYPED_ARGUMENTS = "elmo_cli.arguments"
 """Key in `Context.meta` of the arguments of a command, as they were typed."""
 Condition = str | tuple[str, str]
-"""Option that is set, such as `--mix`, or that has a value: `("--state", "carry")`."""
+"""Option that is set, such as `--mix`, or that has a value: `("--state", "carry")`.
+
+A name without a hyphen, such as `INPUT`, is that of an argument that is given.
+"""
 
 
 class Option(click.Option):
@@ -99,6 +102,8 @@ class Option(click.Option):
 
     def _holds(self, condition: Condition, ctx: click.Context) -> bool:
         """Return whether a condition holds. An option does not exclude itself."""
+        if _is_argument(condition):
+            return _has_argument(ctx, condition)
         if isinstance(condition, str):
             option = find_option(ctx, condition)
             return option is not self and option.is_set(ctx)
@@ -148,7 +153,21 @@ def _condition_text(condition: Condition) -> str:
     return condition if isinstance(condition, str) else " ".join(condition)
 
 
+def _is_argument(condition: Condition) -> TypeGuard[str]:
+    return isinstance(condition, str) and not condition.startswith("-")
+
+
+def _has_argument(ctx: click.Context, name: str) -> bool:
+    """Return whether an argument such as `INPUT` is given."""
+    for parameter in ctx.command.params:
+        if isinstance(parameter, click.Argument) and parameter.metavar == name:
+            return bool(ctx.params[str(parameter.name)])
+    raise KeyError(name)
+
+
 def _shown_condition(condition: Condition, ctx: click.Context) -> str:
+    if _is_argument(condition):
+        return condition
     if isinstance(condition, str):
         return find_option(ctx, condition).shown(ctx)
     name, value = condition

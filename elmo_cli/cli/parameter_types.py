@@ -96,16 +96,6 @@ class NameChoice(click.Choice):  # type: ignore[type-arg]  # not generic before 
         return str(value)
 
 
-class FormatChoice(NameChoice):
-    """Name of a format for rows or vectors. `json` is the old name of `jsonl`."""
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        """Return the name of the format."""
-        if value == "json" and "jsonl" in self.choices:
-            value = "jsonl"
-        return super().convert(value, param, ctx)
-
-
 def names_with_commas(text: str) -> tuple[str, ...]:
     """Split names at commas; quotes may enclose a name with a comma, as in CSV."""
     try:

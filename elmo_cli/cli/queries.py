@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from elmo_cli.errors.checks import check_sentence
@@ -112,7 +113,9 @@ def read_query_table(
         _check_has(record.columns, "word")
         word = str(record.columns["word"] or "")
         number = _number_in_column(record.columns, "occurrence", least=1)
-        return occurrence_of(word, record.tokens, number, "a column `occurrence`")
+        return occurrence_of(
+            word, record.tokens, number, partial(_column_with_number, "occurrence")
+        )
 
     yield from _parsed_rows(text_input, parse)
 
@@ -201,8 +204,12 @@ def _occurrence_in_row(side: _Side, columns: Mapping[str, object]) -> "Occurrenc
     end = _number_in_column(columns, f"end{side.number}", least=0)
     if start is not None and end is not None:
         return occurrence_at(CharacterSpan(start, end), side.text, side.tokens)
-    number_column = f"a column `occurrence{side.number}`"
-    return occurrence_of(word, side.tokens, number, number_column)
+    column = partial(_column_with_number, f"occurrence{side.number}")
+    return occurrence_of(word, side.tokens, number, column)
+
+
+def _column_with_number(name: str, n_occurrences: int) -> str:
+    return f"a column `{name}` with a number from 1 to {n_occurrences}"
 
 
 def _parsed_rows(

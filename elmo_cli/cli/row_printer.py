@@ -52,11 +52,11 @@ def open_row_printer(
     texts = rows.like_missing
     if texts:
         examples = " and ".join(repr(text) for text, _ in texts.most_common(3))
-        stderr.say(
-            f"Warning: pandas or R would read {counted(texts.total(), 'text')} such as "
-            f"{examples} as missing. "
+        stderr.warn(
+            f"pandas or R would read {counted(texts.total(), 'text')} such as "
+            f"{examples} as missing",
             'Use read_csv(..., keep_default_na=False, na_values=[""]) in pandas, '
-            'na.strings="" in R, or --format jsonl.'
+            'na.strings="" in R, or {--format jsonl}.',
         )
 
 

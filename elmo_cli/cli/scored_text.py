@@ -87,9 +87,7 @@ def open_scored_text(
         )
 
 
-def score_options(
-    *, shows_cells: bool = False, shows_softmax: bool = False
-) -> Decorator:
+def score_options() -> Decorator:
     """Add the options of a text and of a language model."""
 
     def add(function: Any) -> Any:
@@ -97,8 +95,8 @@ def score_options(
             requires=[("--state", "carry")], hidden=True
         )
         speed = option_group("Speed", shared_options.batch_tokens_option(), batch_size)
-        model = shared_options.language_model_options(shows_softmax=shows_softmax)
-        text = shared_options.text_options(shows_cells=shows_cells)
+        model = shared_options.language_model_options()
+        text = shared_options.text_options()
         return text(model(speed(function)))
 
     return add

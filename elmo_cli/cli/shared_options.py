@@ -16,7 +16,6 @@ from elmo_cli.cli.command import Decorator, option_group
 from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.parameter_types import (
     PATH,
-    FormatChoice,
     NameChoice,
     WholeNumber,
     names_with_commas,
@@ -121,7 +120,9 @@ batch_size_option = partial(
     default=DEFAULT_BATCH_SIZE,
     help="Sentences per batch with --state carry.",
 )
-softmax_option = partial(field_option, ModelSettings, "softmax_file", type=PATH)
+softmax_option = partial(
+    field_option, ModelSettings, "softmax_file", type=PATH, hidden=True
+)
 
 
 def speed_options() -> Decorator:
@@ -170,11 +171,11 @@ def model_options(*, shows_files: bool = False) -> Decorator:
     )
 
 
-def language_model_options(*, shows_softmax: bool = False) -> Decorator:
+def language_model_options() -> Decorator:
     """Add the options of a model with a softmax, and of its computation."""
 
     def add(function: Any) -> Any:
-        softmax = option_group("Model", softmax_option(hidden=not shows_softmax))
+        softmax = option_group("Model", softmax_option())
         return model_options()(softmax(speed_options()(function)))
 
     return add
@@ -188,7 +189,7 @@ def text_column_option(**arguments: Any) -> Decorator:
     text_column = field_option(
         TextSettings, "text_column", shell_complete=complete_columns, **arguments
     )
-    return option_group("Text", text_column)
+    return option_group("Input", text_column)
 
 
 keep_columns_option = partial(
@@ -206,23 +207,27 @@ id_column_option = partial(
 def input_format_option(**arguments: Any) -> Decorator:
     """Add --input-format."""
     input_format = field_option(TextSettings, "input_format", **arguments)
-    return option_group("Text", input_format)
+    return option_group("Input", input_format)
 
 
 def cell_options(**arguments: Any) -> Decorator:
-    """Add --delimiter, --quotes and --no-header, which is always hidden."""
+    """Add --delimiter, --quotes and --no-header.
+
+    Helps leave them out, because they are rarely needed: `elmo help formats` has them.
+    """
+    arguments["hidden"] = True
     return option_group(
-        "Text",
+        "Input",
         field_option(TextSettings, "delimiter", type=one_character, **arguments),
         field_option(TextSettings, "quotes", **arguments),
-        field_option(TextSettings, "no_header", **{**arguments, "hidden": True}),
+        field_option(TextSettings, "no_header", **arguments),
     )
 
 
 def tokenizer_options(**arguments: Any) -> Decorator:
     """Add --tokenizer and --language."""
     return option_group(
-        "Text",
+        "Input",
         field_option(
             TextSettings,
             "tokenizer",
@@ -236,19 +241,16 @@ def tokenizer_options(**arguments: Any) -> Decorator:
 def splitting_options(**arguments: Any) -> Decorator:
     """Add the options of `tokenizer_options`, and --split-sentences."""
     return option_group(
-        "Text",
+        "Input",
         tokenizer_options(**arguments),
         field_option(TextSettings, "split_sentences", **arguments),
     )
 
 
-def text_options(*, shows_cells: bool = False, **arguments: Any) -> Decorator:
-    """Add all options for how a text is read.
-
-    Most helps leave out --delimiter and --quotes, because both are detected.
-    """
+def text_options(**arguments: Any) -> Decorator:
+    """Add all options for how a text is read."""
     return option_group(
-        "Text",
+        "Input",
         splitting_options(**arguments),
         field_option(TextSettings, "paragraphs", **arguments),
         input_format_option(**arguments),
@@ -261,15 +263,15 @@ def text_options(*, shows_cells: bool = False, **arguments: Any) -> Decorator:
             shell_complete=complete_columns,
             **arguments,
         ),
-        cell_options(hidden=not shows_cells, **arguments),
+        cell_options(**arguments),
     )
 
 
-def input_options(*, shows_cells: bool = False) -> Decorator:
+def input_options() -> Decorator:
     """Add the options of `text_options`, --skip-errors and --shard."""
     return option_group(
         "Input",
-        text_options(shows_cells=shows_cells),
+        text_options(),
         field_option(TextSettings, "skip_errors"),
         field_option(TextSettings, "shard"),
     )
@@ -290,7 +292,7 @@ dtype_option = partial(field_option, OutputSettings, "dtype")
 
 
 def layers_option(default: str) -> Decorator:
-    """Add --layers, with its default for the help."""
+    """Add --layers of the layers to write, with its default for the help."""
     return field_option(
         SelectionSettings,
         "layers",
@@ -323,9 +325,12 @@ def selection_options() -> Decorator:
 # Output
 
 
-overwrite_option = partial(
-    field_option, OutputSettings, "overwrite", help="Replace OUTPUT if it exists."
-)
+def overwrite_option(**arguments: Any) -> Decorator:
+    """Add --overwrite, for an output that is not resumed."""
+    overwrite = field_option(
+        OutputSettings, "overwrite", help="Replace OUTPUT if it exists.", **arguments
+    )
+    return option_group("Output", overwrite)
 
 
 def row_options(
@@ -339,14 +344,14 @@ def row_options(
         "--format",
         "-f",
         "row_format",
-        type=FormatChoice(ROW_FORMATS),
+        type=NameChoice(ROW_FORMATS),
         excludes=["--json"],
         help=help,
         default_text=default,
         **arguments,
     )
     as_json = flag("--json", "as_json", hidden=True, help="Same as --format jsonl.")
-    return option_group("Options", formats, as_json)
+    return option_group("Output", formats, as_json)
 
 
 def output_options(formats: Sequence[str], *others: Decorator) -> Decorator:
@@ -354,7 +359,7 @@ def output_options(formats: Sequence[str], *others: Decorator) -> Decorator:
     return option_group(
         "Output",
         field_option(
-            OutputSettings, "file_format", names=("-f",), type=FormatChoice(formats)
+            OutputSettings, "file_format", names=("-f",), type=NameChoice(formats)
         ),
         field_option(OutputSettings, "overwrite"),
         dtype_option(),
@@ -371,7 +376,7 @@ def figure_options(what: str, **arguments: Any) -> Decorator:
     """Add --plot and --overwrite."""
     text = f"Draw {what} to OUTPUT (.svg, .png, .pdf or .html)."
     figure = path_option("--plot OUTPUT", help=text, **arguments)
-    return option_group("Options", figure, overwrite_option(requires=["--plot"]))
+    return option_group("Output", figure, overwrite_option(requires=["--plot"]))
 
 
 # Target words

@@ -139,6 +139,13 @@ def report_run() -> Iterator[None]:
             say(f"Time: {time.monotonic() - started:.1f} s")
 
 
+def warn(problem: str | Message, remedy: str | None = None) -> None:
+    """Print a warning, whose parts are those of a `Message`."""
+    if not isinstance(problem, Message):
+        problem = Message(problem, remedy=remedy)
+    say(f"Warning: {shown_message(problem)}")
+
+
 def say(message: str) -> None:
     """Print a line about the run on standard error, unless -q was given."""
     if verbosity() >= 0:

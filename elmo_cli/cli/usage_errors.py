@@ -129,7 +129,7 @@ def _extra_arguments_message(
     elif any(map(os.path.exists, inputs)):
         remedy = example_of(command)
     elif has_output:
-        remedy = f"To embed a text, pipe it: `echo {text} | {piped}`."
+        remedy = f"To pass a text itself, pipe it: `echo {text} | {piped}`."
     else:
         remedy = f"Put the text in quotes: {start} {text}"
     return Message(problem, remedy=remedy)

@@ -11,7 +11,7 @@ import numpy as np
 
 from elmo_cli.distributed.part import load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
-from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.embedder import embedder_on
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.inference.device import Device
 from elmo_cli.options.model import InitialState, ModelSettings, Precision
@@ -128,7 +128,7 @@ class EmbedBatch:
             # pandas has several values for a missing text.
             column = column.astype(object).where(column.notna(), None)
         texts = ["" if text is None else text for text in column]
-        embedder = ElmoEmbedder.from_engine(load_for_worker(settings.model))
+        embedder = embedder_on(load_for_worker(settings.model))
         tokenizer = choose_tokenizer(
             settings.text,
             "texts",

@@ -23,7 +23,7 @@ from elmo_cli.distributed.split_inputs import split_inputs
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import Message, joined
-from elmo_cli.errors.wording import first_line, utf8_name
+from elmo_cli.errors.wording import first_line, system_reason, utf8_name
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, sealed
 from elmo_cli.files.shared_folder import Folder
@@ -51,6 +51,8 @@ _PART_TOKENS: Final = 1_000_000
 """Most tokens of a part, by default. A worker that dies loses as many."""
 _RECORD_TOKENS: Final = 25
 """Approximate number of tokens of a record."""
+_MAX_RECORDS: Final = 1 << 62
+"""Limit for the records of a plan, whose numbers are integers of 64 bits."""
 _OWN_COLUMNS: Final = ("index", "sentence", "line", "tokens", "activations")
 """Columns of a part that have the same type in every folder."""
 
@@ -198,7 +200,24 @@ def read_plan(folder: Folder) -> Plan | None:
             f"{path}: the file is damaged: its content does not match its hash",
             remedy=OTHER_FOLDER,
         )
+    if not _are_consecutive(plan.parts):
+        raise InputError(
+            f"{path}: the file is damaged: its parts do not follow one another",
+            remedy=OTHER_FOLDER,
+        )
     return plan
+
+
+def _are_consecutive(parts: list[Part]) -> bool:
+    """Return whether each part begins after the records of those before it."""
+    n_records = 0
+    for number, part in enumerate(parts):
+        if part.number != number or part.first != n_records:
+            return False
+        if min(part.start, part.line, part.n_lines, part.n_records) < 0:
+            return False
+        n_records += part.n_records
+    return n_records <= _MAX_RECORDS
 
 
 def read_column_types(folder: Folder, plan_sha256: str) -> dict[str, Any]:
@@ -225,6 +244,8 @@ def _read_schema(folder: Folder) -> Any:
         return None
     except (pyarrow.ArrowException, OSError) as error:
         reason = first_line(error).rstrip(".")
+        if isinstance(error, OSError):
+            reason = system_reason(error).rstrip(".")
         raise InputError(
             f"{folder.location}/{PLAN}: the file is damaged: {reason}",
             remedy=OTHER_FOLDER,

@@ -66,6 +66,9 @@ def did_you_mean(
     synonym = _SYNONYMS.get(typed)
     if synonym in by_key:
         return f"Did you mean {by_key[synonym]!r}?"
+    for each in by_key:
+        if sorted(each) == sorted(typed):  # Letters were swapped.
+            return f"Did you mean {by_key[each]!r}?"
     # Half of the letters of a short word are those of many others.
     cutoff = 0.6 if len(typed) > 3 else 0.8
     similar = get_close_matches(typed, by_key, n=1, cutoff=cutoff)
@@ -98,6 +101,8 @@ def system_reason(error: OSError) -> str:
             "that writes it, or set the environment variable HDF5_USE_FILE_LOCKING to "
             "FALSE."
         )
+    if error.filename is not None and error.strerror:
+        return error.strerror  # Errors of HDF5 and of Arrow name no file.
     return os.strerror(error.errno) if error.errno else first_line(error)
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_cli.files.locks import NO_LOCKS
+from elmo_cli.files.named_pipes import refuse_named_pipe
 
 if TYPE_CHECKING:
     import h5py
@@ -17,6 +18,7 @@ def open_hdf5_to_read(path: str | Path, **arguments: Any) -> "h5py.File":
     """
     import h5py
 
+    refuse_named_pipe(path)
     try:
         return h5py.File(path, "r", **arguments)
     except OSError as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from elmo_cli.errors.optional_imports import load_pyarrow
+from elmo_cli.files.named_pipes import refuse_named_pipe
 
 FOOTER_CRC32: Final = "footer_crc32"
 """Key in the metadata of a footer: its checksum, in 8 hexadecimal digits."""
@@ -106,6 +107,8 @@ def read_metadata(path: str | Path, file_system: Any = None) -> Any:
     from pyarrow.fs import LocalFileSystem
 
     file_system = file_system or LocalFileSystem()
+    if isinstance(file_system, LocalFileSystem):
+        refuse_named_pipe(path)
     with file_system.open_input_file(str(path)) as file:
         n_bytes = file.size()
         n_read = min(n_bytes, _TAIL_BYTES)

@@ -7,6 +7,7 @@ from typing import Final
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.files.compression import decompressed, is_damage
 from elmo_cli.files.file_types import binary_error, utf8_command
+from elmo_cli.files.named_pipes import refuse_named_pipe
 
 BYTE_ORDER_MARK: Final = "\ufeff"
 MAX_TEXT_BYTES: Final = 1 << 28
@@ -24,6 +25,7 @@ def read_text(path: str | Path, max_bytes: int | None = None) -> str:
     """
     if max_bytes is None:
         max_bytes = MAX_TEXT_BYTES
+    refuse_named_pipe(path)
     with open(path, "rb") as file:
         try:
             content = decompressed(file).read(max_bytes + 1)

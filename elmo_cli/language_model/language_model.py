@@ -48,7 +48,7 @@ from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer_of_strings,
     peek_strings,
 )
-from elmo_cli.text.tokenizers import Tokenizer, tokenize_texts
+from elmo_cli.text.tokenizers import tokenize_texts
 from elmo_cli.types import Sentence, Text
 
 _Result = TypeVar("_Result")
@@ -159,13 +159,6 @@ class LanguageModel:
         files = find_chosen_model(settings, with_softmax=True)
         self._set_up(load_engine(settings, files))
 
-    @classmethod
-    def from_engine(cls, engine: Engine) -> "LanguageModel":
-        """Return a language model on a loaded model, whose files include a softmax."""
-        model = cls.__new__(cls)
-        model._set_up(engine)
-        return model
-
     def _set_up(self, engine: Engine) -> None:
         files = require_softmax(engine.files)
         assert files.softmax is not None
@@ -203,29 +196,18 @@ class LanguageModel:
         """Initial state of the sentences."""
         return self.engine.state
 
-    def tokenizer_of(
-        self,
-        texts: Iterable[object],
-        text_settings: TextSettings = DEFAULT_TEXT_SETTINGS,
-    ) -> Tokenizer:
-        """Return the tokenizer of the strings among texts."""
-        return choose_tokenizer_of_strings(
-            texts,
-            text_settings,
-            trained=self.files.tokenizer,
-            model_language=self.files.language,
-        )
-
     def tokenize(self, text: str) -> Sentence:
         """Split a text into tokens, like the methods that take texts."""
-        return self.tokenizer_of([text]).tokenize(text)
+        chosen = choose_tokenizer_of_strings([text], DEFAULT_TEXT_SETTINGS, self.files)
+        return chosen.tokenize(text)
 
     def _tokenize_stream(
         self, texts: Iterable[Text], tokenizer: str | None, language: str | None
     ) -> Iterator[Sentence]:
         settings = TextSettings(tokenizer=tokenizer, language=language)
         strings, texts = peek_strings(texts)
-        return tokenize_texts(texts, self.tokenizer_of(strings, settings).tokenize)
+        chosen = choose_tokenizer_of_strings(strings, settings, self.files)
+        return tokenize_texts(texts, chosen.tokenize)
 
     @overload
     def score(  # type: ignore[overload-overlap] # a string is one text
@@ -462,6 +444,13 @@ class LanguageModel:
         # The backward direction comes to the first token of each text last.
         rows = ends - lengths if is_backward else ends - 1
         return layers[-1, rows], ended
+
+
+def language_model_on(engine: Engine) -> LanguageModel:
+    """Return a language model on a loaded model, whose files include a softmax."""
+    model = LanguageModel.__new__(LanguageModel)
+    model._set_up(engine)
+    return model
 
 
 def check_language_model(model: object) -> None:

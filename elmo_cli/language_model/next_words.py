@@ -20,6 +20,7 @@ from elmo_cli.options.model import (
 )
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
+from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings
 from elmo_cli.text.tokenizers import tokenize_texts
 from elmo_cli.types import Sentence, Text
 
@@ -115,7 +116,7 @@ def predict_words(
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
     given = list_texts(texts)
     settings = TextSettings(tokenizer=tokenizer, language=language)
-    chosen = model.tokenizer_of(given, settings)
+    chosen = choose_tokenizer_of_strings(given, settings, model.files)
     tokenize = partial(cut_around_gaps, tokenize=chosen.tokenize)
     checked = [check_gaps(tokens) for tokens in tokenize_texts(given, tokenize)]
     predictions = []

@@ -1,6 +1,7 @@
 """Random continuations of a text."""
 
 from collections.abc import Iterator
+from numbers import Real
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from elmo_cli.errors.checks import (
     check_at_least,
     check_choice,
     check_sentence,
+    check_type,
 )
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.language_model.candidates import exclude_words
@@ -21,6 +23,7 @@ from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
 from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
+from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings
 from elmo_cli.types import Sentence, Text
 
 SAMPLE_COLUMNS: Final = ("sample_number", "text")
@@ -79,6 +82,7 @@ def sample_sentences(
             value.
     """
     check_language_model(model)
+    check_type("temperature", temperature, Real, "a number above 0")
     if not temperature > 0:
         raise SettingsError(
             "{--temperature}: expected a number above 0, found {value}",
@@ -90,7 +94,7 @@ def sample_sentences(
     check_at_least("seed", seed, 0)
     if isinstance(text, str):
         settings = TextSettings(tokenizer=tokenizer, language=language)
-        chosen = model.tokenizer_of([text], settings)
+        chosen = choose_tokenizer_of_strings([text], settings, model.files)
         text = cut_around_gaps(text, chosen.tokenize)
     else:
         text = check_sentence(text, "text")

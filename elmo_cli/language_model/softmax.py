@@ -92,15 +92,10 @@ class FullSoftmax:
     def _by_torch(
         self, contexts: Tensor, targets: Tensor, *, with_entropy: bool
     ) -> Tensor:
-        # Of the words so far: log of the sum of exponentials, and mean logit. Words of
-        # the log sum `added` and the mean `mean` change them to
-        #     after = log(exp(before) + exp(added))
-        #     means * exp(before - after) + mean * exp(added - after)
-        log_sums = torch.full(
-            (len(targets),), float("-inf"), dtype=self._sums_dtype, device=self._device
+        sums = _LogitSums(
+            len(targets), self._sums_dtype, self._device, with_means=with_entropy
         )
-        means = torch.zeros_like(log_sums)
-        target_logits = torch.zeros_like(log_sums)
+        target_logits = torch.zeros_like(sums.log_sums)
         for first, multiply, bias in self._layers():
             for start in range(0, len(targets), PREDICTIONS_PER_PIECE):
                 piece = slice(start, start + PREDICTIONS_PER_PIECE)
@@ -110,19 +105,10 @@ class FullSoftmax:
                 rows = is_here.nonzero()[:, 0]
                 own_logits = logits[rows, columns[rows]]
                 target_logits[start + rows] = own_logits.to(self._sums_dtype)
-                mean = None
-                if with_entropy:
-                    mean = torch.linalg.vecdot(logits.softmax(dim=1), logits)
-                before = log_sums[piece]
-                added = _log_sum_exp_(logits).to(self._sums_dtype)
-                after = torch.logaddexp(before, added)
-                if mean is not None:
-                    means[piece] *= (before - after).exp()
-                    means[piece] += mean * (added - after).exp()
-                log_sums[piece] = after
-        scores = [target_logits - log_sums]
-        if with_entropy:
-            scores.append(log_sums - means)
+                sums.add_(piece, logits)
+        scores = [target_logits - sums.log_sums]
+        if sums.means is not None:
+            scores.append(sums.log_sums - sums.means)
         return torch.stack(scores).cpu().double()
 
     def of_words(self, contexts: Tensor) -> Iterator[Tensor]:
@@ -185,3 +171,39 @@ def _log_sum_exp_(logits: Tensor) -> Tensor:
     # The largest logit is taken out, so that no exponential overflows.
     exponentials = logits.sub_(largest[:, None]).exp_()
     return exponentials.sum(dim=1).log_().add_(largest)
+
+
+class _LogitSums:
+    """Sums over the logits of the words that were added so far, for N contexts."""
+
+    def __init__(
+        self,
+        n_contexts: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        *,
+        with_means: bool,
+    ) -> None:
+        self.log_sums = torch.full(
+            (n_contexts,), float("-inf"), dtype=dtype, device=device
+        )
+        """Log of the sum of the exponentials, shape (N,)."""
+        self.means = torch.zeros_like(self.log_sums) if with_means else None
+        """Mean logit, in which a word weighs as much as its probability, shape (N,)."""
+
+    def add_(self, piece: slice, logits: Tensor) -> None:
+        """Add the logits of other words for some contexts, shape (n, R).
+
+        They are overwritten.
+        """
+        mean = None
+        if self.means is not None:
+            mean = torch.linalg.vecdot(logits.softmax(dim=1), logits)
+        before = self.log_sums[piece]
+        added = _log_sum_exp_(logits).to(before.dtype)
+        after = torch.logaddexp(before, added)
+        if self.means is not None and mean is not None:
+            share_before = (before - after).exp()
+            share_added = (added - after).exp()
+            self.means[piece] = self.means[piece] * share_before + mean * share_added
+        self.log_sums[piece] = after

@@ -18,7 +18,12 @@ from torch import Tensor
 
 from elmo_cli.arrays import FloatArray
 from elmo_cli.errors.exceptions import WeightsError
-from elmo_cli.model.tensor_files import SOFTMAX, open_tensors, write_tensors
+from elmo_cli.model.tensor_files import (
+    SOFTMAX,
+    is_finite,
+    open_tensors,
+    write_tensors,
+)
 
 WEIGHT: Final = "softmax/W"
 BIAS: Final = "softmax/b"
@@ -53,7 +58,7 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
             bias = biases[first : first + n_rows]
             end = first + len(bias)
             weight = torch.from_numpy(file.read(WEIGHT, slice(first, end)))
-            if not _is_finite(weight) or not _is_finite(bias):
+            if not is_finite(weight) or not is_finite(bias):
                 raise WeightsError(
                     f"{path}: values that are not finite (NaN or infinity) in the rows "
                     f"{first} to {end - 1}"
@@ -80,8 +85,3 @@ def write_softmax(
     Its suffix chooses HDF5 or safetensors. `dtype` is `float32` or `float16`.
     """
     write_tensors(path, [(WEIGHT, weight), (BIAS, bias)], dtype)
-
-
-def _is_finite(values: Tensor) -> bool:
-    """Return whether all values are finite, in a tenth of the time of `isfinite`."""
-    return all(extreme.isfinite() for extreme in values.aminmax())

@@ -27,7 +27,7 @@ from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.record import Record
 from elmo_cli.records.record_of_text import record_of_text
 from elmo_cli.records.words import record_of_words
-from elmo_cli.text.choose_tokenizer import peek_strings
+from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings, peek_strings
 from elmo_cli.text.tokenizers import Tokenizer
 from elmo_cli.types import Text
 
@@ -166,7 +166,7 @@ def iter_surprisal(
         tokenizer=tokenizer, language=language, split_sentences=split_sentences
     )
     strings, texts = peek_strings(texts)
-    chosen = model.tokenizer_of(strings, settings)
+    chosen = choose_tokenizer_of_strings(strings, settings, model.files)
     if by == "region":
         chosen = ignore_marks(chosen)
     table = SurprisalTable(

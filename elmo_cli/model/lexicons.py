@@ -1,12 +1,15 @@
 """Lexicons of ELMoForManyLangs: the row of each character or word in its table."""
 
+import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.errors.wording import shown
 from elmo_cli.model.many_langs_config import ManyLangsArchitecture
 from elmo_cli.model.vocabulary_files import read_words
 
+_ROW: Final = re.compile(r"[0-9]{1,9}")
 _UNKNOWN: Final = "<oov>"
 _NAMELESS: Final = "\u3000"
 """Symbol of a line with a number alone: the ideographic space, which `read_words`
@@ -51,11 +54,10 @@ def _read_lexicon(path: Path) -> Lexicon:
         if not line:
             continue
         symbol, _, row = line.rpartition("\t")
-        try:
-            lexicon[symbol or _NAMELESS] = int(row)
-        except ValueError as error:
-            expected = "a symbol, a tab and a number in each line"
-            raise ModelError(f"{path}: expected {expected}: {error}") from None
+        if not _ROW.fullmatch(row):
+            expected = "a symbol, a tab and the number of its row in each line"
+            raise ModelError(f"{path}: expected {expected}, found {shown(line, 60)!r}")
+        lexicon[symbol or _NAMELESS] = int(row)
     if _UNKNOWN not in lexicon:
         raise ModelError(f"{path}: expected the symbol {_UNKNOWN}, found none")
     return lexicon

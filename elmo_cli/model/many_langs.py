@@ -33,6 +33,7 @@ from torch import Tensor
 
 from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.missing_files import unreadable_file_error
+from elmo_cli.files.named_pipes import refuse_named_pipe
 from elmo_cli.model.allennlp_layers import (
     gates_bias_from_allennlp,
     gates_from_allennlp,
@@ -60,6 +61,7 @@ class PickledTensors:
         """Load a file. Raise a `WeightsError` if it is missing or damaged."""
         self.path = path
         try:
+            refuse_named_pipe(path)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # An error may follow.
                 # `weights_only` never runs code that a pickle names.

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from elmo_cli.errors.checks import check_at_least, check_batch
 from elmo_cli.errors.exceptions import InputError
 
 
@@ -28,21 +29,31 @@ class ScalarMix(nn.Module):
             initial_scalar_parameters: s, before the softmax. None is zeros: equal
                 weights.
             trainable: True if s and gamma get gradients.
+
+        Raises:
+            InputError: There is not one number per layer.
         """
         super().__init__()
+        check_at_least("mixture_size", mixture_size, 1)
         self.mixture_size = mixture_size
         self.do_layer_norm = do_layer_norm
         if initial_scalar_parameters is None:
             initial_scalar_parameters = [0.0] * mixture_size
-        if len(initial_scalar_parameters) != mixture_size:
+        parameters = list(check_batch(initial_scalar_parameters, "mix parameters"))
+        if len(parameters) != mixture_size:
             raise InputError(
-                f"mix parameters: expected {mixture_size}, found "
-                f"{len(initial_scalar_parameters)}"
+                f"mix parameters: expected {mixture_size}, found {len(parameters)}"
             )
+        try:
+            parameters = [float(value) for value in parameters]
+        except (TypeError, ValueError):
+            raise InputError(
+                f"mix parameters: expected numbers, found {parameters}"
+            ) from None
         # AllenNLP's state dicts name one parameter per layer, of shape (1,).
         self.scalar_parameters = nn.ParameterList(
-            nn.Parameter(torch.tensor([float(value)]), requires_grad=trainable)
-            for value in initial_scalar_parameters
+            nn.Parameter(torch.tensor([value]), requires_grad=trainable)
+            for value in parameters
         )
         self.gamma = nn.Parameter(torch.tensor([1.0]), requires_grad=trainable)
 

@@ -27,6 +27,7 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.tensor_files import (
     BILM,
     Shape,
+    is_finite,
     open_tensors,
     write_tensors,
 )
@@ -177,13 +178,13 @@ def _check_finite(
     stored: Sequence[StoredParameter],
 ) -> None:
     """Raise a `WeightsError` that names the tensors with values that are not finite."""
-    # If any value is not finite, the sum is not. It needs only one pass over the
-    # values.
-    invalid = [
-        each.dataset
-        for each in stored
-        if not parameters[each.parameter].sum().isfinite()
-    ]
+    invalid = []
+    for each in stored:
+        values = parameters[each.parameter]
+        # If any value is not finite, the sum is not. It needs only one pass over the
+        # values, but the sum of large ones can overflow.
+        if not values.sum().isfinite() and not is_finite(values):
+            invalid.append(each.dataset)
     if invalid:
         raise not_finite_error(path, invalid)
 

@@ -4,6 +4,7 @@ They are those of its version 6.2.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors.checks import check_choice
@@ -61,15 +62,39 @@ def check_unused_arguments(others: dict[str, Any]) -> None:
             raise SettingsError(f"{name}: {reason}")
 
 
-def pooling_of(output_value: str | None, pooling: Pooling | None) -> Pooling | None:
-    """Return the pooling of an output; None keeps one vector per token."""
+@dataclass(frozen=True)
+class ResultForm:
+    """Form of the result of `encode`."""
+
+    pooling: Pooling | None
+    """None is one vector per token."""
+    has_tensors: bool
+    """True for tensors in place of arrays."""
+    is_stacked: bool
+    """True for one array or tensor; False for a list with one per text."""
+
+
+def result_form(
+    pooling: Pooling | None,
+    *,
+    output_value: str | None,
+    convert_to_numpy: bool,
+    convert_to_tensor: bool,
+) -> ResultForm:
+    """Return the form of the result that the arguments choose together."""
     if output_value is None:
         raise SettingsError(
             "output_value: encode returns vectors alone",
             remedy=f"Choose {listed(_OUTPUTS, 'or')}.",
         )
     check_choice("output_value", output_value, _OUTPUTS)
-    return None if output_value == "token_embeddings" else pooling
+    has_tensors = convert_to_tensor or not convert_to_numpy
+    if output_value == "token_embeddings":
+        pooling = None
+        has_tensors = True
+    # Without convert_to_tensor, tensors are in a list, as in sentence-transformers.
+    is_list = pooling is None or (has_tensors and not convert_to_tensor)
+    return ResultForm(pooling, has_tensors=has_tensors, is_stacked=not is_list)
 
 
 def check_one_device(device: object) -> None:

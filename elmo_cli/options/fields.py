@@ -64,7 +64,8 @@ def check_choices(settings: Any) -> None:
     """Raise a `SettingsError` for an option whose value is not one of its choices."""
     for each in fields(settings):
         value = getattr(settings, each.name)
-        if _KEY not in each.metadata or value is None:
+        is_left_out = value is None and each.default is None
+        if _KEY not in each.metadata or is_left_out:
             continue
         info: OptionInfo = each.metadata[_KEY]
         if info.choices:

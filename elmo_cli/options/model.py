@@ -70,7 +70,7 @@ class ModelSettings:
     )
     state: InitialState | None = option(
         None,
-        "Initial LSTM state of each sentence: zero, warm (after a fixed text) or carry "
+        "Initial LSTM state of a sentence: zero, warm (after a fixed text) or carry "
         "(from the previous batch, as in AllenNLP).",
         default_text="zero, or warm for a model trained with {--state carry}",
         choices=INITIAL_STATES,

@@ -34,7 +34,7 @@ class SelectionSettings:
     mix: tuple[float, ...] | None = option(
         None,
         "Write a weighted sum of all layers. The weights are the softmax of these "
-        "numbers.",
+        "numbers; see `elmo help layers`.",
         value="S0,S1,...",
     )
     """gamma * sum_k softmax(s)_k * layer_k, one number s per layer."""
@@ -198,8 +198,8 @@ def parse_mean_layers(layers: Layers, n_layers: int) -> list[int]:
     name = layers_text(layers)
     named = {
         "all": list(range(n_layers)),
-        "average": list(range(n_layers)),
         "top": [n_layers - 1],
+        "average": list(range(n_layers)),
         "word_emb": [0],
     }
     for number in range(1, n_layers):

@@ -27,15 +27,14 @@ class SurprisalSettings:
     )
     by: UnitKind | None = option(
         None,
-        "Unit of a row: token, word (between spaces), region (of {--regions}) or "
-        "sentence.",
+        "Unit of a row. Words are separated by spaces.",
         default_text="token, or region with {--regions}, or word with {--word-column}",
         choices=UNIT_KINDS,
     )
     regions: str | None = option(
         None,
-        "Column of texts whose regions are separated by `|`: print one row per region, "
-        "or with {--by word}, one row per word with its region.",
+        "Column of texts whose regions are separated by `|`. With {--by word}, each "
+        "word has a row with its region.",
         value="COLUMN",
     )
     frequencies: str | None = option(

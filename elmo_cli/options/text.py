@@ -55,8 +55,8 @@ class TextSettings:
         split_sentences: Process each sentence on its own. The sentences of a text file
             are records of their own, and a row of a table remains one record.
         skip_errors: Continue after a record that cannot be read or does not fit into
-            memory, and leave it empty.
-        shard: "3/16" reads every 16th record from the third.
+            memory. It is empty in the output, whose attribute `skipped` names it.
+        shard: "3/16" reads every 16th record from the third. None reads all.
         text_column: Column of a table, or field of its rows, with the text or a list of
             tokens. None means `text` or `tokens`.
         id_column: Column or field with the ids, or several, such as
@@ -79,7 +79,8 @@ class TextSettings:
 
     input_format: InputFormatName | None = option(
         None,
-        "Format of the input: see `elmo help formats`.",
+        "Format of the input; see `elmo help formats`, also for options of csv.",
+        default_text="recognized",
         value="FORMAT",
         choices=INPUT_FORMATS,
     )
@@ -167,6 +168,8 @@ class TextSettings:
                 raise SettingsError(problem) from None
         check_choices(self)
         self.parse_shard()
+        if self.tokenizer is not None:
+            check_type("tokenizer", self.tokenizer, str, "a name")
         if self.language is not None:
             check_type("language", self.language, str, "a code such as 'fr'")
         if self.text_column is not None and self.word_column is not None:

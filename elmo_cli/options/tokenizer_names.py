@@ -35,7 +35,7 @@ class TokenizerName(NamedTuple):
 
 def parse_tokenizer_name(name: str) -> TokenizerName:
     """Split a name into its parts; raise a `SettingsError` if it is unknown."""
-    kind, *codes = str(name).split(":")
+    kind, *codes = name.split(":")
     is_verbatim = kind != "whitespace" and codes[-1:] == [VERBATIM]
     if is_verbatim:
         codes.pop()

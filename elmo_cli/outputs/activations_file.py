@@ -1,6 +1,7 @@
 """One file of activations, or a folder of parts, opened in this process."""
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,7 +95,9 @@ class ActivationsFile:
 def _open_hdf5_file(path: Path | str) -> h5py.File:
     """Open a file of HDF5; raise an `InputError` that says what else it is."""
     if os.path.isdir(path):
-        raise InputError(f"{path}: {_EXPECTED}, found another folder")
+        raise InputError(
+            f"{path}: {_EXPECTED}, found another folder", remedy="Name a file in it."
+        )
     try:
         # HDF5 2 would cache 8 MB per dataset.
         return open_hdf5_to_read(path, rdcc_nbytes=2 * CHUNK_BYTES)
@@ -108,8 +111,12 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
         if "signature" in str(error):
             problem = f"{path}: {_EXPECTED}"
             if Path(path).suffix in (".hdf5", ".h5"):
-                raise InputError(f"{problem}, found another file") from error
-            remedy = f"If it is a text: `elmo embed {path} NEW.hdf5`."
+                raise InputError(
+                    f"{problem}, found another or a damaged file",
+                    remedy="Copy it again, or run its command again.",
+                ) from error
+            embed = f"elmo embed {shlex.quote(str(path))} vectors.hdf5"
+            remedy = f"If it is a text, embed it first: `{embed}`."
             if Path(path).suffix == ".parquet":
                 remedy = "For a file from `elmo occurrences`, use open_occurrences."
             raise InputError(problem, remedy=remedy) from error

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.wording import shown
+from elmo_cli.errors.wording import counted, shown
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.files.shared_folder import Folder
 from elmo_cli.outputs.attributes import check_attributes
@@ -135,6 +135,8 @@ class PartsFolder:
             n_parts = self._count_planned()
         self._check_complete(found, n_parts)
         for number, footer in found.items():
+            if number >= n_parts > 0:
+                raise self._extra_part_error(number, n_parts)
             if footer is None:
                 # This raises the error of a damaged file. What can be opened is Parquet
                 # that `elmo distribute` has not written.
@@ -165,6 +167,13 @@ class PartsFolder:
         raise InputError(
             f"{self._folder.location}: the folder is not complete: {reason}",
             remedy=f"{AGAIN}: it resumes.",
+        )
+
+    def _extra_part_error(self, number: int, n_parts: int) -> InputError:
+        return InputError(
+            f"{self._folder.location}/{part_name(number)}: the plan has "
+            f"{counted(n_parts, 'part')}, up to {part_name(n_parts - 1)}",
+            remedy="Remove it.",
         )
 
     def _wrong_part_error(self, number: int, found: str) -> InputError:

@@ -1,5 +1,6 @@
 """Removal of a downloaded model."""
 
+import shlex
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import ModelError
@@ -24,6 +25,11 @@ def remove_model(name: str) -> tuple[Path, int]:
         raise ModelError(
             f"{model.name}: not downloaded",
             remedy="`elmo models --downloaded` lists the models that you can remove.",
+        )
+    if folder.is_symlink():
+        raise ModelError(
+            f"{folder}: a link to a folder, which stays",
+            remedy=f"To remove the link, use `rm {shlex.quote(str(folder))}`.",
         )
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
     disk.remove_tree(folder)

@@ -10,6 +10,7 @@ from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO, parse_tokenizer_name
+from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.registry import language_code, language_name
 from elmo_cli.text.evidence import EVIDENCE_LINES, Evidence, find_evidence
 from elmo_cli.text.tokenizers import (
@@ -101,22 +102,18 @@ def choose_tokenizer(
 
 
 def choose_tokenizer_of_strings(
-    texts: Iterable[object],
-    settings: TextSettings,
-    *,
-    trained: str | None,
-    model_language: str | None,
+    texts: Iterable[object], settings: TextSettings, files: ModelFiles
 ) -> Tokenizer:
-    """Return the tokenizer of the strings among texts, after logging its warning.
+    """Return the tokenizer of the strings among texts for a model.
 
-    The other arguments are those of `choose_tokenizer`.
+    Its warning is logged. `settings` is that of `choose_tokenizer`.
     """
     tokenizer = choose_tokenizer(
         settings,
         "strings",
         strings_in(texts),
-        trained=trained,
-        model_language=model_language,
+        trained=files.tokenizer,
+        model_language=files.language,
     )
     log_tokenizer_warning(tokenizer)
     return tokenizer

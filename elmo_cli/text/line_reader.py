@@ -13,7 +13,7 @@ from elmo_cli.errors.wording import first_line
 from elmo_cli.files.compression import decompressed, is_damage
 from elmo_cli.files.file_types import binary_error
 from elmo_cli.files.text_files import BYTE_ORDER_MARK, not_utf8_error
-from elmo_cli.text.pipe import Pipe
+from elmo_cli.text.pipe import MAX_LINE_BYTES, LongLineError, Pipe
 
 LINE_END_BYTES: Final = 1 << 16
 """Number of bytes at the beginning of a file that show its line ends."""
@@ -83,7 +83,8 @@ class LineReader:
             line = self._rest
             self._rest = b""
             if not line.endswith(b"\n"):
-                line += self._readline()
+                line += self._readline(MAX_LINE_BYTES + 1)
+                self._check_length(line)
         self.number += 1
         return line
 
@@ -157,12 +158,23 @@ class LineReader:
         if more and not more.endswith(b"\n"):
             # Its end may follow: also LF after CR.
             self._rest = pieces.pop()
+            self._check_length(self._rest)
         self._lines.extend(pieces)
         return content != b""
 
-    def _readline(self, limit: int = -1) -> bytes:
+    def _check_length(self, line: bytes) -> None:
+        if len(line) > MAX_LINE_BYTES:
+            raise self._long_line_error()
+
+    def _long_line_error(self) -> InputError:
+        location = f"{self._name}, line {self.number + 1}"
+        return InputError(f"{location}: more than {MAX_LINE_BYTES:,} bytes")
+
+    def _readline(self, limit: int) -> bytes:
         try:
             return self._stream.readline(limit)
+        except LongLineError:
+            raise self._long_line_error() from None
         except Exception as error:
             if not is_damage(error):
                 raise

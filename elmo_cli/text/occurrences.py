@@ -1,6 +1,8 @@
 """Occurrences of words: tokens of sentences, typed by a user or found in a file."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Integral
 from typing import Literal
 
@@ -84,7 +86,9 @@ def find_occurrence(
     settings = TextSettings(tokenizer=tokenizer, language=language)
     chosen = choose_tokenizer(settings, "strings", strings_in([sentence]))
     tokens = tokens_around(word, sentence, chosen, order="sentence")
-    return occurrence_of(word, tokens, occurrence, "occurrence")
+    return occurrence_of(
+        word, tokens, occurrence, partial(numbers_after, "occurrence=")
+    )
 
 
 def tokens_around(
@@ -129,13 +133,23 @@ def check_pair(pair: object, name: str) -> None:
     )
 
 
+def numbers_after(start: str, n_occurrences: int) -> str:
+    """Return what is typed to choose an occurrence: `--occurrence 1 or --occurrence 2`.
+
+    `start` is the text before a number.
+    """
+    if n_occurrences > 2:
+        return f"{start}1 to {start}{n_occurrences}"
+    return " or ".join(f"{start}{number}" for number in range(1, n_occurrences + 1))
+
+
 def occurrence_of(
-    word: str, sentence: Sentence, number: int | None, number_name: str
+    word: str, sentence: Sentence, number: int | None, choice_of: Callable[[int], str]
 ) -> Occurrence:
     """Return the occurrence of a word in the tokens of a sentence.
 
-    The error for a word that occurs several times says that `number_name`, such as
-    `--occurrence`, chooses one.
+    If the word occurs several times, the error says how to choose one: `choice_of` gets
+    their number, and returns what to add, such as `numbers_after`.
     """
     if number is not None:
         check_type("occurrence", number, Integral, "a whole number")
@@ -157,17 +171,15 @@ def occurrence_of(
         )
     n_positions = len(positions)
     if number is None and n_positions > 1:
-        remedy = f"Choose one with {number_name}, 1 to {n_positions}."
         raise InputError(
-            f"{word!r} occurs {n_positions} times in {text}", remedy=remedy
+            f"{word!r} occurs {n_positions} times in {text}",
+            remedy=f"Add {choice_of(n_positions)}.",
         )
     if number is not None and not 1 <= number <= n_positions:
         times = "once" if n_positions == 1 else f"{n_positions} times"
-        remedy = f"Remove {number_name}."
-        if n_positions > 1:
-            remedy = f"Choose one with {number_name}, 1 to {n_positions}."
         raise SettingsError(
-            f"{word!r} occurs {times} in {text}, not {number} times", remedy=remedy
+            f"{word!r} occurs {times} in {text}, not {number} times",
+            remedy=f"Use {choice_of(n_positions)}.",
         )
     index = 0 if number is None else number - 1
     return Occurrence(sentence, positions[index])

@@ -20,6 +20,16 @@ _POLL_SECONDS: Final = 0.1
 _PATIENCE_SECONDS: Final = 0.02
 """Time that `Pipe.has_line` waits, so that a fast writer fills batches."""
 _PIPE_BYTES: Final = 1 << 16
+MAX_LINE_BYTES: Final = 1 << 28
+"""Maximum size of a line. A small compressed file can have one that fills the
+memory."""
+
+
+class LongLineError(InputError):
+    """Error for a line of more than `MAX_LINE_BYTES`."""
+
+    def __init__(self) -> None:
+        super().__init__(f"a line has more than {MAX_LINE_BYTES:,} bytes")
 
 
 class Pipe(io.FileIO):
@@ -35,9 +45,9 @@ class Pipe(io.FileIO):
         super().__init__(descriptor, closefd=closefd)
         self.should_stop = should_stop
         self._lines: deque[bytes] = deque()
-        # Bytes that were read after the last line end. They are joined only once, so
-        # that a long line takes time in proportion to its length.
-        self._rest: list[bytes] = []
+        # Bytes that were read after the last line end. Only what is added to it is
+        # copied, so a long line takes time in proportion to its length.
+        self._rest = bytearray()
         # A terminal reports its end only once.
         self._is_at_end = False
         # Lines that are read again after `peeking`.
@@ -100,14 +110,15 @@ class Pipe(io.FileIO):
         """Split bytes that were read into lines. Without any, the end is reached."""
         *ends, rest = content.split(b"\n")
         for end in ends:
-            self._lines.append(b"".join([*self._rest, end, b"\n"]))
-            self._rest = []
-        if rest:
-            self._rest.append(rest)
-        elif not content:
+            self._lines.append(bytes(self._rest) + end + b"\n")
+            self._rest.clear()
+        self._rest += rest
+        if len(self._rest) > MAX_LINE_BYTES:
+            raise LongLineError
+        if not content:
             self._is_at_end = True
             if self._rest:
-                self._lines.append(b"".join(self._rest))
+                self._lines.append(bytes(self._rest))
 
 
 def open_standard_input(should_stop: Callable[[], bool]) -> BinaryIO:

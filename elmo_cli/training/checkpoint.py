@@ -19,6 +19,7 @@ from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files import disk
 from elmo_cli.files.atomic import replaced
 from elmo_cli.files.locks import locked_folder
+from elmo_cli.files.named_pipes import refuse_named_pipe
 from elmo_cli.inference.memory import is_out_of_memory
 from elmo_cli.training.description import Description
 from elmo_cli.training.signature import (
@@ -125,6 +126,7 @@ def _checkpoint_error(folder: Path, problem: str) -> ModelError:
 
 def _read_archive(path: Path) -> Any:
     """Read an archive of torch, after a check of its checksums."""
+    refuse_named_pipe(path)
     with zipfile.ZipFile(path) as archive:
         names = [PurePosixPath(name).name for name in archive.namelist()]
         if "data.pkl" not in names or "constants.pkl" in names:

@@ -210,13 +210,22 @@ class Run:
         shapes = {name: values.shape for name, values in new.items()}
         if {name: values.shape for name, values in old.items()} != shapes:
             raise ValueError("tensors of other shapes")
-        if len(checkpoint["progress"]) != len(self.progress):
-            raise ValueError("wrong number of fields of progress")
+        for name in ("step", "n_tokens", "warmup_steps"):
+            if checkpoint[name] < 0:
+                raise ValueError(f"negative {name}")
+        progress = TextProgress.read(checkpoint["progress"])
+        if len(progress.streams) not in (0, self.settings.batch_size):
+            raise ValueError("another number of streams")
+        if checkpoint["loss_sums"].shape != self._loss_sums.shape:
+            raise ValueError("loss_sums of another shape")
+        n_carried = self.settings.batch_size if self.settings.state == "carry" else 0
+        if any(len(values) != n_carried for values in checkpoint["carried"]):
+            raise ValueError("a carried state of another size")
         self.step = checkpoint["step"]
         self.n_tokens = checkpoint["n_tokens"]
         self.seconds = checkpoint["seconds"]
         self.warmup_steps = checkpoint["warmup_steps"]
-        self.progress = TextProgress(*checkpoint["progress"])
+        self.progress = progress
         self.objective.load_state_dict(old)
         self._optimizer.load_state_dict(checkpoint["optimizer"])
         if self.processes.is_first:

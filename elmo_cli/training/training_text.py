@@ -7,12 +7,12 @@ such as CoNLL-U, are parsed from the beginning of the file.
 
 import random
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
@@ -44,6 +44,27 @@ class TextProgress(NamedTuple):
     """Used batches of the current window; with streams, used sentences."""
     streams: tuple[tuple[Sentence, int], ...] = ()
     """Sentence of each stream, and how many of its predictions are done."""
+
+    @classmethod
+    def read(cls, fields: Sequence[Any]) -> "TextProgress":
+        """Return the progress in a checkpoint. Raise a `ValueError` if it is none."""
+        *numbers, streams = fields
+        are_numbers = all(type(number) is int and number >= 0 for number in numbers)
+        if len(fields) != len(cls._fields) or not are_numbers:
+            raise ValueError("wrong fields of progress")
+        if not isinstance(streams, tuple) or not all(map(_is_stream, streams)):
+            raise ValueError("wrong streams of progress")
+        return cls(*fields)
+
+
+def _is_stream(value: object) -> bool:
+    """Return whether a value is a sentence and how many of its predictions are done."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    sentence, n_done = value
+    if not isinstance(sentence, list) or type(n_done) is not int or n_done < 0:
+        return False
+    return all(isinstance(token, str) for token in sentence)
 
 
 TextWindow = tuple[list[Sentence], TextProgress]

@@ -171,13 +171,13 @@ def test_plot_of_damaged_attributes_says_one_line(
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("[", "the file is damaged: it is empty or cut."),
-        ("[]", "the file is damaged: expected an object, found []."),
+        ("[", "the file is damaged: it is empty or cut"),
+        ("[]", "the file is damaged: expected an object, found []"),
         (
             '{"words": "["}',
             "the file is damaged: attribute words: expected JSON of words, found",
         ),
-        ('{"layers": 3}', "the file is damaged: expected a text, found 3."),
+        ('{"layers": 3}', "the file is damaged: expected a text, found 3"),
         (None, "column vector: expected lists of floats, found string"),
     ],
 )

@@ -536,7 +536,6 @@ def test_word_vectors_split_raw_text() -> None:
         """Average the vectors of all words of a corpus."""
         result = elmo(
             "word-vectors",
-            "--corpus",
             corpus,
             output,
             "--model",

@@ -91,6 +91,17 @@ def test_models_of_a_language_or_on_this_disk(cache: Path) -> None:
     assert names_of()[-2:] == ["many-langs-fr", "many-langs-CODE"]
 
 
+def test_a_linked_model_is_not_removed(cache: Path) -> None:
+    folder = model_in(cache.parent / "shared")
+    cache.mkdir(exist_ok=True)
+    link = cache / "small"
+    link.symlink_to(folder)
+    remedy = f"To remove the link, use `rm {link}`."
+    message = f"{link}: a link to a folder, which stays. {remedy}"
+    assert_fails(elmo("models", "--remove", "small"), message)
+    assert (folder / "weights.hdf5").exists()
+
+
 def test_a_downloaded_model_is_removed(cache: Path) -> None:
     folder = model_in(cache / "small")
     assert elmo("download", "small").output == f"{folder}\n"

@@ -121,8 +121,10 @@ def test_the_cosine_of_chosen_layers_is_a_number(
 ) -> None:
     result = cosine("-q", "bank", RIVER, MONEY, "--layers", layer)
     assert result.stderr == ""
-    assert len(result.stdout.splitlines()) == 1
-    assert float(result.stdout) == pytest.approx(expected[index], abs=2e-6)
+    assert result.stdout == f"{expected[index]:.4f}\n"
+    row = cosine("bank", "-", "--layers", layer, stdin=f"{RIVER}\t{MONEY}\n").stdout
+    assert float(row) == pytest.approx(expected[index], abs=2e-6)
+    assert len(row.strip().partition(".")[2]) == 6
 
 
 def test_tokenized_sentences_are_split_at_spaces() -> None:

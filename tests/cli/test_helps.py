@@ -1,11 +1,14 @@
 """Helps: examples first, bounds and defaults in words, and `embed` on two screens."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from elmo_cli.cli.command_list import COMMANDS
 from tests.support.commands import elmo
+
+PAGES = Path(__file__).parents[2] / "docs" / "commands"
 
 NOTE = r"(at least \S+|above \S+|from \S+ to (below )?\S+|default: .+|required)"
 """What a help says in brackets at its end; parts are separated by semicolons."""
@@ -52,18 +55,41 @@ def test_the_help_of_embed_fits_on_two_screens(monkeypatch: pytest.MonkeyPatch) 
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_groups_of_options_have_one_order(command: str) -> None:
+    headings = re.findall(r"^(\w[\w ]*):$", elmo("help", command).stdout, re.MULTILINE)
+    usual = ["Options", "Output", "Input", "Model", "Speed", "Other options"]
+    assert headings[-1] == "Other options"
+    assert [each for each in headings if each in usual] == [
+        each for each in usual if each in headings
+    ]
+    page = (PAGES / f"{command}.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^\| ([A-Z][\w ]*) \| description \|$", page, re.MULTILINE)
+    assert tables == [each for each in headings if each in tables]
+
+
 @pytest.mark.parametrize(
-    ("command", "second_usage"),
+    ("command", "usages"),
     [
-        ("cosine", "--pairs TABLE"),
-        ("distribute", "--status FOLDER"),
-        ("neighbours", "--queries TABLE FILE..."),
+        ("cosine", ["WORD SENTENCE1 SENTENCE2", "--pairs TABLE", "WORD -"]),
+        ("distribute", ["INPUT... FOLDER", "--status FOLDER"]),
+        (
+            "neighbours",
+            [
+                "WORD SENTENCE FILE...",
+                "--queries TABLE FILE...",
+                "--sentence TEXT FILE...",
+            ],
+        ),
+        ("predict", ["TEXT", "--file FILE"]),
+        ("surprisal", ["INPUT", "--pair-columns GOOD,BAD INPUT..."]),
+        ("word-vectors", ["INPUT OUTPUT", "--words FILE OUTPUT"]),
     ],
 )
-def test_help_begins_with_both_usages(command: str, second_usage: str) -> None:
-    first, second, *_ = elmo(command, "--help").stdout.splitlines()
-    assert first.startswith(f"Usage: elmo {command} [OPTIONS] ")
-    assert second == f"       elmo {command} [OPTIONS] {second_usage}"
+def test_help_begins_with_all_usages(command: str, usages: list[str]) -> None:
+    first, _, _ = elmo(command, "--help").stdout.partition("\n\n")
+    lines = [f"elmo {command} [OPTIONS] {usage}" for usage in usages]
+    assert first == "Usage: " + "\n       ".join(lines)
 
 
 @pytest.mark.parametrize("topic", ["formats", "layers", "numbers"])

@@ -15,14 +15,15 @@ SHOWN = {
     "--all": {"models"},
     "--average": set(),
     "--batch-size": {"train"},
-    "--delimiter": {"embed", "surprisal"},
+    "--delimiter": set(),
     "--file-friendly-logging": set(),
     "--forget-sentences": set(),
     "--gamma": set(),
     "--json": {"distribute", "info", "models"},
     "--options-file": {"embed", "train"},
-    "--quotes": {"embed", "surprisal"},
-    "--softmax-file": {"surprisal"},
+    "--no-header": set(),
+    "--quotes": set(),
+    "--softmax-file": set(),
     "--top": {"neighbours", "predict"},
     "--use-sentence-keys": set(),
     "--vocabulary-file": {"embed", "train"},
@@ -61,6 +62,20 @@ def test_the_page_lists_every_hidden_option() -> None:
         for name in options_of(command, hidden=True):
             rows = re.findall(rf"^\| `{name}[ `].*$", listed, re.MULTILINE)
             assert any(f"`{command}`" in row for row in rows), name
+
+
+@pytest.mark.parametrize(
+    ("topic", "names"),
+    [
+        ("formats", ["--delimiter", "--quotes", "--no-header"]),
+        ("layers", ["--mix", "--gamma"]),
+    ],
+)
+def test_a_topic_explains_what_helps_leave_out(topic: str, names: list[str]) -> None:
+    page = elmo("help", topic).stdout
+    for name in names:
+        assert f"{name} " in page.replace(",", " ")
+    assert f"`elmo help {topic}`" in " ".join(elmo("help", "embed").stdout.split())
 
 
 @pytest.mark.usefixtures("folder")

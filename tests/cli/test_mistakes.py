@@ -23,9 +23,8 @@ BASES = {
     "neighbours": ["cat", "the cat", "v.h5", "--model", "model"],
     "plot": ["cat", "v.h5", "out.svg", "--method", "pca"],
     "word-vectors": [
-        "out.npz",
-        "--corpus",
         "text.txt",
+        "out.npz",
         "--min-count",
         "1",
         "--model",

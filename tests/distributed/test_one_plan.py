@@ -29,7 +29,7 @@ from elmo_cli.files import shared_folder
 from elmo_cli.files.shared_folder import Folder, find_file_system
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.outputs.part_files import PLAN
+from elmo_cli.outputs.part_files import PLAN, PLAN_SHA256
 from tests.support.commands import elmo
 from tests.support.distributed_runs import (
     LINES,
@@ -249,6 +249,20 @@ def test_a_wrong_file_under_the_name_of_a_part_is_named() -> None:
         assert_equal_to_embed()
 
 
+def test_a_part_that_the_plan_lacks_is_named() -> None:
+    distribute()
+    n_parts = len(list(Path("out").glob("part-*")))
+    extra = Path("out/part-00000999.parquet").resolve()
+    extra.write_bytes(Path("out/part-00000000.parquet").read_bytes())
+    with pytest.raises(InputError) as caught, open_activations("out"):
+        pass
+    last = f"part-{n_parts - 1:08d}.parquet"
+    problem = f"the plan has {n_parts} parts, up to {last}"
+    assert str(caught.value) == f"{extra}: {problem}. Remove it."
+    extra.unlink()
+    assert_equal_to_embed()
+
+
 def test_what_is_no_file_under_the_name_of_a_part_is_replaced() -> None:
     path = Path("out/part-00000003.parquet").resolve()
     distribute()
@@ -278,6 +292,21 @@ def test_a_damaged_plan_is_one_line() -> None:
             assert result.exit_code == 1
             assert error.startswith(f"Error: {path.resolve()}: the file is damaged: ")
             assert error.endswith(REMEDY)
+
+
+@pytest.mark.parametrize("first", [-1, 7, 2**63 - 1])
+def test_a_plan_whose_parts_do_not_follow_one_another_is_refused(first: int) -> None:
+    plan = open_plan(Folder("out"), ("text.txt",), ZERO)
+    path = Path("out", PLAN)
+    parts = [plan.parts[0]._replace(first=first), *plan.parts[1:]]
+    forged = replace(plan, parts=parts)
+    metadata = {PLAN_SHA256: forged.sha256, "plan": forged.encode()}
+    table = parquet.read_schema(path).with_metadata(metadata).empty_table()
+    parquet.write_table(table, path)
+    result = elmo(*RUN)
+    problem = "the file is damaged: its parts do not follow one another"
+    assert result.stderr.endswith(f"Error: {path.resolve()}: {problem}. {REMEDY}\n")
+    assert result.exit_code == 1
 
 
 # Object stores

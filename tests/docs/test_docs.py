@@ -1,11 +1,13 @@
 """The pages say what the program does, and their site has what they link to."""
 
+import inspect
 import re
 import runpy
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -261,6 +263,53 @@ def test_api_page_names_everything_that_is_public() -> None:
     names = set(re.findall(r"^from \S+ import (\w+)", stub, re.MULTILINE))
     shown = re.findall(r"^::: elmo_cli\.(\w+)$", TEXTS["docs/api.md"], re.MULTILINE)
     assert names - {"__version__"} <= set(shown)
+
+
+INTERNAL = {
+    "BiLm": {
+        "add_boundaries",
+        "device",
+        "initial_state",
+        "layer_pairs",
+        "run_bounded",
+        "run_stacks",
+    },
+    "ElmoEmbedder": {"architecture", "engine"},
+    "LanguageModel": {"compute_batches", "predict_batch", "read"},
+    "ModelFiles": {"architecture"},
+    "Prediction": {"rows"},
+    "Substitutes": {"rows"},
+    "VectorFiles": {"check_pooling", "has_token_layer", "on_progress"},
+}
+"""Methods and properties that other modules use and the API page does not list."""
+
+
+def members_of(kind: type) -> set[str]:
+    """Return the public methods and properties that a class defines itself."""
+    names = set()
+    for name, member in vars(kind).items():
+        is_method = inspect.isroutine(member) or isinstance(member, classmethod)
+        is_property = isinstance(member, property | cached_property)
+        if not name.startswith("_") and (is_method or is_property):
+            names.add(name)
+    return names
+
+
+def test_api_page_names_the_methods_of_public_classes() -> None:
+    text = TEXTS["docs/api.md"]
+    for name in elmo_cli.__all__:
+        kind = getattr(elmo_cli, name)
+        if not inspect.isclass(kind) or name == "TextSettings":
+            continue
+        headings = set(re.findall(rf"^::: elmo_cli\.{name}\.(\w+)$", text, re.M))
+        options = re.search(rf"^::: elmo_cli\.{name}$\n((?:    .*\n)*)", text, re.M)
+        assert options is not None, name
+        members = re.search(r"members: (\[[^]]*\]|\w+)", options[1])
+        if members is None:
+            continue  # The page lists all of them.
+        shown = headings | set(re.findall(r"\w+", members[0]))
+        hidden = members_of(kind) - shown
+        assert hidden == INTERNAL.get(name, set()), name
 
 
 def test_the_table_of_the_api_page_names_every_function() -> None:

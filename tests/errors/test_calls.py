@@ -330,8 +330,8 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.similarity("cat", "A cat, a cat.", "A cat."),
         ValueError,
-        "'cat' occurs 2 times in 'A cat , a cat .'. Choose one with occurrence1, 1 to "
-        "2.",
+        "'cat' occurs 2 times in 'A cat , a cat .'. Add occurrence1=1 or "
+        "occurrence1=2.",
     ),
     error_of(
         lambda m: m.embedder.similarities([("A cat.", "A cat.")]),  # type: ignore[list-item]
@@ -429,7 +429,7 @@ WRONG_OPTIONS = [
     error_of(
         lambda m: m.embedder.similarity("cat", "A cat.", "A cat.", layers=9),
         ValueError,
-        "layers: expected all, average, top, word_emb, lstm1, lstm2 "
+        "layers: expected all, top, average, word_emb, lstm1, lstm2 "
         "or numbers from 0 to 2 separated by commas, found '9'",
     ),
     error_of(

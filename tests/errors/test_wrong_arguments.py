@@ -11,6 +11,7 @@ from elmo_cli import (
     Elmo,
     ElmoEmbedder,
     ElmoVectorizer,
+    ScalarMix,
     average_word_vectors,
     batch_to_ids,
     find_neighbours,
@@ -56,6 +57,7 @@ NO_TEXTS_OR_TEXT = [*NO_BATCH_OR_TEXT, ["the cat", 3]]
 NO_TEXTS = ["the cat", *NO_TEXTS_OR_TEXT]
 NO_PAIRS = [None, 3, [(1, 2)], [("a", "b")], [1]]
 NOT_WHOLE = [None, 1.5, "2"]
+NO_NUMBER = [None, "0.5", [0.5]]
 NO_MAPPING = ["cat", ["cat"], np.zeros(2), COLUMN]
 
 
@@ -181,6 +183,24 @@ WRONG_ARGUMENTS = [
         lambda m, x: m.embedder.word_vector("a cat", "cat", occurrence=x),
     ),
     wrong("changes", NO_MAPPING, lambda m, x: plot_changes(x, "new.svg")),
+    wrong(
+        "temperature",
+        NO_NUMBER,
+        lambda m, x: sample_sentences(m.model, "the", temperature=x),
+    ),
+    wrong("dropout", [*NO_NUMBER, 1.5, -1], lambda m, x: Elmo(m.folder, dropout=x)),
+    wrong("mixture_size", NOT_WHOLE, lambda m, x: ScalarMix(x)),
+    wrong(
+        "mix parameters",
+        [1.5, [1], ["a", 0, 0], [None, 0, 0]],
+        lambda m, x: Elmo(m.folder, scalar_mix_parameters=x),
+    ),
+    wrong("precision", [None, 16], lambda m, x: ElmoEmbedder(m.folder, precision=x)),
+    wrong(
+        "dtype", [None, 16], lambda m, x: m.embedder.embed_file(m.text, "new", dtype=x)
+    ),
+    wrong("tokenizer", [3, ["moses"]], lambda m, x: tokenize("a", x)),
+    wrong("vectors", ["a", [["a"]]], lambda m, x: find_neighbours(m.vectors, x)),
 ]
 
 

@@ -82,7 +82,7 @@ def test_parse_json_builds_the_form_and_ignores_other_names() -> None:
 def test_parse_json_says_in_one_line_what_differs(content: bytes, reason: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_json(content, Form, "f.json")
-    assert str(caught.value) == f"f.json: the file is damaged: {reason}."
+    assert str(caught.value) == f"f.json: the file is damaged: {reason}"
 
 
 # Damage anywhere

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from elmo_cli import ElmoEmbedder, engine
 from elmo_cli.arrays import FloatArray
+from elmo_cli.embedder import embedder_on
 from elmo_cli.errors.exceptions import ComputationError
 from elmo_cli.errors.wording import first_line
 from elmo_cli.inference.batching import (
@@ -151,7 +152,7 @@ def test_a_sentence_too_long_for_a_gpu_is_computed_on_the_cpu(
     monkeypatch.setattr(embedder.engine.encoder, "run", little_gpu)
     monkeypatch.setattr("elmo_cli.engine.load_bilm", load)
     on_gpu = replace(embedder.engine, device=torch.device("cuda"))
-    embedder = ElmoEmbedder.from_engine(on_gpu)
+    embedder = embedder_on(on_gpu)
     assert_close(embedder.embed_batch(short), [expected[0], expected[2]])
     assert load.call_count == 0  # no copy that is not needed
     assert caplog.messages == []

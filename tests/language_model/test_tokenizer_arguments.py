@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from elmo_cli import (
-    ElmoEmbedder,
     LanguageModel,
     SettingsError,
     average_word_vectors,
@@ -18,6 +17,7 @@ from elmo_cli import (
     predict_words,
     sample_sentences,
 )
+from elmo_cli.embedder import embedder_on
 
 TEXT = "L'eau, the cat."
 Call = Callable[..., Any]
@@ -48,7 +48,7 @@ FUNCTIONS = [
     pytest.param(
         lambda model, **o: (
             average_word_vectors(
-                ElmoEmbedder.from_engine(model.engine), TEXT, min_count=1, **o
+                embedder_on(model.engine), TEXT, min_count=1, **o
             ).words
         ),
         id="average_word_vectors",

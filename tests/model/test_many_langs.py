@@ -147,6 +147,14 @@ def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> N
             b"<oov>\t0\nb c\n",
             r"word.dic: expected a symbol, a tab .*'b c'$",
         ),
+        ("char.dic", b"<oov>\t0\na\t-1\n", r"char.dic: expected .*found 'a\\t-1'$"),
+        ("char.dic", b"<oov>\t0\na\t-3\n", r"char.dic: expected .*found 'a\\t-3'$"),
+        (
+            "word.dic",
+            b"<oov>\t0\na\t" + b"9" * 5000,
+            r"word.dic: expected a symbol, a tab .*'a\\t9+\.\.\.'$",
+        ),
+        ("char.dic", b"<oov>\t0\na\t123456789\n", r"expected \(123456790, \d+\)"),
         ("encoder.pkl", b"junk", r"encoder.pkl: not a valid PyTorch file of tensors"),
         ("tiny.json", b"{}", r"tiny.json: encoder: expected an object, found no value"),
         (

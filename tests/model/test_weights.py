@@ -175,6 +175,16 @@ def with_one(value: float, *shape: int) -> NDArray[np.float32]:
     return values
 
 
+def test_large_weights_are_finite(tmp_path: Path) -> None:
+    path = tmp_path / "weights.hdf5"
+    path.write_bytes(WHOLE)
+    with h5py.File(path, "r+") as file:
+        file[BIAS][:2] = 3e38
+    bias = read_weights(path, ARCHITECTURE).state_dict()["forward_layers.0.gates.bias"]
+    assert not bias.sum().isfinite()
+    assert bias.isfinite().all()
+
+
 W_PROJ = "CNN_proj/W_proj"
 B_PROJ = "CNN_proj/b_proj"
 MISFIT = " does not fit the options: "
@@ -212,6 +222,10 @@ EXTERNAL = {
         ({W_PROJ: np.ones((27, 10), "bool")}, f"{NO_FLOATS}bool"),
         ({W_PROJ: np.ones((27, 10), "complex64")}, f"{NO_FLOATS}complex64"),
         ({W_PROJ: np.ones((27, 10), "|S3")}, f"{NO_FLOATS}|S3"),
+        (
+            {"char_embed": h5py.Empty("f4")},
+            f"{MISFIT}char_embed: expected (261, 5), found no tensor",
+        ),
         # Nothing that leads to other files is followed.
         (
             {"char_embed": EXTERNAL},

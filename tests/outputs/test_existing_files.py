@@ -189,9 +189,9 @@ def inputs(text_file: None) -> State:
         "embed t.txt {w.txt} --vocabulary-file w.txt --format npz",
         "occurrences t.txt {w.txt} --words w.txt --format parquet --model m",
         "occurrences t.txt {m/weights.hdf5} --words w.txt --model m",
-        "word-vectors w.txt {twin.txt} --model m",
-        "word-vectors w.txt {m/weights.hdf5} --model m",
-        "word-vectors {t.txt} --corpus t.txt --model m",
+        "word-vectors --words w.txt {twin.txt} --model m",
+        "word-vectors --words w.txt {m/weights.hdf5} --model m",
+        "word-vectors t.txt {t.txt} --model m",
         "convert m/weights.hdf5 {m/weights.hdf5}",
         "surprisal p.svg --plot {p.svg} --model m",
         "surprisal t.txt --frequencies p.svg --plot {p.svg} --model m",
@@ -224,7 +224,7 @@ def test_training_does_not_write_over_the_model_it_starts_from(
 @pytest.mark.parametrize(
     "command",
     [
-        "word-vectors --model m w.txt out.tsv",
+        "word-vectors --model m --words w.txt out.tsv",
         "convert m/weights.hdf5 out.hdf5",
         "surprisal t.txt --plot out.svg",
     ],

@@ -240,9 +240,17 @@ FOUND = "expected activations, as `elmo embed` writes them, found"
     ("name", "message"),
     [
         ("gone", "no such file"),
-        ("text", f"{EXPECTED}. If it is a text: `elmo embed text NEW.hdf5`."),
-        ("text.hdf5", f"{EXPECTED}, found another file"),
-        ("folder", f"{EXPECTED}, found another folder"),
+        (
+            "text",
+            f"{EXPECTED}. If it is a text, embed it first: `elmo embed text "
+            "vectors.hdf5`.",
+        ),
+        (
+            "text.hdf5",
+            f"{EXPECTED}, found another or a damaged file. Copy it again, or run its "
+            "command again.",
+        ),
+        ("folder", f"{EXPECTED}, found another folder. Name a file in it."),
         ("weights", f"{FOUND} CNN, CNN_high_0, CNN_high_1, CNN_proj, RNN_0"),
         ("empty", f"{FOUND} nothing"),
     ],

@@ -74,7 +74,7 @@ NOT_FINITE = {
     "embed text.txt out.hdf5": f"out.hdf5: {LINE_2}",
     "embed text.txt out.hdf5 --layers top --pooling mean": f"out.hdf5: {LINE_2}",
     "occurrences text.txt out.hdf5 --words words.txt": f"out.hdf5: {LINE_2}",
-    "word-vectors words.txt out.txt": (
+    "word-vectors --words words.txt out.txt": (
         "out.txt: the vectors of 2 words are not finite (NaN or infinity), "
         "the first of 'cat'"
     ),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from hypothesis import given
@@ -277,6 +277,35 @@ def test_a_long_line_takes_time_in_proportion_to_its_length() -> None:
         assert file.readline() == content
     os.close(writing)
     assert time.process_time() - start < 3  # Joining again and again took 20 s.
+
+
+def read_all(name: str, file: BinaryIO) -> bytes:
+    return b"".join(iter(LineReader(name, file).next_line, b""))
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b""])
+def test_a_line_that_fills_the_memory_is_an_error(
+    end: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 200_000
+    for module in ("pipe", "line_reader"):
+        monkeypatch.setattr(f"elmo_cli.text.{module}.MAX_LINE_BYTES", limit)
+    longest = b"a b" + end + b"c" * (limit - 3)
+    assert read_all("text.txt", io.BytesIO(longest)) == longest
+    long = longest + b"cccc"
+    message = rf", line {2 if end else 1}: more than 200,000 bytes$"
+    with pytest.raises(InputError, match=f"^text.txt{message}"):
+        read_all("text.txt", io.BytesIO(long))
+    if end == b"\r":
+        return  # A pipe has lines that end in LF.
+    with pipe() as (file, writing), background(write_slowly, writing, longest, 9999):
+        assert read_all("the pipe", file) == longest
+    with (
+        pipe() as (file, writing),
+        background(write_slowly, writing, long, 9999),
+        pytest.raises(InputError, match=f"^the pipe{message}"),
+    ):
+        read_all("the pipe", file)
 
 
 def test_a_line_that_is_not_there_is_not_waited_for() -> None:

@@ -238,6 +238,18 @@ DAMAGED = r"the checkpoint is damaged \("
         ),
         (lambda whole: changed(whole, optimizer={"param_groups": []}), DAMAGED),
         (lambda whole: changed(whole, progress=(1, 2, 3, 4, 5, 6, 7, 8)), DAMAGED),
+        (lambda whole: changed(whole, progress=(0, 0, -5, 1, 1, 0, ())), DAMAGED),
+        (lambda whole: changed(whole, progress=(0, 0, "x", 1, 1, 0, ())), DAMAGED),
+        (lambda whole: changed(whole, progress=("a", 0, 0, 1, 1, 0, ())), DAMAGED),
+        (lambda whole: changed(whole, progress=(0, 0, 0, 1, 1, 0, (1,))), DAMAGED),
+        (
+            lambda whole: changed(whole, progress=(0, 0, 0, 1, 1, 0, ((["a"], 0),))),
+            DAMAGED,
+        ),
+        (lambda whole: changed(whole, step=-5), DAMAGED),
+        (lambda whole: changed(whole, n_tokens=-1), DAMAGED),
+        (lambda whole: changed(whole, loss_sums=torch.zeros(2)), DAMAGED),
+        (lambda whole: changed(whole, carried=[torch.zeros(3, 4)]), DAMAGED),
         (lambda _: saved([1.0]), "not a checkpoint of elmo train"),
         (
             lambda whole: changed(whole, format="elmo train 1"),

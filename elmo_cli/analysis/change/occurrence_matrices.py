@@ -36,7 +36,13 @@ def read_occurrences(
     ignore_case: bool = False,
     on_progress: Callable[[int], object] | None = None,
 ) -> tuple[Occurrences, Occurrences]:
-    """Read the occurrences of words in two files.
+    """Read the vectors of words in two files, one matrix per word.
+
+        old, new = read_occurrences("old.parquet", "new.parquet")
+        changes = measure_change(old, new)
+
+    `measure_change` takes the two files, too. Use this function to look at the vectors
+    or to choose among them first. `open_occurrences` returns each with its sentence.
 
     Args:
         old, new: Files of `elmo occurrences`, or HDF5 of `elmo embed` with all tokens.

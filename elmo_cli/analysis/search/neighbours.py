@@ -17,6 +17,7 @@ from elmo_cli.analysis.search.vector_sources import Location, Vectors
 from elmo_cli.callbacks import never
 from elmo_cli.errors.checks import check_at_least
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.wording import kind_of
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.options.selection import Layers
@@ -138,10 +139,14 @@ def find_neighbours(
 
 def _unit_queries(vectors: NDArray[np.floating], top: int, device: Device) -> Tensor:
     """Check a search, and return its queries with norm 1: float32, shape (Q, W)."""
-    queries = torch.as_tensor(
-        np.asarray(vectors, np.float32), device=choose_device(device)
-    )
     check_at_least("top", top, 1)
+    try:
+        numbers = np.asarray(vectors, np.float32)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"vectors: expected an array of numbers, found {kind_of(vectors)}"
+        ) from None
+    queries = torch.as_tensor(numbers, device=choose_device(device))
     if queries.ndim == 1:
         queries = queries[None]
     if queries.ndim != 2:

@@ -105,10 +105,12 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
 def open_occurrences(
     *paths: str | Path, on_progress: OnProgress | None = None
 ) -> VectorFiles:
-    """Open files with vectors of tokens. The result is a context manager.
+    """Open files with vectors of tokens, to read each record with its sentence.
 
         with open_occurrences("old.parquet", "new.hdf5") as files:
             for vectors in files.read(): ...
+
+    `read_occurrences` returns matrices without sentences, to compare two files.
 
     Args:
         paths: HDF5 files of `elmo embed`, HDF5 and Parquet of `elmo occurrences`,

@@ -23,7 +23,7 @@ from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
-from elmo_cli.errors.wording import first_line, listed, shown
+from elmo_cli.errors.wording import first_line, listed, shown, system_reason
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.files.parquet_files import open_parquet
 from elmo_cli.options.selection import (
@@ -359,7 +359,10 @@ def _damage_as_input_error(path: str | Path) -> Iterator[None]:
     except InputError:
         raise
     except (OSError, ValueError, RuntimeError) as error:
-        reason = first_line(error).split(". ")[0]
+        reason = first_line(error)
+        if isinstance(error, OSError):
+            reason = system_reason(error)
+        reason = reason.split(". ")[0]
         raise InputError(
             f"{path}: not a readable file of target words: {reason}",
             remedy=f"{_ADVICE}.",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,9 +17,16 @@ from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import counted, kind_of
 from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
+from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO, recorded_tokenizer
 from elmo_cli.outputs.reader import Activations
-from elmo_cli.text.occurrences import Occurrence, occurrence_of, tokens_around
+from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings
+from elmo_cli.text.occurrences import (
+    Occurrence,
+    numbers_after,
+    occurrence_of,
+    tokens_around,
+)
 from elmo_cli.types import Text
 
 Query = Occurrence | tuple[Text, str]
@@ -116,9 +124,12 @@ def _find_query(
             f"found {kind_of(query)}"
         )
     sentence, word = query
-    chosen = embedder.tokenizer_of([sentence], tokenizer)
+    settings = TextSettings(tokenizer=tokenizer)
+    chosen = choose_tokenizer_of_strings([sentence], settings, embedder.files)
     tokens = tokens_around(word, sentence, chosen, order="sentence")
-    return occurrence_of(word, tokens, None, "find_occurrence(..., occurrence)")
+    return occurrence_of(
+        word, tokens, None, partial(numbers_after, "find_occurrence(..., occurrence=")
+    )
 
 
 def _check_model(source: VectorSource, embedder: ElmoEmbedder) -> None:

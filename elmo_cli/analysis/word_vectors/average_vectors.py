@@ -22,11 +22,12 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
 from elmo_cli.options.selection import Layers, Selection, SelectionSettings, layers_text
+from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.warnings.expected import expected_input
-from elmo_cli.text.choose_tokenizer import peek_strings
+from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings, peek_strings
 from elmo_cli.text.tokenizers import tokenize_texts
 from elmo_cli.types import Sentence, Text
 
@@ -147,7 +148,8 @@ def average_word_vectors(
     if isinstance(texts, str):
         texts = list_texts(texts)
     strings, texts = peek_strings(texts)
-    chosen = embedder.tokenizer_of(strings, tokenizer, language)
+    settings = TextSettings(tokenizer=tokenizer, language=language)
+    chosen = choose_tokenizer_of_strings(strings, settings, embedder.files)
     sentences = tokenize_texts(texts, chosen.tokenize)
     return _average(embedder, sentences, words, averaging, name="texts")
 

@@ -104,8 +104,8 @@ def _read_words_for(output: Path, path: str | Path) -> list[str]:
         return words
     line_number = index + 1
     shown_phrase = repr(words[index][:60])
-    remedy = "If the file is a text, use {--corpus}={quoted}."
-    shell_remedy = "If the file is a text, use {--corpus} {typed}."
+    remedy = "If the file is a text, use corpus={quoted}."
+    shell_remedy = "If the file is a text, use `elmo word-vectors {typed} OUTPUT`."
     if not _stores_phrases(output):
         raise InputError(
             f"{path}, line {line_number}: {shown_phrase} has white space, which "

@@ -39,7 +39,7 @@ def write_token_vectors(
         write_token_vectors(embedder, ["bank", "money"], "spelling.vec")
 
     They are layer 0 of the model, and reflect little more than spelling. `elmo
-    word-vectors` without a corpus writes the same file.
+    word-vectors --words FILE OUTPUT` writes the same file.
 
     Args:
         embedder: Model.

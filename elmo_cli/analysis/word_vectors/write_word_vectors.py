@@ -11,6 +11,7 @@ from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
 from elmo_cli.options.selection import Layers
 from elmo_cli.options.text import TextSettings
+from elmo_cli.runs.open_text import open_text
 
 
 def write_word_vectors(
@@ -31,7 +32,7 @@ def write_word_vectors(
         write_word_vectors(embedder, "corpus.txt", "words.vec")
         write_word_vectors(embedder, "corpus.txt", "bank.vec", ["bank", "banks"])
 
-    `elmo word-vectors --corpus` does the same, and `average_word_vectors` returns the
+    `elmo word-vectors` does the same, and `average_word_vectors` returns the
     vectors instead.
 
     Args:
@@ -63,7 +64,7 @@ def write_word_vectors(
     """
     check_embedder(embedder)
     averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
-    opened = embedder.open_text(corpus, text_settings)
+    opened = open_text(corpus, text_settings, embedder.files)
     for option in ("shard", "keep_columns"):
         if getattr(opened.settings, option):
             raise SettingsError(f"{option} has no effect on mean vectors of words")

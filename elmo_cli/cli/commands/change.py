@@ -28,6 +28,11 @@ _LEVEL = 0.05
 @field_option(ChangeSettings, "permutations", default=None, type=WholeNumber(1))
 @field_option(ChangeSettings, "correction", requires=["--permutations"])
 @shared_options.words_option(default_text="the target words of OLD and NEW")
+@field_option(ChangeSettings, "match")
+@field_option(TargetSettings, "ignore_case", requires=["--words"])
+@shared_options.mean_layers_option()
+@shared_options.figure_options("the changes")
+@shared_options.row_options()
 @shared_options.input_format_option(requires=["--words"])
 @shared_options.text_column_option(
     help="Column of --words with the words.",
@@ -35,11 +40,6 @@ _LEVEL = 0.05
     requires=["--words"],
     hidden=True,
 )
-@field_option(ChangeSettings, "match")
-@field_option(TargetSettings, "ignore_case", requires=["--words"])
-@shared_options.mean_layers_option()
-@shared_options.figure_options("the changes")
-@shared_options.row_options()
 def change(
     old: str,
     new: str,
@@ -104,7 +104,7 @@ def change(
         )
     _print(changes, settings.measure, row_format)
     if old == new:
-        stderr.say("Warning: OLD and NEW are the same file.")
+        stderr.warn("OLD and NEW are the same file")
     if settings.correction is not None:
         _check_permutations(changes, settings.permutations)
     if plot is not None:
@@ -141,9 +141,10 @@ def _check_permutations(changes: "list[Change]", permutations: int) -> None:
     n_words = len([change for change in changes if change.p is not None])
     least = n_words / (permutations + 1)
     if least >= _LEVEL:
-        stderr.say(
-            f"Warning: with {permutations:,} permutations of "
-            f"{counted(n_words, 'word')}, the adjusted p of a single changed word is "
-            f"at least {min(1.0, least):.2g}. Use --permutations "
-            f"{math.ceil(n_words / _LEVEL)} or more."
+        needed = math.ceil(n_words / _LEVEL)
+        stderr.warn(
+            f"with {permutations:,} permutations of {counted(n_words, 'word')}, the "
+            "adjusted p of a single changed word is at least "
+            f"{min(1.0, least):.2g}",
+            f"Use {{--permutations {needed}}} or more.",
         )

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
 
 
-@command(second_usage="--pairs TABLE")
+@command("cosine", "--pairs TABLE", "WORD -")
 @click.argument("arguments", metavar="WORD SENTENCE1 SENTENCE2", nargs=-1)
 @shared_options.command_option(
     "--word2 WORD", help="Word in SENTENCE2, if it differs from WORD."
@@ -59,19 +59,19 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
         "(from 0)."
     ),
 )
+@shared_options.mean_layers_option(
+    help="Layers to average before comparing, such as 2 or 1,2.",
+    default_text="all, which compares each layer and their average",
+)
+@shared_options.row_options("plain text, or tsv with --pairs")
 @shared_options.input_format_option(requires=["--pairs"])
 @shared_options.text_column_option(
     help="Columns with the sentences, NAME1,NAME2.",
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
-@shared_options.cell_options(requires=["--pairs"], hidden=True)
+@shared_options.cell_options(requires=["--pairs"])
 @shared_options.tokenizer_options()
-@shared_options.mean_layers_option(
-    help="Layers to average before comparing, such as 2 or 1,2.",
-    default_text="all, which compares each layer and their average",
-)
-@shared_options.row_options("plain text, or tsv with --pairs")
 @shared_options.model_options()
 @shared_options.speed_options()
 def cosine(
@@ -189,7 +189,7 @@ def _find_pair(
     tokenizer: "Tokenizer",
 ) -> "PairRow":
     """Return the columns of a pair of typed sentences, and its two occurrences."""
-    from elmo_cli.text.occurrences import occurrence_of
+    from elmo_cli.text.occurrences import numbers_after, occurrence_of
 
     if len(sentences) != 2:
         raise InputError(
@@ -203,9 +203,8 @@ def _find_pair(
 
     def find_on_side(side: int) -> "Occurrence":
         tokens = tokenizer.tokenize(sentences[side - 1])
-        return occurrence_of(
-            words[side - 1], tokens, numbers[side - 1], f"--occurrence{side}"
-        )
+        choice_of = partial(numbers_after, f"--occurrence{side} ")
+        return occurrence_of(words[side - 1], tokens, numbers[side - 1], choice_of)
 
     return columns, (find_on_side(1), find_on_side(2))
 
@@ -239,16 +238,15 @@ def _write_pairs(
                 ]
             rows.write([[n_rows, *cosines]], columns)
     if errors:
-        stderr.say(
-            f"Warning: {counted(len(errors), 'row')} without cosines. "
-            f"The first is {errors[0]}"
+        stderr.warn(
+            f"{counted(len(errors), 'row')} without cosines. The first is {errors[0]}"
         )
     if others:
         are = "is" if len(others) == 1 else "are"
-        stderr.say(
-            f"Warning: {counted(len(others), 'annotated word')} {are} not one whole "
-            "token. The vector is the mean of all tokens that the characters overlap. "
-            f"The first is {others[0]}"
+        stderr.warn(
+            f"{counted(len(others), 'annotated word')} {are} not one whole token. The "
+            "vector is the mean of all tokens that the characters overlap. The first "
+            f"is {others[0]}"
         )
 
 
@@ -274,11 +272,17 @@ def _print_cosines(
     *,
     for_people: bool,
 ) -> None:
-    """Print the cosines of each pair, or `for_people` a table of all layers."""
+    """Print the cosines of each pair, or `for_people` a table of all layers.
+
+    People get four decimals, and programs six.
+    """
     for chunk in chunks:
         for similarity in _similarities(embedder, chunk, layers):
-            if layers is not None or not for_people:
+            if not for_people:
                 click.echo("\t".join(map(cell, _cosines(similarity, layers))))
+                continue
+            if layers is not None:
+                click.echo(f"{similarity.average:.4f}")
                 continue
             click.echo(similarity.first.marked)
             click.echo(similarity.second.marked)

@@ -31,22 +31,9 @@ _WITH_RAY = [("--engine", "ray")]
 _WITHOUT_RAY = [("--engine", "none")]
 
 
-@command(second_usage="--status FOLDER")
+@command("distribute", "--status FOLDER")
 @click.argument(
     "arguments", metavar="INPUT... FOLDER", type=PATH, nargs=-1, required=True
-)
-@option_group(
-    "Input",
-    shared_options.input_format_option(
-        type=NameChoice(DISTRIBUTED_FORMATS),
-        help=f"Format of the input: {listed(DISTRIBUTED_FORMATS, 'or')}.",
-        default_text="from the suffix",
-    ),
-    shared_options.text_column_option(),
-    shared_options.splitting_options(),
-    shared_options.id_column_option(),
-    shared_options.keep_columns_option(),
-    field_option(TextSettings, "skip_errors"),
 )
 @option_group(
     "Workers",
@@ -91,11 +78,11 @@ _WITHOUT_RAY = [("--engine", "none")]
         "--status, only print them.",
     ),
 )
-@shared_options.model_options()
 @shared_options.selection_options()
 @option_group(
     "Output",
     shared_options.dtype_option(),
+    shared_options.keep_columns_option(),
     shared_options.mix_options(),
     command_option(
         "--part-size",
@@ -105,6 +92,19 @@ _WITHOUT_RAY = [("--engine", "none")]
         default_text="1000 MB or a million tokens, whichever is smaller",
     ),
 )
+@option_group(
+    "Input",
+    shared_options.input_format_option(
+        type=NameChoice(DISTRIBUTED_FORMATS),
+        help=f"Format of the input: {listed(DISTRIBUTED_FORMATS, 'or')}.",
+        default_text="from the suffix",
+    ),
+    shared_options.text_column_option(),
+    shared_options.splitting_options(),
+    shared_options.id_column_option(),
+    field_option(TextSettings, "skip_errors"),
+)
+@shared_options.model_options()
 @option_group(
     "Speed",
     shared_options.device_option(requires=_WITHOUT_RAY),

@@ -58,10 +58,10 @@ def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
 @command()
 @click.argument("input_file", metavar="INPUT", type=PATH)
 @click.argument("output_file", metavar="OUTPUT", type=PATH)
-@shared_options.input_options(shows_cells=True)
-@shared_options.model_options(shows_files=True)
 @shared_options.selection_options()
 @shared_options.output_options(OUTPUT_FORMATS, field_option(OutputSettings, "rows"))
+@shared_options.input_options()
+@shared_options.model_options(shows_files=True)
 @option_group(
     "Speed", shared_options.speed_options(), shared_options.batch_tokens_option()
 )
@@ -171,9 +171,7 @@ def embed(
 
 def _warn_about_options_without_effect() -> None:
     for name in options_on_command_line("--vocab-path", "--include-package"):
-        stderr.say(
-            f"Warning: {name} has no effect. It is only accepted for old scripts."
-        )
+        stderr.warn(f"{name} has no effect. It is only accepted for old scripts.")
 
 
 def _layers_of_old_flags(
@@ -211,14 +209,12 @@ def _warn_about_format(plan: FilePlan) -> None:
     """Warn if an output becomes HDF5, although its name has another suffix."""
     path = plan.output_path
     if plan.output_settings.format is HDF5 and not is_hdf5_name(path):
-        stderr.say(
-            f"Warning: {path} will be HDF5. Choose another format with --format."
-        )
+        stderr.warn(f"{path} will be HDF5", "Choose another format with {--format}.")
 
 
 def _warn_about_batch_size(engine: "Engine") -> None:
     if engine.state != "carry" and options_on_command_line("--batch-size"):
-        stderr.say("Warning: --batch-size is ignored: it requires --state carry.")
+        stderr.warn("{--batch-size} is ignored: it requires {--state carry}")
 
 
 def _say_what_was_written(plan: FilePlan, summary: "Summary") -> None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from elmo_cli.text.tokenizers import Tokenizer
 
 
-@command(second_usage="--queries TABLE FILE...")
+@command("neighbours", "--queries TABLE FILE...", "--sentence TEXT FILE...")
 @click.argument(
     "arguments",
     metavar="WORD SENTENCE FILE...",
@@ -60,14 +61,14 @@ if TYPE_CHECKING:
         "(from 1). For files written with --pooling, it only needs the column text."
     ),
 )
+@shared_options.mean_layers_option()
+@shared_options.row_options("plain text, or tsv with --queries")
+@shared_options.tokenizer_options()
 @shared_options.input_format_option(requires=["--queries"], hidden=True)
 @shared_options.text_column_option(
     help="Column of --queries with the text.", requires=["--queries"], hidden=True
 )
-@shared_options.cell_options(requires=["--queries"], hidden=True)
-@shared_options.mean_layers_option()
-@shared_options.tokenizer_options()
-@shared_options.row_options("plain text, or tsv with --queries")
+@shared_options.cell_options(requires=["--queries"])
 @shared_options.file_options()
 @option_group("Speed", shared_options.device_option())
 def neighbours(
@@ -110,9 +111,7 @@ def neighbours(
         pooled = sentence is not None or (queries is not None and are_pooled)
         files.check_pooling(pooled=pooled)
         if files.has_token_layer(layers):
-            stderr.say(
-                "Warning: these vectors include layer 0, which finds similar spelling"
-            )
+            stderr.warn("these vectors include layer 0, which finds similar spelling")
         model_settings = _model_of(files, settings_from(ModelSettings, values))
         text_settings = settings_from(TextSettings, values)
         text_settings = _with_tokenizer_of(files, text_settings)
@@ -190,10 +189,12 @@ def _check_paths(
 def _find_in_text(
     word: str, text: str, occurrence: int | None, tokenizer: "Tokenizer"
 ) -> "Occurrence":
-    from elmo_cli.text.occurrences import occurrence_of
+    from elmo_cli.text.occurrences import numbers_after, occurrence_of
 
     tokens = tokenizer.tokenize(text)
-    return occurrence_of(word, tokens, occurrence, "--occurrence")
+    return occurrence_of(
+        word, tokens, occurrence, partial(numbers_after, "--occurrence ")
+    )
 
 
 def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":

@@ -26,19 +26,16 @@ from elmo_cli.options.text import TextSettings
 @command()
 @click.argument("text", metavar="INPUT", type=PATH)
 @click.argument("output_file", metavar="OUTPUT", type=PATH)
-@option_group(
-    "Input",
-    shared_options.words_option(required=True),
-    field_option(TargetSettings, "match"),
-    field_option(TargetSettings, "ignore_case"),
-    shared_options.input_options(),
-)
-@shared_options.model_options()
+@shared_options.words_option(required=True)
+@field_option(TargetSettings, "match")
+@field_option(TargetSettings, "ignore_case")
 @option_group(
     "Output",
     shared_options.layers_option("top"),
     shared_options.output_options(OCCURRENCE_FORMATS),
 )
+@shared_options.input_options()
+@shared_options.model_options()
 @option_group(
     "Speed", shared_options.speed_options(), shared_options.batch_tokens_option()
 )
@@ -126,4 +123,4 @@ def _say_counts(counts: Mapping[str, int]) -> None:
             missing.append(word)
     if missing:
         number = "" if len(missing) == 1 else f"{len(missing):,} words: "
-        stderr.say(f"Warning: no occurrence of {number}{', '.join(missing)}")
+        stderr.warn(f"no occurrence of {number}{', '.join(missing)}")

@@ -64,9 +64,8 @@ def plot(
 
         with open_occurrences(*files, on_progress=bar.update) as opened:
             if opened.has_token_layer(layers):
-                stderr.say(
-                    "Warning: these vectors include layer 0, which groups words by "
-                    "spelling"
+                stderr.warn(
+                    "these vectors include layer 0, which groups words by spelling"
                 )
             picture = plot_occurrences(
                 opened,

@@ -58,8 +58,8 @@ _READING = (
 """Options that have no effect on a text that is an argument."""
 
 
-@command()
-@click.argument("text", required=False)
+@command("predict", "--file FILE")
+@click.argument("text", metavar="TEXT", required=False)
 @shared_options.path_option(
     "--file FILE",
     help=(

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from elmo_cli.pretrained.find_model import ResolvedModel
 
 
-@command()
-@click.argument("inputs", metavar="INPUT...", type=PATH, nargs=-1, required=True)
+@command("surprisal", "--pair-columns GOOD,BAD INPUT...")
+@click.argument("inputs", metavar="INPUT", type=PATH, nargs=-1, required=True)
 @option_group(
     "Rows",
     field_option(SurprisalSettings, "by", excludes=["--pair-columns"]),
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
         "the first 50 sentences as bars", excludes=["--pair-columns"]
     ),
 )
-@score_options(shows_cells=True, shows_softmax=True)
+@score_options()
 def surprisal(
     inputs: tuple[str, ...],
     plot: str | None,
@@ -91,8 +91,8 @@ def surprisal(
     $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
 
     INPUT is a text file, a table such as CSV, - for standard input, or the text itself,
-    if it contains a space. Only --pair-columns takes several INPUTs. By default, raw
-    text is recognized and tokenized (moses); tokenized text is split at spaces.
+    if it contains a space. By default, raw text is recognized and tokenized (moses);
+    tokenized text is split at spaces.
 
     The output is a table with one row per token: its line (from 1) or id, its position
     (from 0), surprisal and log frequency in bits, its number of characters, and known,
@@ -231,7 +231,7 @@ def _read_frequencies(path: str) -> dict[str, float]:
     )
     warning = read.warning(path)
     if warning is not None:
-        stderr.say(f"Warning: {warning}")
+        stderr.warn(warning)
     return read.log_frequencies
 
 
@@ -239,9 +239,9 @@ def _say_sharing(summary: "SurprisalSummary", unit: UnitKind) -> None:
     """Print a warning about words or regions that have tokens in common."""
     sharing = f"{counted(summary.n_sharing, unit)}, such as {summary.sharing!r},"
     has = "has" if summary.n_sharing == 1 else "have"
-    stderr.say(
-        f"Warning: {sharing} {has} a token with characters of another {unit}. Each of "
-        "them gets the whole surprisal of the token."
+    stderr.warn(
+        f"{sharing} {has} a token with characters of another {unit}. Each of them gets "
+        "the whole surprisal of the token."
     )
 
 
@@ -255,10 +255,10 @@ def _say_counts(summary: "SurprisalSummary", frequencies: str | None) -> None:
     )
     if frequencies is not None and summary.few_have_frequencies:
         n_rows = counted(summary.n_rows, "row")
-        stderr.say(
-            f"Warning: {summary.n_without_frequency:,} of {n_rows} have no log "
-            f"frequency, because {frequencies} does not contain their words. Name its "
-            "columns word and count."
+        stderr.warn(
+            f"{summary.n_without_frequency:,} of {n_rows} have no log frequency, "
+            f"because {frequencies} does not contain their words",
+            "Name its columns word and count.",
         )
 
 

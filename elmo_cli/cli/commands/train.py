@@ -60,7 +60,7 @@ def _training_option(name: str, **arguments: Any) -> Decorator:
 @command()
 @click.argument("texts", metavar="INPUT...", type=PATH, nargs=-1, required=True)
 @option_group(
-    "Model",
+    "New model",
     command_option(
         "--output FOLDER",
         "-o",
@@ -81,9 +81,9 @@ def _training_option(name: str, **arguments: Any) -> Decorator:
     ),
 )
 @option_group(
-    "Text", shared_options.input_format_option(), shared_options.text_column_option()
+    "Input", shared_options.input_format_option(), shared_options.text_column_option()
 )
-@shared_options.cell_options(hidden=True)
+@shared_options.cell_options()
 @shared_options.splitting_options()
 @option_group(
     "Validation",

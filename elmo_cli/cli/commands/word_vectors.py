@@ -18,7 +18,7 @@ from elmo_cli.cli.load_model import (
 from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
-from elmo_cli.cli.usage_errors import missing_error, misused_error
+from elmo_cli.cli.usage_errors import extra_arguments_error, missing_error
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import AveragingSettings
 from elmo_cli.options.fields import settings_from
@@ -28,62 +28,51 @@ from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
 
-@command("word-vectors")
-@click.argument(
-    "arguments", metavar="[VOCABULARY] OUTPUT", type=PATH, nargs=-1, required=True
+@command("word-vectors", "--words FILE OUTPUT")
+@click.argument("inputs", metavar="INPUT", type=PATH, nargs=-1)
+@click.argument("output", metavar="OUTPUT", type=PATH)
+@shared_options.path_option(
+    "--words FILE",
+    help="File of the words that get a vector, one per line, in this order.",
+    default_text="the words of INPUT that occur often enough, most frequent first",
 )
+@shared_options.mean_layers_option(requires=["INPUT"])
+@field_option(AveragingSettings, "min_count", type=WholeNumber(1), requires=["INPUT"])
+@field_option(AveragingSettings, "at_most", type=WholeNumber(1), requires=["INPUT"])
 @shared_options.flag(
     "--softmax",
-    excludes=["--corpus"],
+    requires=["--words"],
+    excludes=["INPUT"],
     help=(
         "Write the output vectors of the softmax instead. Unknown words get the vector "
         "of <UNK>."
     ),
 )
 @shared_options.overwrite_option()
-@option_group(
-    "Averaging",
-    shared_options.path_option(
-        "--corpus FILE",
-        help=(
-            "Text in which each word is averaged over its occurrences, one sentence "
-            "per line."
-        ),
-    ),
-    shared_options.mean_layers_option(metavar="all|top|N,...", requires=["--corpus"]),
-    field_option(
-        AveragingSettings, "min_count", type=WholeNumber(1), requires=["--corpus"]
-    ),
-    field_option(
-        AveragingSettings, "at_most", type=WholeNumber(1), requires=["--corpus"]
-    ),
-)
-@shared_options.text_options(requires=["--corpus"])
+@shared_options.text_options(requires=["INPUT"])
 @shared_options.file_options()
-@option_group(
-    "Model", shared_options.softmax_option(requires=["--softmax"], hidden=True)
-)
+@option_group("Model", shared_options.softmax_option(requires=["--softmax"]))
 @option_group("Speed", shared_options.device_option(excludes=["--softmax"]))
 def word_vectors(
-    arguments: tuple[str, ...],
+    inputs: tuple[str, ...],
+    output: str,
+    words: str | None,
     softmax: bool,
     overwrite: bool,
-    corpus: str | None,
     **values: Any,
 ) -> None:
-    """Write one vector per word to OUTPUT, from a corpus or from its spelling.
+    """Write one vector per word to OUTPUT, from a text or from its spelling.
 
     \b
-    $ elmo word-vectors words.vec --corpus corpus.txt.gz --min-count 5 --at-most 1000
-    $ elmo word-vectors vocab.txt words.bin --corpus text.txt --layers 2
-    $ elmo word-vectors vocab.txt spelling.hdf5
-    $ elmo word-vectors vocab.txt softmax-vectors.hdf5 --softmax
+    $ elmo word-vectors corpus.txt.gz words.vec --min-count 5 --at-most 1000
+    $ elmo word-vectors text.txt words.bin --words vocab.txt --layers 2
+    $ elmo word-vectors --words vocab.txt spelling.hdf5
+    $ elmo word-vectors --words vocab.txt softmax-vectors.hdf5 --softmax
 
-    VOCABULARY has one word per line. With --corpus, the vector of a word is the mean
-    over its occurrences in a text, so it reflects what the word means there. Without
-    VOCABULARY, OUTPUT has all words that occur often enough, the most frequent first.
-    Without --corpus, the vectors come from the token encoder (layer 0 of `elmo embed`)
-    and reflect little more than spelling.
+    INPUT is a text, one sentence per line. The vector of a word is the mean over its
+    occurrences there, so it reflects what the word means in this text. Without INPUT,
+    the vectors of --words come from the token encoder (layer 0 of `elmo embed`) and
+    reflect little more than spelling.
 
     The suffix of OUTPUT chooses its format. OUTPUT appears once it is complete.
 
@@ -96,16 +85,15 @@ def word_vectors(
     """
     from elmo_cli.analysis.word_vectors.file_formats import check_vectors_file
 
-    *words_files, output = arguments
-    if not words_files and corpus is None:
-        raise missing_error("VOCABULARY or --corpus")
-    if len(words_files) > 1:
-        raise misused_error(f"{words_files[1]}: unexpected", "Give one VOCABULARY.")
-    words_file = words_files[0] if words_files else None
-    if words_file is not None:
-        Source(words_file, "Give the name of a file with one word per line.").check()
+    if len(inputs) > 1:
+        raise extra_arguments_error([*inputs, output], n_expected=2)
+    if not inputs and words is None:
+        raise missing_error("INPUT or --words")
+    if words is not None:
+        Source(words, "Give the name of a file with one word per line.").check()
+    corpus = inputs[0] if inputs else None
     # Loading the model can take a while.
-    check_vectors_file(Path(output), words_file, corpus, overwrite=overwrite)
+    check_vectors_file(Path(output), words, corpus, overwrite=overwrite)
     model_settings = settings_from(ModelSettings, values)
     if corpus is None:
         from elmo_cli.analysis.word_vectors.token_vectors import write_vectors_of_model
@@ -116,7 +104,7 @@ def word_vectors(
         with progress_bar.progress_bar(" words") as bar:
             n_words = write_vectors_of_model(
                 files,
-                str(words_file),
+                str(words),
                 output,
                 softmax=softmax,
                 device=model_settings.device,
@@ -142,7 +130,7 @@ def word_vectors(
                 embedder,
                 text_input,
                 output,
-                words_file,
+                words,
                 averaging=averaging,
                 overwrite=overwrite,
                 on_progress=bar.update,

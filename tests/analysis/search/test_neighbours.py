@@ -14,6 +14,7 @@ from elmo_cli.analysis.search import neighbours as module
 from elmo_cli.analysis.search.vector_files import opened_files
 from elmo_cli.analysis.search.word_neighbours import find_word_neighbours
 from elmo_cli.arrays import AnyArray
+from elmo_cli.embedder import embedder_on
 from elmo_cli.engine import load_engine
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.model import ModelSettings
@@ -171,7 +172,7 @@ def test_a_query_is_embedded_as_its_file_was(
             Occurrence(["the", "cat", "sat", "."], 1),
             Occurrence(["the", "cat", "sat"], 1),
         ]
-        with_itself = ElmoEmbedder.from_engine(load_engine(settings))
+        with_itself = embedder_on(load_engine(settings))
         nearest = find_word_neighbours(with_itself, activations, query, 20).nearest
     assert settings == ModelSettings(str(TINY), state=state)
     # A word before the end: only the backward half differs. A sentence never finds
@@ -327,21 +328,21 @@ def test_a_word_is_found_in_a_sentence() -> None:
             ["bank", "after", "bank"],
             "bank",
             None,
-            "'bank' occurs 2 times in 'bank after bank'. Choose one with occurrence, 1 "
-            "to 2.",
+            "'bank' occurs 2 times in 'bank after bank'. Add occurrence=1 or "
+            "occurrence=2.",
         ),
         (
             ["bank", "after", "bank"],
             "bank",
             3,
             "'bank' occurs 2 times in 'bank after bank', not 3 times. "
-            "Choose one with occurrence, 1 to 2.",
+            "Use occurrence=1 or occurrence=2.",
         ),
         (
             ["We", "sat"],
             "We",
             2,
-            "'We' occurs once in 'We sat', not 2 times. Remove occurrence.",
+            "'We' occurs once in 'We sat', not 2 times. Use occurrence=1.",
         ),
         (
             "the banks",

@@ -111,8 +111,8 @@ def test_vectors_of_the_softmax() -> None:
 def test_another_file_may_have_the_softmax() -> None:
     weight = reference.read_arrays("model/softmax.hdf5")["softmax/W"]
     Path("model/softmax.hdf5").rename("other.hdf5")
-    command = "word-vectors model/vocab.txt w.tsv --softmax --softmax-file other.hdf5"
-    result = elmo(*command.split(), "--model", "model")
+    command = "word-vectors --words model/vocab.txt w.tsv --softmax --model model"
+    result = elmo(*command.split(), "--softmax-file", "other.hdf5")
     assert result.exit_code == 0
     assert result.stdout == ""
     assert result.stderr == "Wrote w.tsv: 8 words\n"
@@ -300,7 +300,7 @@ def test_a_corpus_is_tokenized_in_the_language_of_the_model() -> None:
             text_settings=TextSettings(tokenizer="moses"),
         )
         assert read_words(Path(f"{language}.npz"))[0] == [*words, "est", "froide", "."]
-    command = "word-vectors out.npz --corpus corpus.txt --min-count 1 --model model"
+    command = "word-vectors corpus.txt out.npz --min-count 1 --model model"
     result = elmo(*command.split(), "--tokenizer", "moses", "--language", "fr")
     assert result.exit_code == 0
     assert read_words(Path("out.npz"))[0] == ["L'", "eau", "est", "froide", "."]
@@ -341,7 +341,7 @@ def test_the_default_minimum_count_is_that_of_the_command(
     monkeypatch.setenv("ELMO_MODEL", "model")
     embedder = ElmoEmbedder()
     assert write_word_vectors(embedder, "corpus.txt", "python.npz") == 3
-    result = elmo("word-vectors", "command.npz", "--corpus", "corpus.txt")
+    result = elmo("word-vectors", "corpus.txt", "command.npz")
     assert result.exit_code == 0
     frequent = ["the", "cat", "sat"]
     for name in ("python.npz", "command.npz"):
@@ -391,7 +391,7 @@ def test_vectors_without_a_context_have_the_changed_weights() -> None:
 
 def test_the_command_averages_over_a_corpus() -> None:
     Path("corpus.txt").write_text("\n".join(map(" ".join, SENTENCES)))
-    command = "word-vectors out.tsv --corpus corpus.txt --min-count 2 --model model"
+    command = "word-vectors corpus.txt out.tsv --min-count 2 --model model"
     result = elmo(*command.split())
     assert result.exit_code == 0
     assert result.stdout == ""
@@ -406,14 +406,14 @@ def test_the_command_averages_over_a_corpus() -> None:
 def test_the_command_averages_over_the_uses_of_some_words() -> None:
     Path("corpus.txt").write_text("\n".join(map(" ".join, SENTENCES)))
     words_file("dog", "fish")
-    command = "word-vectors words.txt out.hdf5 --corpus corpus.txt --min-count 2"
+    command = "word-vectors corpus.txt out.hdf5 --words words.txt --min-count 2"
     elmo(*command.split(), "--layers", "2", "--model", "model")
     assert_allclose(read("out.hdf5"), means_by_hand(["dog"], [2]), atol=1e-6)
 
 
 def test_the_command_averages_over_json_lines() -> None:
     write_table("corpus.jsonl", [{"tokens": ["cat"]}])
-    command = "word-vectors out.npz --corpus corpus.jsonl --min-count 1 --model model"
+    command = "word-vectors corpus.jsonl out.npz --min-count 1 --model model"
     elmo(*command.split())
     with np.load("out.npz") as arrays:
         assert arrays["words"].tolist() == ["cat"]
@@ -422,7 +422,7 @@ def test_the_command_averages_over_json_lines() -> None:
 
 def test_the_command_averages_over_a_table_of_words() -> None:
     Path("rows.csv").write_text("story,word\n1,the\n1,cat.\n")
-    command = "word-vectors out.npz --corpus rows.csv --word-column word"
+    command = "word-vectors rows.csv out.npz --word-column word"
     options = "--id-column story --min-count 1 --model model"
     elmo(*command.split(), *options.split())
     words, _ = read_words(Path("out.npz"))
