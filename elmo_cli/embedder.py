@@ -944,38 +944,43 @@ class ElmoEmbedder:
                 remedy="Put them into text_settings.",
             )
         text_input = open_text(input_file, text_settings, self.files)
-        if layers is None:
-            layers = output_format
-        elif output_format != "all":
-            raise SettingsError(
-                "layers: cannot be combined with output_format",
-                remedy="Remove one of them.",
+        with text_input.source:
+            if layers is None:
+                layers = output_format
+            elif output_format != "all":
+                raise SettingsError(
+                    "layers: cannot be combined with output_format",
+                    remedy="Remove one of them.",
+                )
+            selection = SelectionSettings.from_arguments(
+                layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
             )
-        selection = SelectionSettings.from_arguments(
-            layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
-        )
-        # A layer that the model lacks is an error before the output is looked at.
-        selection.for_model(self.architecture.n_layers)
-        output_settings = OutputSettings(
-            file_format=file_format,
-            layout=layout,
-            compression=compression,
-            dtype=dtype,
-            forget_sentences=forget_sentences,
-            use_sentence_keys=use_sentence_keys,
-            overwrite=overwrite,
-            rows=rows,
-        )
-        plan = plan_file(
-            text_input, output_file_path, selection, output_settings, state=self.state
-        )
-        return embed_file(
-            self.engine,
-            plan,
-            batch_size,
-            on_progress=on_progress,
-            should_stop=should_stop,
-        )
+            # A layer that the model lacks is an error before the output is looked at.
+            selection.for_model(self.architecture.n_layers)
+            output_settings = OutputSettings(
+                file_format=file_format,
+                layout=layout,
+                compression=compression,
+                dtype=dtype,
+                forget_sentences=forget_sentences,
+                use_sentence_keys=use_sentence_keys,
+                overwrite=overwrite,
+                rows=rows,
+            )
+            plan = plan_file(
+                text_input,
+                output_file_path,
+                selection=selection,
+                output_settings=output_settings,
+                state=self.state,
+            )
+            return embed_file(
+                self.engine,
+                plan,
+                batch_size,
+                on_progress=on_progress,
+                should_stop=should_stop,
+            )
 
 
 def embedder_on(engine: Engine) -> ElmoEmbedder:

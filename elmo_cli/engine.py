@@ -109,7 +109,7 @@ class Engine:
     def with_weights(self, bilm: BiLm) -> "Engine":
         """Return an engine with the weights of a biLM, which continues the state."""
         copied = _copied(bilm)
-        is_stored = _have_equal_weights(copied, load_bilm(self.files))
+        is_stored = _have_equal_weights(copied, other=load_bilm(self.files))
         if is_stored and self.changed is None:
             return self
         types = compute_types(self.settings.precision, self.device)
@@ -198,8 +198,8 @@ class Engine:
             ends_window = never
         windows = split_by_size(
             items,
-            max_tokens,
-            max_sentences,
+            max_tokens=max_tokens,
+            max_sentences=max_sentences,
             length=lambda item: len(sentence_of(item)),
             ends_window=ends_window,
         )
@@ -296,7 +296,9 @@ class Engine:
         ) -> Sequence[AnyArray]:
             layers = encoder.run(batch, slots=slots)  # (L, N, W)
             lengths = [len(tokens) for tokens in batch]
-            arrays, are_finite = selected_arrays(selection, layers, lengths, dtype)
+            arrays, are_finite = selected_arrays(
+                selection, layers, lengths=lengths, dtype=dtype
+            )
             on_batch(are_finite)
             return arrays
 

@@ -85,7 +85,9 @@ class SentenceEncoder(ABC):
         # The cache is for one thread at a time.
         with one_thread_at_a_time(), exact_products(tf32=self._tf32):
             vectors = self._cache.vectors(tokens)
-            return self._bilm.contextualize(vectors, rows, state, directions)
+            return self._bilm.contextualize(
+                vectors, rows, state=state, directions=directions
+            )
 
     @abstractmethod
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:

@@ -119,7 +119,7 @@ class HubElmo(nn.Module):
         sentences, n_steps = read_hub_inputs(inputs, lengths, signature)
         n_tokens = [len(tokens) for tokens in sentences]
         ids, mask = self.bilm.add_boundaries(self.bilm.sentence_ids(sentences))
-        layers = self._runner.run(self.bilm, ids, mask, n_tokens)
+        layers = self._runner.run(self.bilm, ids=ids, mask=mask, lengths=n_tokens)
         without_boundaries = layers[:, :, 1:-1]  # (L, B, longest, W)
         inner = without_boundaries.masked_fill(~mask[:, 2:, None], 0.0)
         padding = n_steps - inner.shape[2]

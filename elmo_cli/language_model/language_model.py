@@ -295,7 +295,11 @@ class LanguageModel:
             predictions = self.predict_batch(batch, top)
             for sentence, (known, log_p, _) in zip(batch, predictions, strict=True):
                 forward, backward = log_p
-                scores.append(SentenceScore(sentence, known, forward, backward))
+                scores.append(
+                    SentenceScore(
+                        tokens=sentence, known=known, forward=forward, backward=backward
+                    )
+                )
             return scores
 
         empty = SentenceScore(
@@ -344,7 +348,9 @@ class LanguageModel:
             return compute(batch, layers[-1].to(self.engine.device))
 
         windows = self.engine.run(
-            self._tokenize_stream(check_batch(texts, "texts"), tokenizer, language),
+            self._tokenize_stream(
+                check_batch(texts, "texts"), tokenizer=tokenizer, language=language
+            ),
             partial(self.engine.compute_window, run_batch=run_batch, empty=empty),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
@@ -403,7 +409,7 @@ class LanguageModel:
         known_of = np.split(is_known, row_ends[:-1])
         for known, own_scores in zip(known_of, scores_of, strict=True):
             entropy = own_scores[1] if with_entropy else None
-            yield Predictions(known[1:-1], own_scores[0], entropy)
+            yield Predictions(known[1:-1], log_p=own_scores[0], entropy=entropy)
 
     @torch.inference_mode()
     def read(

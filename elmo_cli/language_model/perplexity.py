@@ -5,12 +5,13 @@ boundary per sentence. `<UNK>` counts as a word, so perplexities of different
 vocabularies cannot be compared.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Final
 
 import numpy as np
 
+from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_batch, list_texts
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model.language_model import (
@@ -18,9 +19,11 @@ from elmo_cli.language_model.language_model import (
     SentenceScore,
     check_language_model,
 )
+from elmo_cli.language_model.scored_records import WriteRows, score_records
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.types import Text
+from elmo_cli.records.open_records import Records
+from elmo_cli.types import Sentence, Text
 
 SENTENCE_COLUMNS: Final = (
     "tokens",
@@ -99,6 +102,42 @@ def measure_perplexity(
     return perplexity_of_scores(scores)
 
 
+def run_perplexity(
+    model: LanguageModel,
+    records: Records,
+    *,
+    name: str,
+    write: WriteRows | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    on_tokens: Callable[[int], object] = ignore,
+) -> Perplexity:
+    """Measure the perplexity of the records of a text, and write a row for each.
+
+    Args:
+        model: Language model.
+        records: Records of the open text.
+        name: Name of the text in the error for a text without tokens.
+        write: Called with `SENTENCE_COLUMNS` of each record, once they are computed.
+        batch_size: Sentences per batch; only matters with carried state.
+        on_tokens: Called after each record with the number of tokens so far.
+    """
+
+    def score(sentences: Iterable[Sentence]) -> Iterator[SentenceScore]:
+        return model.iter_scores(sentences, batch_size, is_ready=records.is_ready)
+
+    def scores() -> Iterator[SentenceScore]:
+        n_tokens = 0
+        for scored in score_records(records.records, score):
+            if write is not None:
+                row = sentence_row(scored.result)
+                write([row], scored.record.columns, scored.names)
+            yield from scored.result
+            n_tokens += len(scored.record.tokens)
+            on_tokens(n_tokens)
+
+    return perplexity_of_scores(scores(), name)
+
+
 def perplexity_of_scores(
     scores: Iterable[SentenceScore], name: str = "the text"
 ) -> Perplexity:
@@ -134,9 +173,9 @@ def perplexity_of_scores(
         unknown=n_unknown / n_tokens,
         all_words=_perplexities(log_p_forward, log_p_backward, n_predictions),
         known_words=_perplexities(
-            log_p_forward - unknown_log_p_forward,
-            log_p_backward - unknown_log_p_backward,
-            n_predictions - n_unknown,
+            log_p_forward=log_p_forward - unknown_log_p_forward,
+            log_p_backward=log_p_backward - unknown_log_p_backward,
+            n_predictions=n_predictions - n_unknown,
         ),
     )
 

@@ -126,7 +126,7 @@ def iter_substitutes(
             is_token += [False, *(True for _ in sentence), False]
         rows = torch.tensor(is_token, device=layer.device).nonzero()[:, 0]
         forward, backward = layer.chunk(2, dim=1)
-        log_p = fill_gaps(model, forward[rows - 1], backward[rows + 1])
+        log_p = fill_gaps(model, left=forward[rows - 1], right=backward[rows + 1])
         return [
             Substitutes(
                 sentence, [most_probable(model, next(log_p), top) for _ in sentence]

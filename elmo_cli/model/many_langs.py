@@ -68,7 +68,9 @@ class PickledTensors:
                 content = torch.load(path, map_location="cpu", weights_only=True)
                 self._tensors: dict[Any, Any] = dict(content)
         except OSError as error:
-            raise unreadable_file_error(path, "weights", error, WeightsError) from None
+            raise unreadable_file_error(
+                path, "weights", error=error, kind=WeightsError
+            ) from None
         except MemoryError:
             raise
         # The error of a damaged pickle depends on the damage.

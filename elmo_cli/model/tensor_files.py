@@ -260,7 +260,7 @@ def _reporting_damage(
 def _weights_error(path: Path, error: Exception) -> Exception:
     """Return the error for a file that h5py or safetensors cannot read."""
     if isinstance(error, FileNotFoundError):
-        return unreadable_file_error(path, "weights", error, WeightsError)
+        return unreadable_file_error(path, "weights", error=error, kind=WeightsError)
     if isinstance(error, OSError) and error.errno:
         return WeightsError(
             f"{path}: cannot read the weights: {system_reason(error)}",

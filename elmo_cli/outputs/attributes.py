@@ -82,7 +82,7 @@ def check_attributes(attributes: Mapping[str, Any], path: object) -> None:
         names.append("gamma")
     for name in names:
         value = attributes.get(name)
-        if isinstance(value, str) and _is_valid(name, value):
+        if isinstance(value, str) and _is_valid(name, text=value):
             continue
         found = "none" if value is None else " ".join(shown(repr(value)).split())
         raise InputError(

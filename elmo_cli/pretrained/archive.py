@@ -36,7 +36,7 @@ def unpack_once(archive: Path) -> Path:
     """Return the folder with the content of a zip file. Unpack each file once."""
     status = archive.stat()
     identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
-    folder = hashed_folder("archives", identity)
+    folder = hashed_folder("archives", identity=identity)
     get_once(
         folder,
         find=lambda: find_candidates(folder, "weights"),
@@ -54,8 +54,8 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
     """
     try:
         with disk.temporary_folder(folder) as temporary:
-            _unpack_members(archive, temporary, model)
-            move_model(temporary, folder)
+            _unpack_members(archive, folder=temporary, model=model)
+            move_model(source=temporary, folder=folder)
     except FileExistsError as error:
         name = Path(error.filename).name
         problem = f"expected one {name}, found several"
@@ -82,7 +82,7 @@ def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -
             raise ModelError(f"{archive}: {problem}", remedy=remedy)
         # A member never has more bytes than it says.
         n_bytes = sum(member.file_size for _, member in members)
-        _check_size(archive, n_bytes, size_limit("archive", model))
+        _check_size(archive, n_bytes=n_bytes, limit=size_limit("archive", model))
         for name, member in members:
             with file.open(member) as source, disk.create(folder / name) as target:
                 shutil.copyfileobj(source, target, _PIECE_BYTES)

@@ -61,10 +61,12 @@ def convert_weights(
             "elmo_cli_version": __version__,
         }
         tensors = (
-            (name, _convert(source, name, file.read(name), dtype))
+            (name, _convert(source, name, values=file.read(name), dtype=dtype))
             for name in file.names
         )
-        write_tensors(target, tensors, dtype, origin, overwrite=overwrite)
+        write_tensors(
+            target, tensors, dtype=dtype, metadata=origin, overwrite=overwrite
+        )
     return len(file.names), dtype
 
 

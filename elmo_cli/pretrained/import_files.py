@@ -42,7 +42,7 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
             sha256 = model.known_sha256(path.name)
             check_file(path, role=role_of(path.name), expected_sha256=sha256)
         _remove_replaced(folder, new)
-        move_model(staged, folder)
+        move_model(source=staged, folder=folder)
     return folder
 
 
@@ -53,7 +53,7 @@ def _stage(path: str | Path, staged: Path, model: PublishedModel) -> None:
         if source.is_dir():
             paths = _paths_in(source)
         elif source.suffix == ".zip" and zipfile.is_zipfile(source):
-            unpack(source, staged, model)
+            unpack(source, folder=staged, model=model)
             return
         elif role_of(source.name) and source.is_file():
             paths = [source]

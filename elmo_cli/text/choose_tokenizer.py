@@ -84,7 +84,7 @@ def choose_tokenizer(
         name = "moses"
     tokenizer = make_tokenizer(
         name,
-        settings.language or model_language,
+        language=settings.language or model_language,
         split_sentences=settings.split_sentences,
     )
     choice = ""
@@ -216,7 +216,7 @@ def tokenizer_of_tokens(settings: TextSettings, tokenizer: Tokenizer) -> Tokeniz
         name = settings.tokenizer
     return make_tokenizer(
         name,
-        settings.language or tokenizer.splits_by,
+        language=settings.language or tokenizer.splits_by,
         split_sentences=settings.split_sentences,
     )
 

@@ -99,7 +99,7 @@ def train_model(
             f"{folder}: the model to start from is in it",
             remedy="Choose another folder.",
         )
-    settings = complete_settings(training_settings, start.content)
+    settings = complete_settings(training_settings, options_json=start.content)
     training_text = _open_text(text_settings, start, settings.seed)
     validation_file = text_settings.validation_file
     if training_text.validation_share:
@@ -117,7 +117,9 @@ def train_model(
         if processes.is_first:
             stack.enter_context(locked_training_folder(folder))
         if not is_finished(description):
-            return _train_and_measure(description, processes, run_settings, should_stop)
+            return _train_and_measure(
+                description, processes, settings=run_settings, should_stop=should_stop
+            )
         logger.info("%s: training is finished already", folder)
         if not processes.is_first:
             return None
@@ -224,10 +226,10 @@ def _start_run(description: Description, processes: Processes) -> Run:
             vocabulary = Vocabulary(counts.words)
     assert vocabulary is not None
     run = Run(
-        start_weights(start, vocabulary, description.settings),
-        vocabulary,
-        description.settings,
-        processes,
+        objective=start_weights(start, vocabulary, description.settings),
+        vocabulary=vocabulary,
+        settings=description.settings,
+        processes=processes,
         text_tokens=text_tokens,
     )
     if checkpoint is not None:
@@ -319,7 +321,7 @@ def _train(
             saved_at = time.monotonic()
         if log is not None:
             if evaluates:
-                _evaluate(run, description, log, EVALUATION_TOKENS)
+                _evaluate(run, description, log, max_tokens=EVALUATION_TOKENS)
             elif stops:
                 write_model(run, description)
                 write_report(run, description, perplexity=None)

@@ -157,7 +157,9 @@ class TrainingText:
         offset = start.offset
         n_records = start.n_records
         for index in range(start.file, len(order)):
-            for record in self.read_file(order[index], offset, n_records):
+            for record in self.read_file(
+                order[index], offset=offset, n_records=n_records
+            ):
                 if record.sentences and not self.is_validation(record.text):
                     after = TextProgress(
                         epoch=start.epoch,

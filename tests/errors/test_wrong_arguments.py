@@ -35,7 +35,7 @@ from elmo_cli import (
     write_occurrences,
 )
 from elmo_cli.errors.exceptions import ElmoError, InputError, SettingsError
-from tests.errors.small_models import SmallModels
+from tests.support.small_models import SmallModels
 
 COLUMN = pytest.importorskip("pandas").Series(["the cat"], name="a")
 TABLE = COLUMN.to_frame()

@@ -143,6 +143,12 @@ def test_patterns_give_each_file_once_in_order(tmp_path: Path) -> None:
     assert find_text_files([brackets]) == (brackets,)
 
 
+def test_a_pattern_without_files_is_an_error() -> None:
+    message = "^missing: no such file. Name a file or a pattern of files.$"
+    with pytest.raises(FileNotFoundError, match=message):
+        find_text_files(["missing"])
+
+
 def test_text_without_a_sentence_is_an_error(tmp_path: Path) -> None:
     text = TrainingText(write_files(tmp_path, [""]))
     with pytest.raises(InputError, match=r"0\.txt: no sentence to train on"):

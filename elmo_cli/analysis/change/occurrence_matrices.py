@@ -88,7 +88,7 @@ def read_occurrences(
         new_matrices = _read_matrices(
             new_files, targets, layers, ignore_case=ignore_case
         )
-    _check_matrices([old_matrices, new_matrices], old, new)
+    _check_matrices([old_matrices, new_matrices], old=old, new=new)
     return old_matrices, new_matrices
 
 

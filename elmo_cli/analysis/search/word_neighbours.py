@@ -76,7 +76,9 @@ def find_word_neighbours(
             _check_model(source, embedder)
         tokenizer = recorded_tokenizer(opened.attributes) or AUTO
         occurrences = [
-            _find_query(query, f"queries[{index}]", embedder, tokenizer)
+            _find_query(
+                query, name=f"queries[{index}]", embedder=embedder, tokenizer=tokenizer
+            )
             for index, query in enumerate(_list_queries(queries))
         ]
 
@@ -88,7 +90,7 @@ def find_word_neighbours(
 
         return find_neighbours(
             opened,
-            _embed_queries(embedder, opened, occurrences, layers),
+            _embed_queries(embedder, opened, queries=occurrences, layers=layers),
             top,
             layers=layers,
             device=embedder.device,
@@ -128,7 +130,10 @@ def _find_query(
     chosen = choose_tokenizer_of_strings([sentence], settings, embedder.files)
     tokens = tokens_around(word, sentence, chosen, order="sentence")
     return occurrence_of(
-        word, tokens, None, partial(numbers_after, "find_occurrence(..., occurrence=")
+        word,
+        tokens,
+        number=None,
+        choice_of=partial(numbers_after, "find_occurrence(..., occurrence="),
     )
 
 

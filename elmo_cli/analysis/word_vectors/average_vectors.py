@@ -66,15 +66,15 @@ def write_average_vectors(
     averages = _average(
         embedder,
         _read_sentences(embedder, corpus, on_progress or ignore),
-        listed,
-        averaging,
+        words=listed,
+        averaging=averaging,
         name=corpus.source.name,
     )
     write_vectors_file(
         output,
-        averages.words,
-        averages.vectors,
-        averages.counts,
+        words=averages.words,
+        vectors=averages.vectors,
+        counts=averages.counts,
         overwrite=overwrite,
     )
     return len(averages.words)
@@ -151,7 +151,7 @@ def average_word_vectors(
     settings = TextSettings(tokenizer=tokenizer, language=language)
     chosen = choose_tokenizer_of_strings(strings, settings, embedder.files)
     sentences = tokenize_texts(texts, chosen.tokenize)
-    return _average(embedder, sentences, words, averaging, name="texts")
+    return _average(embedder, sentences, words=words, averaging=averaging, name="texts")
 
 
 def _average(
@@ -171,7 +171,7 @@ def _average(
     at_most = averaging.at_most
     counts: Counter[str] = Counter()
     wanted = None if words is None else set(words)
-    to_average = _count_occurrences(sentences, wanted, counts, at_most)
+    to_average = _count_occurrences(sentences, wanted, counts=counts, at_most=at_most)
     sums = _sum_vectors(embedder, to_average, selection)
     if words is None:
         words = [word for word, _ in counts.most_common()]

@@ -6,14 +6,14 @@ import click
 
 from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command
-from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.output import DTYPES
 
 
 @command()
 @click.argument("source", metavar="INPUT", type=PATH)
-@click.argument("target", metavar="OUTPUT", type=PATH)
+@click.argument("target", metavar="OUTPUT", type=OUTPUT_PATH)
 @shared_options.choice(
     "--dtype",
     DTYPES,

@@ -127,9 +127,9 @@ def surprisal(
     if settings.pair_columns:
         _print_pairs(
             sources,
-            text_settings,
-            settings,
-            resolved,
+            text_settings=text_settings,
+            settings=settings,
+            resolved=resolved,
             row_format=row_format,
             batch_size=batch_size,
         )
@@ -144,7 +144,12 @@ def surprisal(
         splits_words=by_word,
     )
     drawn = _print_units(
-        opened, unit, settings, resolved, row_format=row_format, batch_size=batch_size
+        opened,
+        unit=unit,
+        settings=settings,
+        resolved=resolved,
+        row_format=row_format,
+        batch_size=batch_size,
     )
     if plot is not None:
         from elmo_cli.analysis.pictures.plot_surprisals import plot_surprisals
@@ -300,14 +305,16 @@ def _print_pairs(
                     )
                 if opened.columns != name_columns:
                     raise _other_names_error(
-                        text_input.source.name, opened.columns, name_columns
+                        text_input.source.name,
+                        columns=opened.columns,
+                        first_columns=name_columns,
                     )
                 for scored in table.measure(
                     model,
                     opened.records.records,
-                    text_input.tokenizer,
-                    batch_size,
-                    opened.records.is_ready,
+                    tokenizer=text_input.tokenizer,
+                    batch_size=batch_size,
+                    is_ready=opened.records.is_ready,
                     direction=settings.direction,
                 ):
                     row = [*file, *scored.names, *scored.result.row]
