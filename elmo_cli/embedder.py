@@ -222,6 +222,8 @@ class ElmoEmbedder:
     ) -> "ElmoEmbedder":
         """Load a model by its name, or from a folder, a zip file or Hugging Face's hub.
 
+            embedder = ElmoEmbedder.from_pretrained("original")
+
         Args:
             name: Name of a model listed by `elmo models`, a folder or a zip file, else
                 `OWNER/NAME` on the hub.
@@ -351,6 +353,9 @@ class ElmoEmbedder:
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
         """Embed sentences into one padded tensor.
 
+            vectors, mask = embedder.batch_to_embeddings([["The", "cat"], ["A"]])
+            vectors.shape, mask.shape  # (2, 3, 2, 1024), (2, 2)
+
         Returns:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
@@ -380,6 +385,8 @@ class ElmoEmbedder:
     def embed_sentence(self, sentence: Sentence) -> FloatArray:
         """Embed one sentence, a list of tokens.
 
+            embedder.embed_sentence(["The", "cat"]).shape  # (3, 2, 1024)
+
         Returns:
             The layers of each token, float32, shape (L, T, W).
 
@@ -390,6 +397,8 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sentence]) -> list[FloatArray]:
         """Embed sentences together, each a list of tokens.
+
+            first, second = embedder.embed_batch([["The", "cat"], ["A", "dog", "ran"]])
 
         Returns:
             One array per sentence, float32, shape (L, T, W).
@@ -414,6 +423,10 @@ class ElmoEmbedder:
         normalize: bool = False,
     ) -> Iterator[FloatArray]:
         """Embed a stream of sentences, in order.
+
+            sentences = [["The", "cat"], ["A"]]
+            for vectors in embedder.embed_sentences(sentences, layers="top"):
+                print(vectors.shape)  # (2, 1024), then (1, 1024)
 
         Args:
             sentences: Lists of tokens; read one window at a time.
@@ -867,6 +880,8 @@ class ElmoEmbedder:
         should_stop: Callable[[], bool] | None = None,
     ) -> "Summary":
         """Embed a text, a table or FASTA into HDF5 or another format.
+
+            embedder.embed_file("sentences.txt", "vectors.hdf5")
 
         Call this again to resume an interrupted run from its last checkpoint. A
         finished output of the same input and options is left unchanged.

@@ -239,6 +239,8 @@ class LanguageModel:
     ) -> SentenceScore | list[SentenceScore]:
         """Compute the log probabilities of the tokens of texts, each as one sentence.
 
+            model.score("The cat sat.").forward.sum()  # -28.56, a natural logarithm
+
         Args:
             texts: One raw text, or several: strings or lists of tokens, without
                 boundaries.
@@ -272,6 +274,10 @@ class LanguageModel:
         is_ready: Callable[[], bool] | None = None,
     ) -> Iterator[SentenceScore]:
         """Score a stream of texts, in order, one window at a time.
+
+            with open("texts.txt") as texts:
+                for score in model.iter_scores(texts):
+                    print(score.forward.sum())
 
         Args:
             texts: Strings or lists of tokens, read as they are needed.
@@ -335,8 +341,9 @@ class LanguageModel:
         Args:
             texts, batch_size, tokenizer, language, is_ready: As in `iter_scores`.
             compute: Function of the sentences of a batch, none empty, and their top
-                layer with boundaries in K directions, float, shape (N + 2 B, K P). It
-                returns one result per sentence.
+                layer with boundaries, float, shape (n, K P): n is the number of tokens
+                and boundaries, K of directions, and P is W / 2. It returns one result
+                per sentence.
             empty: Result of a sentence without tokens.
             directions: `forward`, `backward` or both, in this order.
         """
@@ -430,8 +437,8 @@ class LanguageModel:
                 sentence.
 
         Returns:
-            Contexts of the next word, float, shape (B, P), and the state at the end of
-            each text.
+            Contexts of the next word, float, shape (B, W / 2), and the state at the end
+            of each text.
         """
         if not isinstance(self.engine.encoder, FixedStateEncoder):
             raise SettingsError("{--state carry}: predictions start from zero or warm")

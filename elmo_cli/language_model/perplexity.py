@@ -74,6 +74,9 @@ def measure_perplexity(
 ) -> Perplexity:
     """Measure the perplexity of a text, or of several texts together.
 
+        perplexity = measure_perplexity(model, ["The cat sat.", "A dog ran."])
+        perplexity.all_words.average  # 200.77
+
     Args:
         model: Language model.
         texts: One raw text, or a list or stream of texts, each one sentence: strings or

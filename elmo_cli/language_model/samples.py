@@ -56,6 +56,9 @@ def sample_sentences(
 ) -> list[Sentence]:
     """Continue a text with words drawn at random by their probability.
 
+        sample_sentences(model, "The cat", 2)[1]
+        # ["The", "cat", "sees", "what", "you", "want", "to", "touch", "."]
+
     Neither `<UNK>` nor the boundary that the direction does not predict is drawn.
 
     Args:

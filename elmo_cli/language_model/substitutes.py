@@ -69,6 +69,9 @@ def find_substitutes(
 ) -> Substitutes | list[Substitutes]:
     """Find the most probable words in place of each token, as if it were a gap.
 
+        found = find_substitutes(model, "The cat sat.")
+        found.tokens[1], found.candidates[1][0].word  # ("cat", "Lord")
+
     Args:
         model: Language model.
         texts: One raw text, or several: strings or lists of tokens.
@@ -103,6 +106,10 @@ def iter_substitutes(
     language: str | None = None,
 ) -> Iterator[Substitutes]:
     """Find substitutes for the tokens of a stream of texts, one window at a time.
+
+        with open("texts.txt") as texts:
+            for found in iter_substitutes(model, texts, top=1):
+                print(found.tokens, found.candidates)
 
     Args:
         model: Language model.

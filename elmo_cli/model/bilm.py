@@ -237,8 +237,8 @@ class BiLm(nn.Module):
         """Return the ids of tokenized sentences, as `forward` and `Elmo` take them.
 
         Returns:
-            int64, shape (B, T, C), where T is the length of the longest sentence. 0
-            pads.
+            int64, shape (B, T, C), where T is the length of the longest sentence and C
+            is 50, the characters of a token with its markers. 0 pads.
         """
         return pad_ids(sentences, self.token_encoder.token_ids).to(self.device)
 

@@ -32,6 +32,7 @@ _OPTIONS: Final = {
     "format": "input format",
     "input_records": "number of input records",
     "input_sha256": "content of the input",
+    "records_sha256": "ids, tokens or sentences of the input",
     "key_column": "{--id-column}",
     "model_sha256": "weights of the model",
     "normalization": "normalization",

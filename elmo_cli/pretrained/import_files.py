@@ -41,8 +41,11 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
         for path in new:
             sha256 = model.known_sha256(path.name)
             check_file(path, role=role_of(path.name), expected_sha256=sha256)
-        _remove_replaced(folder, new)
+        replaced = _find_replaced(folder, new)
         move_model(source=staged, folder=folder)
+        for path in replaced:
+            disk.remove(path)
+        disk.sync(folder)
     return folder
 
 
@@ -110,10 +113,15 @@ def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
             disk.copy(path, staged / path.name)
 
 
-def _remove_replaced(folder: Path, new: Sequence[Path]) -> None:
-    """Remove the files of the cache folder whose roles the new files have."""
-    roles = {role_of(path.name) for path in new}
-    for role in roles:
-        if role is not None:
-            for old in find_candidates(folder, role):
-                disk.remove(old)
+def _find_replaced(folder: Path, new: Sequence[Path]) -> list[Path]:
+    """Return the files of the cache folder whose roles new files of other names have.
+
+    They are removed after the new ones are there.
+    """
+    names = {path.name for path in new}
+    roles = {role_of(name) for name in names} - {None}
+    return [
+        path
+        for path in folder.iterdir()
+        if role_of(path.name) in roles and path.name not in names
+    ]

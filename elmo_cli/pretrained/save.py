@@ -1,12 +1,13 @@
 """A model written as a folder for the Hugging Face hub."""
 
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors.exceptions import ModelError, OutputError
 from elmo_cli.files import disk
-from elmo_cli.files.atomic import renamed, write_lines
+from elmo_cli.files.atomic import replaced, write_lines
 from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.text_files import read_text
 from elmo_cli.pretrained.convert import convert_weights
@@ -31,7 +32,10 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
         )
     try:
         disk.make_folder(folder)
-        for name in _FILES:
+        names = [*_FILES]
+        if files.vocabulary is not None:
+            names.append(files.vocabulary.name)
+        for name in names:
             if (folder / name).exists():
                 raise OutputError(
                     f"{folder / name}: already exists", remedy="Choose another folder."
@@ -49,8 +53,9 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    with renamed(target) as partial:
-        disk.copy(source, partial)
+    """Copy a file to a new one, which appears once it is complete."""
+    with open(source, "rb") as old, replaced(target, overwrite=False) as new:
+        shutil.copyfileobj(old, new)
 
 
 def _write_readme(files: ModelFiles, folder: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +69,8 @@ class Job:
     """Regular expression for files whose bytes differ from run to run."""
     unsafe: str = ""
     """Regular expression for files that may be lost in part."""
+    is_clean: bool = False
+    """Whether nothing else is left when the work has ended."""
     leftover: str = ""
     """Regular expression for names that may stay, without taking much room."""
     refusal: str = ""
@@ -105,6 +107,9 @@ class Recording:
             allowed = [content, before.get(path, content)]
             if is_final and state.get(path, content) not in allowed:
                 return f"{path} is damaged"
+        others = _without(self.job.leftover, state).keys() - after.keys()
+        if self.job.is_clean and failure.call == AT_END and others:
+            return f"{others} are left"
         pair = [Path(name) for name in self.job.pair]
         found = [state.get(path) for path in pair]
         versions = [[files.get(path) for path in pair] for files in (before, after)]
@@ -314,11 +319,26 @@ def _unpack(folder: Path, save: Save) -> int:
     return 0
 
 
-def _import(folder: Path, save: Save) -> int:
-    """Copy the files of a model into the cache."""
-    with patch.dict(os.environ, ELMO_CACHE=str(folder / "cache")):
-        import_model("many-langs-la", [GOLDEN / "many-langs" / "both"])
-    return 0
+def _importing(name: str, source: Path, *, old: Mapping[str, bytes]) -> Job:
+    """Return the job of copying the files of a model into the cache."""
+
+    def work(folder: Path, _save: Save) -> int:
+        with patch.dict(os.environ, ELMO_CACHE=str(folder / "cache")):
+            import_model(name, [source])
+        return 0
+
+    def write_old_model(folder: Path) -> None:
+        (folder / "cache" / name).mkdir(parents=True)
+        for file, content in old.items():
+            (folder / "cache" / name / file).write_bytes(content)
+
+    return Job(
+        work,
+        finals=f"{name}/[^/]*$",
+        prepare=write_old_model if old else ignore,
+        is_clean=True,
+        leftover="elmo-partial",
+    )
 
 
 def _save(folder: Path, save: Save) -> int:
@@ -347,7 +367,10 @@ JOBS = {
         last="cache/weights.hdf5",
         leftover="elmo-partial",
     ),
-    "import": Job(_import, finals="-la/[^/]*$", last="cache/many-langs-la/encoder.pkl"),
+    "import": _importing("many-langs-la", GOLDEN / "many-langs" / "both", old={}),
+    "import over an old model": _importing(
+        "pubmed", TINY, old={"options.json": b"{}", "weights.safetensors": b"old"}
+    ),
     "saved model": Job(
         _save,
         finals="model/",

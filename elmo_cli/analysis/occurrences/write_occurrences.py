@@ -151,7 +151,10 @@ def embed_occurrences(
         should_stop=should_stop,
     ) as file_run:
         embedded = file_run.embed_input(
-            keep=search.keep_targets, select=select_targets, on_restart=search.restart
+            keep=search.keep_targets,
+            select=select_targets,
+            on_restart=search.restart,
+            reads_lemmas=match == "lemma",
         )
         sink = embedded.sink
         if not embedded.was_complete:

@@ -44,6 +44,9 @@ def plot_changes(
 ) -> int:
     """Draw the changes of words as points.
 
+        changes = measure_change("old.parquet", "new.parquet", permutations=1000)
+        plot_changes(changes, "change.svg")
+
     Behind each point is a band: the changes between the 5th and the 95th percentile of
     random divisions of the occurrences. Changes that were measured without permutations
     have no band. Points are filled if p (or the adjusted p, if there is one) is below

@@ -96,6 +96,8 @@ def plot_occurrences(
 ) -> Picture:
     """Draw the occurrences of a word as points, with the sentences of some as labels.
 
+        plot_occurrences("corpus.hdf5", "bank", "bank.svg")
+
     Args:
         files: Path or list of paths, or the result of `open_occurrences` or
             `open_activations`. Each file has a colour and a shape.

@@ -114,6 +114,10 @@ def average_word_vectors(
 ) -> AverageVectors:
     """Average the vectors of words over their occurrences, in one pass.
 
+        texts = ["The cat sat.", "A cat ran."]
+        averages = average_word_vectors(embedder, texts, ["cat"], min_count=1)
+        averages.vectors  # float32, (1, 1024)
+
     Sentences whose words all have enough occurrences are not computed. Memory
     holds one window of sentences and one float64 vector per word.
 

@@ -108,25 +108,23 @@ def predict(
     text_settings = settings_from(TextSettings, values)
     path = _find_texts(text, file)
     resolved = resolve_model(model_settings)
-    opened: Tokenizer | TextInput
     if path is None:
-        opened = load_tokenizer(text_settings, resolved, [text or ""])
-    else:
-        source = Source(path)
-        source.check()
-        opened = open_text(source, text_settings, resolved, lines_are_texts=True)
-        if opened.splits_records and not settings.each:
-            raise SettingsError(
-                "{--split-sentences True} of a table requires {--each True}"
-            )
-        text_settings.check_whole_records()
+        tokenizer = load_tokenizer(text_settings, resolved, [text or ""])
+        typed = _typed_text(text or "", tokenizer, settings)
+        model = load_language_model(resolved)
+        _print_answers(typed, model, settings=settings, row_format=row_format)
+        return
+    source = Source(path)
+    source.check()
+    opened = open_text(source, text_settings, resolved, lines_are_texts=True)
+    if opened.splits_records and not settings.each:
+        raise SettingsError(
+            "{--split-sentences True} of a table requires {--each True}"
+        )
+    text_settings.check_whole_records()
     model = load_language_model(resolved)
-    if isinstance(opened, Tokenizer):
-        texts = _typed_text(text or "", opened, each=settings.each)
+    with _open_texts(opened, each=settings.each) as texts:
         _print_answers(texts, model, settings=settings, row_format=row_format)
-    else:
-        with _open_texts(opened, each=settings.each) as texts:
-            _print_answers(texts, model, settings=settings, row_format=row_format)
 
 
 def _find_texts(text: str | None, file: str | None) -> str | None:
@@ -165,11 +163,19 @@ class _Texts(NamedTuple):
     """Columns of the input that the first row has."""
 
 
-def _typed_text(text: str, tokenizer: Tokenizer, *, each: bool) -> _Texts:
-    from elmo_cli.language_model.gaps import cut_around_gaps
+def _typed_text(
+    text: str, tokenizer: Tokenizer, settings: PredictionSettings
+) -> _Texts:
+    from elmo_cli.language_model.gaps import GAP, cut_around_gaps
 
     tokens = cut_around_gaps(text, tokenizer.tokenize)
-    record = _check_record(Record(text, tokens), each=each)
+    record = _check_record(Record(text, tokens), each=settings.each)
+    if settings.direction == "backward" and GAP in record.tokens:
+        raise SettingsError(
+            "{--direction backward} has no effect on a gap, which is predicted from "
+            "both sides",
+            remedy="Remove {--direction}.",
+        )
     return _Texts(columns=("line",), chunks=[[record]], are_from_file=False)
 
 
