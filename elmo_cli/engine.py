@@ -225,10 +225,11 @@ class Engine:
                     self.encoder.run([[]] * len(empty_slots), empty_slots)
             return [results.get(slot, empty) for slot in range(len(sentences))]
         number_of: dict[tuple[str, ...], int] = {}  # of each distinct sentence
-        numbers = [
-            number_of.setdefault(tuple(sentence), len(number_of))
-            for sentence in sentences
-        ]
+        numbers = []
+        for sentence in sentences:
+            # A sentence that is new gets the next number.
+            number = number_of.setdefault(tuple(sentence), len(number_of))
+            numbers.append(number)
         distinct = [list(tokens) for tokens in number_of]
         results = self._compute_in_batches(distinct, run_batch)
         return [results.get(number, empty) for number in numbers]

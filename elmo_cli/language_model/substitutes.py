@@ -134,12 +134,11 @@ def iter_substitutes(
         rows = torch.tensor(is_token, device=layer.device).nonzero()[:, 0]
         forward, backward = layer.chunk(2, dim=1)
         log_p = fill_gaps(model, left=forward[rows - 1], right=backward[rows + 1])
-        return [
-            Substitutes(
-                sentence, [most_probable(model, next(log_p), top) for _ in sentence]
-            )
-            for sentence in batch
-        ]
+        found = []
+        for sentence in batch:
+            candidates = [most_probable(model, next(log_p), top) for _ in sentence]
+            found.append(Substitutes(sentence, candidates))
+        return found
 
     return model.compute_batches(
         texts, compute, Substitutes([], []), tokenizer=tokenizer, language=language

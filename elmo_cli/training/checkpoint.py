@@ -28,8 +28,8 @@ from elmo_cli.training.signature import (
     check_same_run,
     is_identity,
 )
+from elmo_cli.training.training_folder import CHECKPOINT_FILE
 
-CHECKPOINT_FILE = "checkpoint.pt"
 FORMAT = "elmo train 2"
 """Name of the format of a checkpoint, and its version."""
 

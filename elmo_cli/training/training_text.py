@@ -24,6 +24,7 @@ from elmo_cli.records.warnings.expected import UNKNOWN
 from elmo_cli.text.line_reader import LineReader
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+from elmo_cli.training.training_folder import VALIDATION_TEXT, VALIDATION_TOKENS
 from elmo_cli.types import Sentence
 
 _MAX_OFFSET = 1 << 62
@@ -113,7 +114,7 @@ class TrainingText:
 
         It has text as it is, or tokens as JSON lines.
         """
-        return "validation.txt" if self.is_plain else "validation.jsonl"
+        return VALIDATION_TEXT if self.is_plain else VALIDATION_TOKENS
 
     def check_column(self) -> None:
         """Raise an `InputError` if a named column has no effect in any file."""
