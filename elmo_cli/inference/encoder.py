@@ -201,9 +201,13 @@ class CarriedStateEncoder(SentenceEncoder):
         self._add_slots(1 + max(slots))
         rows = torch.tensor(slots, device=self._state[0].forward.hidden.device)
         start = select_state(self._state, rows)
-        layers, ended = self.run_from(
-            self._add_boundaries(sentences), start, directions
-        )
+        bounded = self._add_boundaries(sentences)
+        layers, ended = self.run_from(bounded, start, directions)
+        if "backward" not in self._bilm.architecture.directions:
+            # One <eos> stands between two sentences in the training text of such a
+            # model. The next sentence reads it, as its <S>.
+            without_end = [sentence[:-1] for sentence in bounded]
+            _, ended = self.run_from(without_end, start, directions)
         carried = state_tensors(self._state)
         for values, new_values in zip(carried, state_tensors(ended), strict=True):
             values[rows] = new_values

@@ -14,7 +14,8 @@ from elmo_cli.inference.uncompiled import uncompiled
 from elmo_cli.integrations.hub_inputs import read_hub_inputs
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.pretrained.find_model import find_chosen_model
 from elmo_cli.pretrained.load_bilm import load_bilm
 
 
@@ -50,7 +51,9 @@ class HubElmo(nn.Module):
         super().__init__()
         if model is not None and module is not None:
             raise ModelError("Give either model or module, not both")
-        self.bilm = load_bilm(find_model(model)) if module is None else module
+        if module is None:
+            module = load_bilm(find_chosen_model(ModelSettings(model=model)))
+        self.bilm = module
         if requires_grad:
             self.bilm.requires_grad_(True)
         self._runner = BiLmRunner()

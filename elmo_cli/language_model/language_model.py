@@ -2,7 +2,8 @@
 
 The forward direction predicts every token and `</S>`, each from the tokens before it.
 The backward direction predicts every token and `<S>`, each from the tokens after it. A
-token that is not in the vocabulary counts as the word `<UNK>`.
+model that only reads forward lacks it. A token that is not in the vocabulary counts as
+the word `<UNK>`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,6 +44,7 @@ from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.pretrained.find_model import find_chosen_model
 from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.pretrained.require_directions import require_directions
 from elmo_cli.pretrained.require_softmax import require_softmax
 from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer_of_strings,
@@ -62,8 +64,9 @@ class SentenceScore(NamedTuple):
     """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     forward: NDArray[np.float64]
     """Of each token and of `</S>`, given the tokens before; shape (T + 1,)."""
-    backward: NDArray[np.float64]
-    """Of `<S>` and of each token, given the tokens after; shape (T + 1,)."""
+    backward: NDArray[np.float64] | None
+    """Of `<S>` and of each token, given the tokens after; shape (T + 1,). None for a
+    model that only reads forward."""
 
 
 class Predictions(NamedTuple):
@@ -196,6 +199,11 @@ class LanguageModel:
         """Initial state of the sentences."""
         return self.engine.state
 
+    @property
+    def directions(self) -> tuple[ReadingDirection, ...]:
+        """Directions in which the model reads: `forward`, and usually `backward`."""
+        return self.engine.architecture.directions
+
     def tokenize(self, text: str) -> Sentence:
         """Split a text into tokens, like the methods that take texts."""
         chosen = choose_tokenizer_of_strings([text], DEFAULT_TEXT_SETTINGS, self.files)
@@ -298,9 +306,10 @@ class LanguageModel:
 
         def compute(batch: list[Sentence], top: Tensor) -> list[SentenceScore]:
             scores = []
-            predictions = self.predict_batch(batch, top)
+            predictions = self.predict_batch(batch, top, self.directions)
             for sentence, (known, log_p, _) in zip(batch, predictions, strict=True):
-                forward, backward = log_p
+                forward = log_p[0]
+                backward = log_p[1] if len(self.directions) > 1 else None
                 scores.append(
                     SentenceScore(
                         tokens=sentence, known=known, forward=forward, backward=backward
@@ -312,12 +321,13 @@ class LanguageModel:
             tokens=[],
             known=np.empty(0, bool),
             forward=np.empty(0),
-            backward=np.empty(0),
+            backward=np.empty(0) if len(self.directions) > 1 else None,
         )
         return self.compute_batches(
             texts,
             compute,
             empty,
+            directions=self.directions,
             batch_size=batch_size,
             tokenizer=tokenizer,
             language=language,
@@ -346,7 +356,11 @@ class LanguageModel:
                 per sentence.
             empty: Result of a sentence without tokens.
             directions: `forward`, `backward` or both, in this order.
+
+        Raises:
+            ModelError: The model lacks a direction.
         """
+        require_directions(self.files, directions)
 
         def run_batch(
             encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
@@ -440,6 +454,7 @@ class LanguageModel:
             Contexts of the next word, float, shape (B, W / 2), and the state at the end
             of each text.
         """
+        require_directions(self.files, [direction])
         if not isinstance(self.engine.encoder, FixedStateEncoder):
             raise SettingsError("{--state carry}: predictions start from zero or warm")
         texts = list(check_sentences(texts, "texts"))

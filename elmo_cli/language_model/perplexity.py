@@ -42,9 +42,10 @@ class Perplexities:
     """Perplexity of each direction, and of both together."""
 
     forward: float
-    backward: float
-    average: float
-    """Geometric mean of both perplexities."""
+    backward: float | None
+    """None for a model that only reads forward."""
+    average: float | None
+    """Geometric mean of both perplexities, or None without the backward one."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,7 @@ def perplexity_of_scores(
     log_p_backward = 0.0
     unknown_log_p_forward = 0.0
     unknown_log_p_backward = 0.0
+    reads_backward = True
     for score in scores:
         if not score.tokens:
             continue
@@ -163,9 +165,12 @@ def perplexity_of_scores(
         n_tokens += len(score.tokens)
         n_unknown += int(unknown.sum())
         log_p_forward += float(score.forward.sum())
-        log_p_backward += float(score.backward.sum())
         unknown_log_p_forward += float(score.forward[:-1][unknown].sum())
-        unknown_log_p_backward += float(score.backward[1:][unknown].sum())
+        if score.backward is None:
+            reads_backward = False
+        else:
+            log_p_backward += float(score.backward.sum())
+            unknown_log_p_backward += float(score.backward[1:][unknown].sum())
     if n_tokens == 0:
         raise InputError(f"{name}: no tokens")
     n_predictions = n_tokens + n_sentences
@@ -174,19 +179,29 @@ def perplexity_of_scores(
         tokens=n_tokens,
         predictions=n_predictions,
         unknown=n_unknown / n_tokens,
-        all_words=_perplexities(log_p_forward, log_p_backward, n_predictions),
+        all_words=_perplexities(
+            log_p_forward=log_p_forward,
+            log_p_backward=log_p_backward if reads_backward else None,
+            n_predictions=n_predictions,
+        ),
         known_words=_perplexities(
             log_p_forward=log_p_forward - unknown_log_p_forward,
-            log_p_backward=log_p_backward - unknown_log_p_backward,
+            log_p_backward=(
+                log_p_backward - unknown_log_p_backward if reads_backward else None
+            ),
             n_predictions=n_predictions - n_unknown,
         ),
     )
 
 
 def _perplexities(
-    log_p_forward: float, log_p_backward: float, n_predictions: int
+    log_p_forward: float, log_p_backward: float | None, n_predictions: int
 ) -> Perplexities:
     """Turn the log probabilities of a number of predictions into perplexities."""
+    if log_p_backward is None:
+        with np.errstate(over="ignore"):
+            only = float(np.exp(-log_p_forward / n_predictions))
+        return Perplexities(only, backward=None, average=None)
     log_p_average = (log_p_forward + log_p_backward) / 2
     log_p = np.array([log_p_forward, log_p_backward, log_p_average])
     with np.errstate(over="ignore"):
@@ -197,12 +212,16 @@ def _perplexities(
 def sentence_row(scores: Sequence[SentenceScore]) -> list[object]:
     """Return `SENTENCE_COLUMNS` of a record, which has one or more sentences.
 
-    A record without tokens has no perplexity.
+    A record without tokens has no perplexity, and a model that only reads forward has
+    no values for the other direction.
     """
     n_tokens = sum(len(score.tokens) for score in scores)
     n_unknown = sum(int((~score.known).sum()) for score in scores)
     log_p_forward = float(sum(score.forward.sum() for score in scores))
-    log_p_backward = float(sum(score.backward.sum() for score in scores))
+    backward = [score.backward for score in scores if score.backward is not None]
+    log_p_backward = None
+    if len(backward) == len(scores):
+        log_p_backward = float(sum(values.sum() for values in backward))
     row: list[object] = [n_tokens, n_unknown, log_p_forward, log_p_backward]
     if n_tokens == 0:
         return [*row, None, None, None]

@@ -298,7 +298,9 @@ def write_tensors(
         with h5py.File(buffer, "w") as hdf5:
             hdf5.attrs.update(metadata or {})
             for name, array in tensors:
-                hdf5.create_dataset(name, data=array, dtype=dtype)
+                # HDF5 takes no space for a dataset without data, and reads zeros.
+                data = array if array.any() else None
+                hdf5.create_dataset(name, array.shape, dtype=dtype, data=data)
         content = buffer.getbuffer()
     # The content was made in memory, because HDF5 crashes on a full disk, and because
     # only its owner can read a file of safetensors' `save_file`.

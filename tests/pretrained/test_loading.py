@@ -197,6 +197,7 @@ def test_single_files_are_tried_after_the_archive(
 
 def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "o.json", "w.hdf5", "vocab.txt")
+    (folder / "o.json").write_bytes(OPTIONS)
     files = find_chosen_model(
         ModelSettings(
             options_file=str(folder / "o.json"), weight_file=folder / "w.hdf5"
@@ -205,10 +206,8 @@ def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     assert files.name == str(folder / "w.hdf5")
     assert files.options == folder / "o.json"
     assert files.vocabulary == folder / "vocab.txt"
-    assert (
-        find_chosen_model(ModelSettings(options_file="o", weight_file="w")).vocabulary
-        is None
-    )
+    settings = ModelSettings(options_file=folder / "o.json", weight_file="w")
+    assert find_chosen_model(settings).vocabulary is None
 
 
 def test_urls_are_downloaded_once(site: Site, cache: Path) -> None:

@@ -99,8 +99,10 @@ def perplexity(
                 on_tokens=opened.show_rate,
             )
     if per_sentence:
-        average = f"{result.all_words.average:,.2f} (average of directions)"
-        stderr.say(f"{counted(result.tokens, 'token')}, perplexity {average}")
+        mean = f"{result.all_words.forward:,.2f} (forward)"
+        if result.all_words.average is not None:
+            mean = f"{result.all_words.average:,.2f} (average of directions)"
+        stderr.say(f"{counted(result.tokens, 'token')}, perplexity {mean}")
     elif row_format == "jsonl":
         click.echo(json_text(asdict(result)))
     else:
@@ -108,15 +110,19 @@ def perplexity(
 
 
 def _perplexity_table(text_perplexity: "Perplexity") -> str:
+    directions = "in each direction"
+    if text_perplexity.all_words.backward is None:
+        directions = "of the forward direction"
     lines = [
         f"sentences    {text_perplexity.sentences:>12,}",
         f"tokens       {text_perplexity.tokens:>12,}",
-        f"predictions  {text_perplexity.predictions:>12,}  in each direction",
+        f"predictions  {text_perplexity.predictions:>12,}  {directions}",
         f"unknown      {text_perplexity.unknown:>12.2%}  of the tokens",
         "",
         f"perplexity   {'all words':>12}  {'known words':>12}",
     ]
     known_words = asdict(text_perplexity.known_words)
     for name, value in asdict(text_perplexity.all_words).items():
-        lines.append(f"{name:<11}  {value:>12,.2f}  {known_words[name]:>12,.2f}")
+        if value is not None:
+            lines.append(f"{name:<11}  {value:>12,.2f}  {known_words[name]:>12,.2f}")
     return "\n".join(lines)

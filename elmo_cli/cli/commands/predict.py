@@ -23,7 +23,7 @@ from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.options.fields import settings_from
-from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.model import Direction, ModelSettings
 from elmo_cli.options.prediction import PredictionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.ids import IdRules
@@ -107,11 +107,12 @@ def predict(
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     path = _find_texts(text, file)
+    direction: Direction = "both" if settings.each else settings.direction
     resolved = resolve_model(model_settings)
     if path is None:
         tokenizer = load_tokenizer(text_settings, resolved, [text or ""])
         typed = _typed_text(text or "", tokenizer, settings)
-        model = load_language_model(resolved)
+        model = load_language_model(resolved, direction)
         _print_answers(typed, model, settings=settings, row_format=row_format)
         return
     source = Source(path)
@@ -122,7 +123,7 @@ def predict(
             "{--split-sentences True} of a table requires {--each True}"
         )
     text_settings.check_whole_records()
-    model = load_language_model(resolved)
+    model = load_language_model(resolved, direction)
     with _open_texts(opened, each=settings.each) as texts:
         _print_answers(texts, model, settings=settings, row_format=row_format)
 

@@ -200,7 +200,7 @@ def _print_units(
         with_regions=settings.regions is not None and unit != "region",
         with_sentence_numbers=text_input.splits_records,
     )
-    model = load_language_model(resolved)
+    model = load_language_model(resolved, settings.direction)
     with open_scored_text(
         text_input, model, may_have_regions=True, region_column=settings.regions
     ) as opened:
@@ -285,7 +285,7 @@ def _print_pairs(
 
     table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
     text_inputs = _open_tables_of_pairs(sources, table, resolved)
-    model = load_language_model(resolved)
+    model = load_language_model(resolved, settings.direction)
     accuracy = Accuracy(settings.direction)
     rows: RowPrinter | None = None
     name_columns: Sequence[str] = ()
