@@ -54,9 +54,9 @@ def embed(source: str, output: str, on_progress: Any = None, **options: Any) -> 
         "embed {out.hdf5.partial.lock} out.hdf5",
         "embed {out.hdf5.partial.log.elmo-partial} out.hdf5",
         "occurrences in.txt out.hdf5 --words {out.hdf5.partial.log}",
-        "word-vectors {out.vec.elmo-partial} out.vec",
-        "word-vectors {out.metadata.tsv} out.tsv",
-        "word-vectors {out.metadata.tsv.elmo-partial} out.tsv --corpus in.txt",
+        "word-vectors --words {out.vec.elmo-partial} out.vec",
+        "word-vectors --words {out.metadata.tsv} out.tsv",
+        "word-vectors {out.metadata.tsv.elmo-partial} out.tsv",
         "convert {m.hdf5.elmo-partial} m.hdf5",
     ],
 )
@@ -142,7 +142,7 @@ def opened() -> Iterator[list[str]]:
         "--weight-file t/weights.hdf5",
         "occurrences in.csv {} --format hdf5 --words w.txt --model m",
         "convert t/weights.hdf5 {}",
-        "word-vectors w.txt {} --model t",
+        "word-vectors --words w.txt {} --model t",
     ],
 )
 def test_whatever_a_command_opens_is_no_output(
@@ -221,7 +221,7 @@ def test_word_vectors_keep_a_file_that_appears(
         sync(path)
 
     monkeypatch.setattr(disk, "sync", appear)
-    result = elmo("word-vectors", "words.txt", output)
+    result = elmo("word-vectors", "--words", "words.txt", output)
     assert result.exit_code == 1
     last = result.stderr.splitlines()[-1]
     assert "created this file during the run. The finished output is out." in last
@@ -264,7 +264,7 @@ def test_a_picture_of_another_program_is_not_renamed(
         return own
 
     monkeypatch.setattr(disk, "identity", replace)
-    result = elmo("word-vectors", "words.txt", "out.vec")
+    result = elmo("word-vectors", "--words", "words.txt", "out.vec")
     assert "another program has removed or replaced" in result.stderr
     assert not Path("out.vec").exists()
     assert Path("out.vec.elmo-partial").read_bytes() == MINE
