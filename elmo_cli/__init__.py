@@ -27,18 +27,13 @@ that the package raises on purpose.
 
 Letters in shapes:
 
-    B    sentences per batch
-    T    tokens per sentence, of the longest in the batch
-    N    tokens of all sentences together; U of them are distinct
-    C    characters per token, with its two markers: 50
-    E    size of a character's vector; F of a token's features, one per filter
-    K    directions: forward, backward or both
-    L    layers, including the token layer; W is their width
-    P    size of a token vector and of a hidden state: W / 2
-    D    size of a memory cell
-    M    nodes of a trie, see `elmo_cli.inference.trie`
-    V    words in the vocabulary; R of them are in memory at a time
-    n, m any other number, said where it occurs
+    B    sentences in a batch
+    T    tokens of the longest sentence in it
+    L    layers, the token layer included: 3 for the published models
+    W    numbers per vector: 1,024 for the published models and the bundled one
+    n    any other number, said where it occurs
+
+`pydoc elmo_cli.model` lists the letters for what is inside a model.
 
 Importing this package loads neither torch nor h5py; using its names does.
 """

@@ -35,6 +35,8 @@ _WORD_ID_OFFSET: Final = 1 << 40
 def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     """Return the ids of the characters of tokenized sentences, as `Elmo` takes them.
 
+        batch_to_ids([["The", "cat"]]).shape  # (1, 2, 50)
+
     Returns:
         int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no
         token.

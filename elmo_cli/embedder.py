@@ -222,6 +222,8 @@ class ElmoEmbedder:
     ) -> "ElmoEmbedder":
         """Load a model by its name, or from a folder, a zip file or Hugging Face's hub.
 
+            embedder = ElmoEmbedder.from_pretrained("original")
+
         Args:
             name: Name of a model listed by `elmo models`, a folder or a zip file, else
                 `OWNER/NAME` on the hub.
@@ -351,6 +353,9 @@ class ElmoEmbedder:
     def batch_to_embeddings(self, batch: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
         """Embed sentences into one padded tensor.
 
+            vectors, mask = embedder.batch_to_embeddings([["The", "cat"], ["A"]])
+            vectors.shape, mask.shape  # (2, 3, 2, 1024), (2, 2)
+
         Returns:
             Activations, float32, shape (B, L, T, W), and their mask, int64, shape
             (B, T), both on the device.
@@ -380,6 +385,8 @@ class ElmoEmbedder:
     def embed_sentence(self, sentence: Sentence) -> FloatArray:
         """Embed one sentence, a list of tokens.
 
+            embedder.embed_sentence(["The", "cat"]).shape  # (3, 2, 1024)
+
         Returns:
             The layers of each token, float32, shape (L, T, W).
 
@@ -390,6 +397,8 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sentence]) -> list[FloatArray]:
         """Embed sentences together, each a list of tokens.
+
+            first, second = embedder.embed_batch([["The", "cat"], ["A", "dog", "ran"]])
 
         Returns:
             One array per sentence, float32, shape (L, T, W).
@@ -414,6 +423,10 @@ class ElmoEmbedder:
         normalize: bool = False,
     ) -> Iterator[FloatArray]:
         """Embed a stream of sentences, in order.
+
+            sentences = [["The", "cat"], ["A"]]
+            for vectors in embedder.embed_sentences(sentences, layers="top"):
+                print(vectors.shape)  # (2, 1024), then (1, 1024)
 
         Args:
             sentences: Lists of tokens; read one window at a time.
@@ -868,6 +881,8 @@ class ElmoEmbedder:
     ) -> "Summary":
         """Embed a text, a table or FASTA into HDF5 or another format.
 
+            embedder.embed_file("sentences.txt", "vectors.hdf5")
+
         Call this again to resume an interrupted run from its last checkpoint. A
         finished output of the same input and options is left unchanged.
 
@@ -944,38 +959,43 @@ class ElmoEmbedder:
                 remedy="Put them into text_settings.",
             )
         text_input = open_text(input_file, text_settings, self.files)
-        if layers is None:
-            layers = output_format
-        elif output_format != "all":
-            raise SettingsError(
-                "layers: cannot be combined with output_format",
-                remedy="Remove one of them.",
+        with text_input.source:
+            if layers is None:
+                layers = output_format
+            elif output_format != "all":
+                raise SettingsError(
+                    "layers: cannot be combined with output_format",
+                    remedy="Remove one of them.",
+                )
+            selection = SelectionSettings.from_arguments(
+                layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
             )
-        selection = SelectionSettings.from_arguments(
-            layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
-        )
-        # A layer that the model lacks is an error before the output is looked at.
-        selection.for_model(self.architecture.n_layers)
-        output_settings = OutputSettings(
-            file_format=file_format,
-            layout=layout,
-            compression=compression,
-            dtype=dtype,
-            forget_sentences=forget_sentences,
-            use_sentence_keys=use_sentence_keys,
-            overwrite=overwrite,
-            rows=rows,
-        )
-        plan = plan_file(
-            text_input, output_file_path, selection, output_settings, state=self.state
-        )
-        return embed_file(
-            self.engine,
-            plan,
-            batch_size,
-            on_progress=on_progress,
-            should_stop=should_stop,
-        )
+            # A layer that the model lacks is an error before the output is looked at.
+            selection.for_model(self.architecture.n_layers)
+            output_settings = OutputSettings(
+                file_format=file_format,
+                layout=layout,
+                compression=compression,
+                dtype=dtype,
+                forget_sentences=forget_sentences,
+                use_sentence_keys=use_sentence_keys,
+                overwrite=overwrite,
+                rows=rows,
+            )
+            plan = plan_file(
+                text_input,
+                output_file_path,
+                selection=selection,
+                output_settings=output_settings,
+                state=self.state,
+            )
+            return embed_file(
+                self.engine,
+                plan,
+                batch_size,
+                on_progress=on_progress,
+                should_stop=should_stop,
+            )
 
 
 def embedder_on(engine: Engine) -> ElmoEmbedder:

@@ -109,7 +109,7 @@ class Engine:
     def with_weights(self, bilm: BiLm) -> "Engine":
         """Return an engine with the weights of a biLM, which continues the state."""
         copied = _copied(bilm)
-        is_stored = _have_equal_weights(copied, load_bilm(self.files))
+        is_stored = _have_equal_weights(copied, other=load_bilm(self.files))
         if is_stored and self.changed is None:
             return self
         types = compute_types(self.settings.precision, self.device)
@@ -198,8 +198,8 @@ class Engine:
             ends_window = never
         windows = split_by_size(
             items,
-            max_tokens,
-            max_sentences,
+            max_tokens=max_tokens,
+            max_sentences=max_sentences,
             length=lambda item: len(sentence_of(item)),
             ends_window=ends_window,
         )
@@ -225,10 +225,11 @@ class Engine:
                     self.encoder.run([[]] * len(empty_slots), empty_slots)
             return [results.get(slot, empty) for slot in range(len(sentences))]
         number_of: dict[tuple[str, ...], int] = {}  # of each distinct sentence
-        numbers = [
-            number_of.setdefault(tuple(sentence), len(number_of))
-            for sentence in sentences
-        ]
+        numbers = []
+        for sentence in sentences:
+            # A sentence that is new gets the next number.
+            number = number_of.setdefault(tuple(sentence), len(number_of))
+            numbers.append(number)
         distinct = [list(tokens) for tokens in number_of]
         results = self._compute_in_batches(distinct, run_batch)
         return [results.get(number, empty) for number in numbers]
@@ -296,7 +297,9 @@ class Engine:
         ) -> Sequence[AnyArray]:
             layers = encoder.run(batch, slots=slots)  # (L, N, W)
             lengths = [len(tokens) for tokens in batch]
-            arrays, are_finite = selected_arrays(selection, layers, lengths, dtype)
+            arrays, are_finite = selected_arrays(
+                selection, layers, lengths=lengths, dtype=dtype
+            )
             on_batch(are_finite)
             return arrays
 

@@ -58,7 +58,7 @@ def compare_vectors(
     average = cosine_similarity(
         one[averaged].mean(axis=0), other[averaged].mean(axis=0)
     )
-    return Similarity(first, second, cosines, average)
+    return Similarity(first, second, layers=cosines, average=average)
 
 
 def cosine_similarity(one: FloatArray, other: FloatArray) -> float:

@@ -86,9 +86,10 @@ def score(
     )
     log_p = np.empty(len(sentences))
     for number, sentence_score in zip(order, scores, strict=True):
-        log_p[number] = (
-            sentence_score.forward.sum() + sentence_score.backward.sum()
-        ) / 2
+        backward = sentence_score.backward
+        if backward is None:
+            raise SystemExit(f"{model}: the model only reads forward")
+        log_p[number] = (sentence_score.forward.sum() + backward.sum()) / 2
     return log_p
 
 

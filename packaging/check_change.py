@@ -8,6 +8,7 @@ change of a file that everything uses needs `pytest` as well, which the last lin
 Hints about the wording of changed files are printed, but never fail a change.
 """
 
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -22,10 +23,20 @@ CHECKS: Final = (
     ("mypy",),
     (sys.executable, "docs/make_commands.py", "--check"),
 )
+PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
+_NO_TESTS: Final = 5
+"""Exit status of pytest if no test was chosen."""
+_PAGE: Final = re.compile(r"docs/[^/]+\.md")
 ALWAYS: Final = ("test_imports.py",)
 """Tests of the code as a whole, which take some seconds."""
 TESTED_IN: Final = {
-    "compiled": ("compiled", "inference"),
+    "compiled": (
+        "test_packaging.py",  # It fails if the kernels were not compiled again.
+        "compiled",
+        "inference",
+        "language_model/test_softmax.py",
+        "training/test_loss.py",
+    ),
     "files": ("files", "outputs", "errors"),
     "options": ("options", "cli", "errors"),
     "records": ("records", "text"),
@@ -48,12 +59,18 @@ def main() -> int:
     changed = changed_files(sys.argv[1] if len(sys.argv) > 1 else "main")
     tests = tests_of(changed)
     print("tests:", *(path.relative_to(ROOT) for path in tests))
-    commands = [*CHECKS, (sys.executable, "-m", "pytest", "-q", *map(str, tests))]
+    commands = [*CHECKS, (*PYTEST, *map(str, tests))]
+    pages = pages_of(changed)
+    if pages:
+        print("pages:", *pages)
+        of_pages = " or ".join(pages)
+        commands.append((*PYTEST, "tests/docs/test_pages_run.py", "-k", of_pages))
     with ThreadPoolExecutor() as pool:
         results = list(pool.map(run, commands))
     status = 0
     for command, result in zip(commands, results, strict=True):
-        if result.returncode:
+        # A page without commands has no test.
+        if result.returncode not in (0, _NO_TESTS):
             status = 1
             print(f"\n== {' '.join(command)}\n{result.stdout}{result.stderr}")
     print_wording_hints(changed)
@@ -108,6 +125,11 @@ def tests_of(changed: list[str]) -> list[Path]:
     return sorted(path for path in tests if path.exists())
 
 
+def pages_of(changed: list[str]) -> list[str]:
+    """Return the changed pages whose commands `test_pages_run.py` runs."""
+    return [name for name in changed if name == "README.md" or _PAGE.fullmatch(name)]
+
+
 def tests_of_package(name: str) -> tuple[str, ...]:
     """Return the tests of a folder of the package, or of a file beside the folders."""
     if name.endswith(".py"):
@@ -118,7 +140,7 @@ def tests_of_package(name: str) -> tuple[str, ...]:
 def is_shared(name: str) -> bool:
     """Return whether tests of other folders use a file."""
     path = Path(name)
-    if path.parts[:2] == ("tests", "support"):
+    if path.parts[:2] in (("tests", "support"), ("tests", "golden"), ("tests", "data")):
         return True
     is_beside = path.parts[0] in ("elmo_cli", "tests") and len(path.parts) == 2
     return name == "pyproject.toml" or (is_beside and not path.name.startswith("test_"))

@@ -38,6 +38,7 @@ from tests.support.commands import PROGRAMS
 from tests.support.distributed_runs import LINES
 from tests.support.fake_device import FakeDevice, fake_device
 from tests.support.golden import GOLDEN, Golden
+from tests.support.small_models import SmallModels, make_small_models
 from tests.support.strategies import make_language_model, small_architecture
 from tests.support.training_runs import write_run_files
 from tests.support.trials import BUDGET, SECONDS, SEED, STARTED
@@ -76,6 +77,12 @@ def training_folder(folder: Path) -> None:
 def corpus_folder(folder: Path) -> None:
     """Write `text.txt`, with every second line empty, into the current folder."""
     Path("text.txt").write_text(LINES)
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> SmallModels:
+    """Return a small model in each public class, and a text."""
+    return make_small_models(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="session")

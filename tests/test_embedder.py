@@ -315,6 +315,7 @@ def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
     weights = (TINY / "weights.hdf5").read_bytes()
     assert attributes == {
         "model": str(TINY),
+        "records_sha256": hashlib.sha256(b"1 1 1 None None None True\naa").hexdigest(),
         "model_sha256": hashlib.sha256(weights).hexdigest(),
         "input_sha256": hashlib.sha256(b"a\n").hexdigest(),
         "elmo_cli_version": elmo_cli.__version__,

@@ -96,6 +96,45 @@ def test_change_in_a_folder_runs_the_tests_that_are_called_like_it() -> None:
     assert missed == []
 
 
+def test_every_change_has_tests_that_can_fail() -> None:
+    script = runpy.run_path(str(ROOT / "packaging" / "check_change.py"))
+    always = script["tests_of"]([])
+    git = ["git", "ls-files", "elmo_cli", "tests", "docs", "examples", "packaging"]
+    listed = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True)
+    untested = []
+    for name in listed.stdout.splitlines():
+        runs_more = script["tests_of"]([name]) != always or ROOT / name in always
+        if not runs_more and not script["is_shared"](name):
+            untested.append(name)
+    assert [name for name in untested if not name.endswith("__init__.py")] == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ("tests/cli/answers.txt", "tests/cli"),
+        ("tests/records/errors.txt", "tests/records"),
+        ("elmo_cli/compiled/kernels.c", "tests/inference"),
+        ("elmo_cli/compiled/kernels.c", "tests/test_packaging.py"),
+        (
+            "elmo_cli/compiled/kernels_probabilities.h",
+            "tests/language_model/test_softmax.py",
+        ),
+        ("elmo_cli/compiled/kernels_training.h", "tests/training/test_loss.py"),
+        ("docs/input.md", "tests/docs/test_docs.py"),
+    ],
+)
+def test_a_change_runs_its_tests(changed: str, expected: str) -> None:
+    script = runpy.run_path(str(ROOT / "packaging" / "check_change.py"))
+    assert ROOT / expected in script["tests_of"]([changed])
+
+
+def test_a_change_of_pages_runs_them() -> None:
+    script = runpy.run_path(str(ROOT / "packaging" / "check_change.py"))
+    changed = ["README.md", "docs/input.md", "docs/commands/embed.md", "CHANGELOG.md"]
+    assert script["pages_of"](changed) == ["README.md", "docs/input.md"]
+
+
 def test_release_is_refused_until_it_is_ready() -> None:
     find = runpy.run_path(str(ROOT / "packaging" / "check_files.py"))["tag_problems"]
     problems = find("v0.0.1")

@@ -9,6 +9,7 @@ from click.core import augment_usage_errors
 
 from elmo_cli.cli.open_text import say_tokenizer
 from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS, Option, variable_of
+from elmo_cli.cli.parameter_types import OutputPath
 from elmo_cli.cli.stderr import (
     TYPED_COMMAND,
     report_run,
@@ -135,7 +136,7 @@ def options_by_heading(
 
 
 def _check_output(ctx: click.Context) -> None:
-    """Raise an `OutputError` if the file to write (OUTPUT) is also one to read."""
+    """Raise an `OutputError` if a file to write is also one to read."""
     written: list[str] = []
     read: list[str] = []
     for parameter in ctx.command.params:
@@ -143,7 +144,7 @@ def _check_output(ctx: click.Context) -> None:
         if not isinstance(parameter.type, click.Path) or not value:
             continue
         paths = list(value) if isinstance(value, tuple) else [str(value)]
-        if (parameter.metavar or "").endswith("OUTPUT"):
+        if isinstance(parameter.type, OutputPath):
             written.append(paths.pop())
         read += paths
     for path in written:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from elmo_cli.callbacks import ignore
 from elmo_cli.cli import stderr
 from elmo_cli.cli.open_text import say_tokenizer
-from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.model import Direction, ModelSettings, reading_directions
 
 if TYPE_CHECKING:
     from elmo_cli.embedder import ElmoEmbedder
@@ -58,9 +58,15 @@ def load_embedder(
     return embedder_on(engine)
 
 
-def load_language_model(model: "ResolvedModel") -> "LanguageModel":
-    """Load a model with its softmax."""
+def load_language_model(
+    model: "ResolvedModel", direction: Direction = "forward"
+) -> "LanguageModel":
+    """Load a model with its softmax, which must predict in a direction, or in both."""
     files = find_model_files(model, with_softmax=True)
+
+    from elmo_cli.pretrained.require_directions import require_directions
+
+    require_directions(files, reading_directions(direction))
 
     from elmo_cli.engine import load_engine
     from elmo_cli.language_model.language_model import language_model_on

@@ -14,6 +14,13 @@ PATH: Final = click.Path(readable=False, allow_dash=True, path_type=str)
 _TOO_LARGE: Final = 2**63
 
 
+class OutputPath(click.Path):
+    """File to write or `-`; the last of several values, after files to read."""
+
+
+OUTPUT_PATH: Final = OutputPath(readable=False, allow_dash=True, path_type=str)
+
+
 class WholeNumber(click.IntRange):
     """Whole number in a range. The help says its bounds unless it begins with 1."""
 

@@ -51,7 +51,9 @@ def read_queries(
     with source:
         lines, is_ready = source.lines()
         texts = (line.text for line in lines)
-        yield from in_chunks(texts, parse, is_ready, "standard input, line")
+        yield from in_chunks(
+            texts, parse, is_ready=is_ready, name="standard input, line"
+        )
 
 
 def in_chunks(
@@ -114,7 +116,10 @@ def read_query_table(
         word = str(record.columns["word"] or "")
         number = _number_in_column(record.columns, "occurrence", least=1)
         return occurrence_of(
-            word, record.tokens, number, partial(_column_with_number, "occurrence")
+            word,
+            record.tokens,
+            number=number,
+            choice_of=partial(_column_with_number, "occurrence"),
         )
 
     yield from _parsed_rows(text_input, parse)
@@ -205,7 +210,7 @@ def _occurrence_in_row(side: _Side, columns: Mapping[str, object]) -> "Occurrenc
     if start is not None and end is not None:
         return occurrence_at(CharacterSpan(start, end), side.text, side.tokens)
     column = partial(_column_with_number, f"occurrence{side.number}")
-    return occurrence_of(word, side.tokens, number, column)
+    return occurrence_of(word, side.tokens, number=number, choice_of=column)
 
 
 def _column_with_number(name: str, n_occurrences: int) -> str:
@@ -229,7 +234,7 @@ def _parsed_rows(
     expected = UNKNOWN._replace(may_split_sentences=False)
     with open_records(text_input, expected, reads_ids=False) as read:
         name = f"{text_input.source.name}, {text_input.unit}"
-        yield from in_chunks(read.records, parse, read.is_ready, name)
+        yield from in_chunks(read.records, parse, is_ready=read.is_ready, name=name)
 
 
 def _check_has(columns: Mapping[str, object], name: str) -> None:

@@ -101,7 +101,7 @@ class RowPrinter:
     ) -> Iterator[str]:
         for row in rows:
             values = dict(zip(self._columns, row, strict=True))
-            new_names = renamed_columns(input_columns, values)
+            new_names = renamed_columns(input_columns, taken=values)
             for name, value in input_columns.items():
                 values[new_names[name]] = value
             yield json_text(values) + "\n"
@@ -114,7 +114,7 @@ class RowPrinter:
     ) -> Iterator[str]:
         if self.input_names is None:
             self.input_names = list(input_columns)
-            new_names = renamed_columns(input_columns, self._columns)
+            new_names = renamed_columns(input_columns, taken=self._columns)
             names = [*self._columns, *new_names.values()]
             yield delimiter.join(map(_quoted, names)) + "\n"
         unknown = input_columns.keys() - set(self.input_names)

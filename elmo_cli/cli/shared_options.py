@@ -15,6 +15,7 @@ import click
 from elmo_cli.cli.command import Decorator, option_group
 from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.parameter_types import (
+    OUTPUT_PATH,
     PATH,
     NameChoice,
     WholeNumber,
@@ -375,7 +376,7 @@ def output_options(formats: Sequence[str], *others: Decorator) -> Decorator:
 def figure_options(what: str, **arguments: Any) -> Decorator:
     """Add --plot and --overwrite."""
     text = f"Draw {what} to OUTPUT (.svg, .png, .pdf or .html)."
-    figure = path_option("--plot OUTPUT", help=text, **arguments)
+    figure = path_option("--plot OUTPUT", type=OUTPUT_PATH, help=text, **arguments)
     return option_group("Output", figure, overwrite_option(requires=["--plot"]))
 
 

@@ -49,7 +49,9 @@ def extra_arguments_error(
         takes: What it takes. By default, that is the names of its arguments.
     """
     ctx = click.get_current_context()
-    message = _extra_arguments_message(typed, n_expected, takes, ctx)
+    message = _extra_arguments_message(
+        typed, n_expected=n_expected, takes=takes, ctx=ctx
+    )
     return click.UsageError(message.as_options(), ctx)
 
 

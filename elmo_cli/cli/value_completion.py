@@ -52,7 +52,7 @@ def complete_columns(ctx: click.Context, _parameter: Any, start: str) -> list[st
     for path in [*paths, *ctx.args]:
         if path and os.path.isfile(path):
             with suppress(Exception):  # Completion is silent.
-                names = _read_columns(path, ctx.params.get("input_format"))
+                names = _read_columns(path, input_format=ctx.params.get("input_format"))
                 return [
                     f"{before}{comma}{name}" for name in names if name.startswith(begin)
                 ]

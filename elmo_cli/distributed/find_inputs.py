@@ -18,7 +18,7 @@ from elmo_cli.errors.wording import SAYS_ITS_KIND, counted, listed
 from elmo_cli.files.shared_folder import Folder, check_name_is_utf8
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.part_files import OTHER_FOLDER
-from elmo_cli.records.columns_in_text import check_is_text
+from elmo_cli.records.columns_in_text import check_file_is_text
 from elmo_cli.records.formats import INPUT_FORMATS_BY_NAME, find_format
 from elmo_cli.records.input_format import InputFormat
 from elmo_cli.text.sources import Source
@@ -92,7 +92,7 @@ def find_input_format(text_settings: TextSettings, path: str) -> InputFormat:
     source = Source(path)
     input_format = find_format(source, text_settings.input_format)
     if input_format.is_plain and text_settings.input_format is None:
-        check_is_text(source)
+        check_file_is_text(source)
     if not input_format.has_parts:
         problem = f"{path}: {input_format.name} cannot be distributed"
         others = listed(

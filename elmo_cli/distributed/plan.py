@@ -159,7 +159,9 @@ def open_plan(
             n_tokens=_n_part_tokens(vector, settings, part_mb),
         )
         plan = Plan(settings=recorded, inputs=inputs, parts=parts)
-        folder.create(PLAN, _encode_file(plan, settings, vector, column_types))
+        folder.create(
+            PLAN, _encode_file(plan, settings, vector=vector, column_types=column_types)
+        )
         # Another run may have been faster, and its file stays.
         stored = read_plan(folder) or plan
     differing = _differences(stored, recorded, inputs)
@@ -177,8 +179,10 @@ def _differences(
     stored: Plan, settings: dict[str, str], inputs: list[Input]
 ) -> list[Message | str]:
     """Describe what differs in the settings and inputs of a run."""
-    differing: list[Message | str] = [*differences(stored.settings, settings)]
-    pairs = zip_longest(stored.inputs, inputs, fillvalue=Input("none", ""))
+    differing: list[Message | str] = [
+        *differences(there=stored.settings, here=settings)
+    ]
+    pairs = zip_longest(stored.inputs, inputs, fillvalue=Input(path="none", sha256=""))
     for number, (there, here) in enumerate(pairs, start=1):
         if there.path != here.path:
             differing.append(f"input {number} ({there.path}, not {here.path})")
@@ -194,7 +198,7 @@ def read_plan(folder: Folder) -> Plan | None:
         return None
     path = f"{folder.location}/{PLAN}"
     metadata = schema.metadata or {}
-    plan = parse_json(metadata.get(b"plan", b""), Plan, path, OTHER_FOLDER)
+    plan = parse_json(metadata.get(b"plan", b""), Plan, path, remedy=OTHER_FOLDER)
     if plan.sha256.encode() != metadata.get(PLAN_SHA256.encode()):
         raise InputError(
             f"{path}: the file is damaged: its content does not match its hash",
@@ -289,7 +293,9 @@ def _encode_file(
     # The columns are those of a part with one record.
     path = plan.inputs[0].path
     part = io.BytesIO()
-    writer = open_writer(part, settings, path, column_types, attributes={})
+    writer = open_writer(
+        part, settings, path=path, column_types=column_types, attributes={}
+    )
     input_format = find_input_format(settings.text, path)
     has_lines = settings.text.split_sentences and input_format.is_plain
     record = Record(

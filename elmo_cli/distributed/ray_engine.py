@@ -84,7 +84,7 @@ def embed_on_ray(
             option: str | Message = "RAY_ADDRESS"
             if resources.address:
                 option = Message("{--address}")
-            _connect(ray, option, address, starter)
+            _connect(ray, option, address=address, starter=starter)
         if threading.current_thread() is threading.main_thread():
             # Ray's core prints a stack trace at SIGTERM before it calls Python's
             # handler.
@@ -102,7 +102,7 @@ def embed_on_ray(
                 max_task_retries=-1,
             )
             workers = [actor.remote(embed, resources) for _ in range(n_workers)]
-            yield from _run_parts(ray, workers, parts, resources)
+            yield from _run_parts(ray, workers, parts=parts, resources=resources)
         except ray.exceptions.RayError as error:
             raise ElmoError(f"Ray ended the run: {first_line(error)}") from None
         finally:

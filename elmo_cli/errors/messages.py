@@ -29,6 +29,10 @@ class TypedCommand:
     words: Sequence[str] = ()
     """`elmo`, the name of the command and its arguments."""
 
+    def with_own_names(self) -> "TypedCommand":
+        """Return the command with each option by its own name, not the typed one."""
+        return TypedCommand({name: name for name in self.names}, self.words)
+
 
 class Message:
     """A problem, and perhaps its remedy, that may name options.
@@ -93,14 +97,12 @@ class Message:
         problem = self._fill(self._problem, spell, command)
         if not remedy:
             return problem
-        untyped = None
-        if command is not None:
-            own_names = {name: name for name in command.names}
-            untyped = TypedCommand(own_names, command.words)
+        # A remedy names options as the help does.
+        as_in_help = None if command is None else command.with_own_names()
         for each in [remedy] if isinstance(remedy, str) else remedy:
             if command is None or self._options_in(each) <= command.names.keys():
                 end = "" if problem.endswith((".", "?", "!")) else "."
-                return f"{problem}{end} {self._fill(each, spell, untyped)}"
+                return f"{problem}{end} {self._fill(each, spell, as_in_help)}"
         return problem
 
     def _fill(

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from elmo_cli.errors.exceptions import OutputError
+from elmo_cli.errors.exceptions import ElmoError, OutputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.files import disk
 
@@ -103,6 +103,8 @@ def locked_folder(
             on_wait()
             held = lock(path, seconds=-1)
     except OSError as error:
+        if isinstance(error, ElmoError):
+            raise
         raise lock_error(error) from None
     try:
         yield

@@ -92,7 +92,11 @@ def compute_in_batches(
     """
     max_sentences = BATCH_SENTENCES[device_type]
     results: dict[int, _Result | ComputationError] = {}
-    batches = list(group_by_length(lengths, batch_tokens, max_sentences))
+    batches = list(
+        group_by_length(
+            lengths, batch_tokens=batch_tokens, batch_sentences=max_sentences
+        )
+    )
     while batches:
         batch = batches.pop(0)
         computed = (
@@ -103,7 +107,11 @@ def compute_in_batches(
             remaining = list(lengths)
             for index in results:
                 remaining[index] = 0  # Sentences that are done are left out.
-            batches = list(group_by_length(remaining, batch_tokens, max_sentences))
+            batches = list(
+                group_by_length(
+                    remaining, batch_tokens=batch_tokens, batch_sentences=max_sentences
+                )
+            )
             continue
         if isinstance(computed, ComputationError) and compute_on_cpu is not None:
             computed = _compute_or_catch(compute_on_cpu, batch)

@@ -74,7 +74,7 @@ class BiLmRunner:
                 return vectors
 
         if _can_run_fast(bilm):
-            return self._run_fast(bilm, ids, mask, encode)
+            return self._run_fast(bilm, ids=ids, mask=mask, encode=encode)
         self.reload_weights()  # Not all optimizers count their steps.
         if bilm.device.type == "cpu" and not torch.compiler.is_compiling():
             encode = _encode_once(ids, mask, encode)
@@ -120,7 +120,7 @@ class BiLmRunner:
             self._fast = FastBiLm(bilm, types, keeps_bilm=True)
         with torch.autocast("cpu", enabled=False):
             layers, _ = self._fast.contextualize(
-                vectors, tokens, self._fast.zero_state(1)
+                vectors, tokens, state=self._fast.zero_state(1)
             )
         return layers
 

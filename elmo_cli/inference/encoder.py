@@ -85,7 +85,9 @@ class SentenceEncoder(ABC):
         # The cache is for one thread at a time.
         with one_thread_at_a_time(), exact_products(tf32=self._tf32):
             vectors = self._cache.vectors(tokens)
-            return self._bilm.contextualize(vectors, rows, state, directions)
+            return self._bilm.contextualize(
+                vectors, rows, state=state, directions=directions
+            )
 
     @abstractmethod
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:
@@ -199,9 +201,13 @@ class CarriedStateEncoder(SentenceEncoder):
         self._add_slots(1 + max(slots))
         rows = torch.tensor(slots, device=self._state[0].forward.hidden.device)
         start = select_state(self._state, rows)
-        layers, ended = self.run_from(
-            self._add_boundaries(sentences), start, directions
-        )
+        bounded = self._add_boundaries(sentences)
+        layers, ended = self.run_from(bounded, start, directions)
+        if "backward" not in self._bilm.architecture.directions:
+            # One <eos> stands between two sentences in the training text of such a
+            # model. The next sentence reads it, as its <S>.
+            without_end = [sentence[:-1] for sentence in bounded]
+            _, ended = self.run_from(without_end, start, directions)
         carried = state_tensors(self._state)
         for values, new_values in zip(carried, state_tensors(ended), strict=True):
             values[rows] = new_values

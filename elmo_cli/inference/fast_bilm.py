@@ -96,7 +96,7 @@ class FastBiLm:
         layers = vectors.new_empty(
             self.architecture.n_layers, len(rows), len(directions), vectors.shape[1]
         )
-        copy_rows(layers[0, :, 0], vectors, rows)
+        copy_rows(out=layers[0, :, 0], table=vectors, rows=rows)
         # A token has one vector for all directions.
         layers[0, :, 1:] = layers[0, :, :1]
         workspace = self._make_workspace(vectors)
@@ -176,7 +176,7 @@ class FastBiLm:
             is_lowest = tokens is not None
             if self.architecture.lstm.use_skip_connections and not is_lowest:
                 outputs += inputs
-            copy_rows(result, outputs, trie.nodes)
+            copy_rows(out=result, table=outputs, rows=trie.nodes)
             if len(trie.ends) > 1:
                 ended = LstmState(
                     hidden=ended.hidden[trie.by_sentence],

@@ -92,7 +92,9 @@ class FastLstm:
         self._project: Linear | None = None
         if lstm.projection is not None:
             weight = lstm.projection.weight.detach().to(types.device)
-            self._project = prepare_linear(weight, None, types.weights, types.values)
+            self._project = prepare_linear(
+                weight, bias=None, dtype=types.weights, values=types.values
+            )
             self._output_dtype = types.weights
         self.kernels = self._find_kernels() if kernels is None else kernels
         bias = lstm.gates.bias.detach().clone()
@@ -101,8 +103,8 @@ class FastLstm:
         weight_ih, weight_hh = torch.split(
             lstm.gates.weight.detach(), lstm.architecture.projection_dim, dim=1
         )
-        self.input_gates = self._prepare_gates(weight_ih, bias)
-        self.hidden_gates = self._prepare_gates(weight_hh, None)
+        self.input_gates = self._prepare_gates(weight_ih, bias=bias)
+        self.hidden_gates = self._prepare_gates(weight_hh, bias=None)
 
     def _find_kernels(self) -> LstmKernels:
         """Find the functions in C that were compiled for this layer and processor."""
@@ -131,7 +133,7 @@ class FastLstm:
             weight = to_blocks(weight)
             bias = None if bias is None else to_blocks(bias)
         return prepare_linear(
-            weight, bias, self._types.gate_weights, self._types.values
+            weight, bias=bias, dtype=self._types.gate_weights, values=self._types.values
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -154,8 +156,10 @@ class FastLstm:
                 return layer
             weight, bias = layer.unpack()
             if block is not None:
-                weight = from_blocks(weight, self._dim, block)
-                bias = None if bias is None else from_blocks(bias, self._dim, block)
+                weight = from_blocks(weight, dim=self._dim, n=block)
+                bias = (
+                    None if bias is None else from_blocks(bias, dim=self._dim, n=block)
+                )
             return self._prepare_gates(weight, bias)
 
         self.input_gates = prepare_again(self.input_gates)
@@ -283,7 +287,7 @@ class FastLstm:
             cells = run.cells[run.n_steps % 2][:size]
             output = run.output[:size]
             parent_hidden = run.parent_hidden[:size]
-            copy_rows(parent_hidden, run.before.hidden, parents)
+            copy_rows(out=parent_hidden, table=run.before.hidden, rows=parents)
             self.compute_step(
                 inputs,
                 hidden=parent_hidden,
@@ -299,8 +303,8 @@ class FastLstm:
             ends = slice(run.n_ended, run.n_ended + run.trie.n_ended[run.n_steps])
             if ends.stop > ends.start:
                 rows = run.trie.ends[ends]
-                copy_rows(run.ended.hidden[ends], hidden, rows)
-                copy_rows(run.ended.cell[ends], cells, rows)
+                copy_rows(out=run.ended.hidden[ends], table=hidden, rows=rows)
+                copy_rows(out=run.ended.cell[ends], table=cells, rows=rows)
             run.before = LstmState(hidden, cells)
             run.n_steps += 1
             run.n_nodes = nodes.stop

@@ -51,7 +51,7 @@ class FastLinear(nn.Module):
         super().__init__()
         bias = None if linear.bias is None else linear.bias.detach()
         self._layer = prepare_linear(
-            linear.weight.detach(), bias, types.weights, _FLOAT
+            linear.weight.detach(), bias=bias, dtype=types.weights, values=_FLOAT
         )
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -67,7 +67,9 @@ class FastConvolution(nn.Module):
         assert convolution.bias is not None
         weight = convolution.weight.detach().flatten(1)
         self._convolution = convolution
-        self._layer = prepare_linear(weight, convolution.bias.detach(), _FLOAT, _FLOAT)
+        self._layer = prepare_linear(
+            weight, bias=convolution.bias.detach(), dtype=_FLOAT, values=_FLOAT
+        )
 
     def forward(self, embedded: Tensor) -> Tensor:
         """Convolve; see `Convolution.forward`."""

@@ -92,7 +92,7 @@ def _gates_of_nodes(
     for group in group_by_rows(sizes):
         end = start + sum(group)
         table = multiply(inputs[start:end], workspace)
-        yield StepGates(group, table, rows=None)
+        yield StepGates(sizes=group, table=table, rows=None)
         del table  # It is freed before the next is made.
         start = end
 
@@ -116,7 +116,7 @@ def _gates_of_tokens(
             used = torch.from_numpy(distinct).to(inputs.device)
             table = multiply(inputs.index_select(0, used), workspace)
         rows = torch.from_numpy(indices).to(inputs.device)
-        yield StepGates(group, table, rows)
+        yield StepGates(sizes=group, table=table, rows=rows)
         del table  # It is freed before the next is made.
         start = end
 

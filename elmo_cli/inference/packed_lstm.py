@@ -133,7 +133,7 @@ class PackedLstm(Function):
         else:
             outputs = torch.empty_like(inputs)
             project = make_linear(projection)
-        kernel = _training_kernel("training_cells", memory, cells)
+        kernel = _training_kernel("training_cells", memory=memory, cells=cells)
         workspace = gates.new_empty(sizes[0], gates.shape[1])
         hidden_before = hidden
         cells_before = cell.contiguous()
@@ -185,7 +185,7 @@ class PackedLstm(Function):
             hidden_clip=ctx.hidden_clip,
         )
         hidden_before = torch.cat(
-            _values_before(saved.hidden, saved.outputs, ctx.sizes)
+            _values_before(first=saved.hidden, values=saved.outputs, sizes=ctx.sizes)
         )
         columns = torch.cat([saved.inputs, hidden_before], dim=1)  # (N, 2 P)
         # Without the memory layout of the weights, autograd would copy their gradients.
@@ -239,7 +239,9 @@ def _differentiate_steps(
     to_memory = None
     if saved.projection is not None:
         to_memory = make_linear(saved.projection.t())
-    kernel = _training_kernel("training_gradients", saved.memory, saved.cells)
+    kernel = _training_kernel(
+        "training_gradients", memory=saved.memory, cells=saved.cells
+    )
     # Clipped values have no gradient.
     is_clipped = saved.outputs.abs() >= hidden_clip
     d_gates = torch.empty_like(saved.gates)
@@ -247,7 +249,7 @@ def _differentiate_steps(
     d_hidden_before = saved.hidden[:0]
     d_cells_before = torch.zeros_like(saved.cell)
     steps = _steps(sizes)
-    cells_before = _values_before(saved.cell, saved.cells, sizes)
+    cells_before = _values_before(first=saved.cell, values=saved.cells, sizes=sizes)
     for rows, cells in zip(reversed(steps), reversed(cells_before), strict=True):
         d_hidden = d_unclipped[rows]
         d_hidden[: len(d_hidden_before)] += d_hidden_before

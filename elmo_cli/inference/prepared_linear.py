@@ -35,5 +35,5 @@ def prepare_linear(
     """
     if dtype == torch.int8:
         return Int8Linear(weight, bias)
-    layer = make_linear(weight.to(dtype), None if bias is None else bias.to(dtype))
+    layer = make_linear(weight.to(dtype), bias=None if bias is None else bias.to(dtype))
     return layer if values == dtype else RoundedLinear(layer, dtype)

@@ -47,7 +47,9 @@ def selected_arrays(
     are_finite = True
     max_tokens = CHOSEN_TOKENS if layers.device.type == "cpu" else sys.maxsize
     start = 0
-    for chunk in split_by_size(lengths, max_tokens, sys.maxsize, length=int):
+    for chunk in split_by_size(
+        lengths, max_tokens=max_tokens, max_sentences=sys.maxsize, length=int
+    ):
         end = start + sum(chunk)
         selected = _select(selection, layers[:, start:end].float(), chunk)
         values = selected.to(getattr(torch, dtype)).to("cpu")

@@ -14,7 +14,8 @@ from elmo_cli.inference.uncompiled import uncompiled
 from elmo_cli.integrations.hub_inputs import read_hub_inputs
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.options.model import ModelSettings
+from elmo_cli.pretrained.find_model import find_chosen_model
 from elmo_cli.pretrained.load_bilm import load_bilm
 
 
@@ -50,7 +51,9 @@ class HubElmo(nn.Module):
         super().__init__()
         if model is not None and module is not None:
             raise ModelError("Give either model or module, not both")
-        self.bilm = load_bilm(find_model(model)) if module is None else module
+        if module is None:
+            module = load_bilm(find_chosen_model(ModelSettings(model=model)))
+        self.bilm = module
         if requires_grad:
             self.bilm.requires_grad_(True)
         self._runner = BiLmRunner()
@@ -119,7 +122,7 @@ class HubElmo(nn.Module):
         sentences, n_steps = read_hub_inputs(inputs, lengths, signature)
         n_tokens = [len(tokens) for tokens in sentences]
         ids, mask = self.bilm.add_boundaries(self.bilm.sentence_ids(sentences))
-        layers = self._runner.run(self.bilm, ids, mask, n_tokens)
+        layers = self._runner.run(self.bilm, ids=ids, mask=mask, lengths=n_tokens)
         without_boundaries = layers[:, :, 1:-1]  # (L, B, longest, W)
         inner = without_boundaries.masked_fill(~mask[:, 2:, None], 0.0)
         padding = n_steps - inner.shape[2]

@@ -26,9 +26,11 @@ def read_hub_inputs(
         check_choice("signature", signature, ("default", "tokens"))
     if isinstance(inputs, Mapping):
         _check_mapping(inputs, lengths)
-        lengths = inputs["sequence_len"]
-        inputs = inputs["tokens"]
-        signature = signature or "tokens"
+        return read_hub_inputs(
+            inputs["tokens"],
+            lengths=inputs["sequence_len"],
+            signature=signature or "tokens",
+        )
     batch = list(check_batch(inputs, "inputs"))
     are_strings = any(isinstance(sentence, str) for sentence in batch)
     if batch and signature is not None:

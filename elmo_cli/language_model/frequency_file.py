@@ -81,7 +81,7 @@ def read_frequencies(path: str | Path) -> FrequencyList:
     remedy = "Give the name of a file with a word and its count per line."
     counts_of_word: dict[str, list[float]] = {}
     with Source(path, remedy) as source:
-        error = binary_error(source.name, source.head, remedy)
+        error = binary_error(source.name, source.head, advice=remedy)
         if error is not None:
             raise error
         lines, _ = source.lines()
@@ -110,7 +110,9 @@ def _read_counts(
     for number, line in lines:
         cells = dict(enumerate(_split(line, form.delimiter)))
         word = cells.get(form.word_column, "")
-        count = _parse_number(cells.get(form.count_column, ""), form.thousands)
+        count = _parse_number(
+            cells.get(form.count_column, ""), thousands=form.thousands
+        )
         if count is not None and word:  # `uniq -c` counts blank lines.
             yield word, count
         elif count is None and number > 1:  # The first line may be a header.
@@ -224,7 +226,9 @@ def _plain_name(cell: str) -> str:
 def _is_name(header: Sequence[str], column: int) -> bool:
     """Return whether a cell of the first row names a column of numbers."""
     cell = header[column] if column < len(header) else ""
-    return _LETTER.search(cell) is not None and _parse_number(cell, ",") is None
+    return (
+        _LETTER.search(cell) is not None and _parse_number(cell, thousands=",") is None
+    )
 
 
 def _count_rank(name: str) -> int:

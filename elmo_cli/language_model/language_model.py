@@ -2,7 +2,8 @@
 
 The forward direction predicts every token and `</S>`, each from the tokens before it.
 The backward direction predicts every token and `<S>`, each from the tokens after it. A
-token that is not in the vocabulary counts as the word `<UNK>`.
+model that only reads forward lacks it. A token that is not in the vocabulary counts as
+the word `<UNK>`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,6 +44,7 @@ from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.pretrained.find_model import find_chosen_model
 from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.pretrained.require_directions import require_directions
 from elmo_cli.pretrained.require_softmax import require_softmax
 from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer_of_strings,
@@ -62,8 +64,9 @@ class SentenceScore(NamedTuple):
     """True for each token that is a word of the vocabulary, not `<UNK>`; shape (T,)."""
     forward: NDArray[np.float64]
     """Of each token and of `</S>`, given the tokens before; shape (T + 1,)."""
-    backward: NDArray[np.float64]
-    """Of `<S>` and of each token, given the tokens after; shape (T + 1,)."""
+    backward: NDArray[np.float64] | None
+    """Of `<S>` and of each token, given the tokens after; shape (T + 1,). None for a
+    model that only reads forward."""
 
 
 class Predictions(NamedTuple):
@@ -196,6 +199,11 @@ class LanguageModel:
         """Initial state of the sentences."""
         return self.engine.state
 
+    @property
+    def directions(self) -> tuple[ReadingDirection, ...]:
+        """Directions in which the model reads: `forward`, and usually `backward`."""
+        return self.engine.architecture.directions
+
     def tokenize(self, text: str) -> Sentence:
         """Split a text into tokens, like the methods that take texts."""
         chosen = choose_tokenizer_of_strings([text], DEFAULT_TEXT_SETTINGS, self.files)
@@ -239,6 +247,8 @@ class LanguageModel:
     ) -> SentenceScore | list[SentenceScore]:
         """Compute the log probabilities of the tokens of texts, each as one sentence.
 
+            model.score("The cat sat.").forward.sum()  # -28.56, a natural logarithm
+
         Args:
             texts: One raw text, or several: strings or lists of tokens, without
                 boundaries.
@@ -273,6 +283,10 @@ class LanguageModel:
     ) -> Iterator[SentenceScore]:
         """Score a stream of texts, in order, one window at a time.
 
+            with open("texts.txt") as texts:
+                for score in model.iter_scores(texts):
+                    print(score.forward.sum())
+
         Args:
             texts: Strings or lists of tokens, read as they are needed.
             batch_size: Sentences per batch; only matters with carried state.
@@ -292,22 +306,28 @@ class LanguageModel:
 
         def compute(batch: list[Sentence], top: Tensor) -> list[SentenceScore]:
             scores = []
-            predictions = self.predict_batch(batch, top)
+            predictions = self.predict_batch(batch, top, self.directions)
             for sentence, (known, log_p, _) in zip(batch, predictions, strict=True):
-                forward, backward = log_p
-                scores.append(SentenceScore(sentence, known, forward, backward))
+                forward = log_p[0]
+                backward = log_p[1] if len(self.directions) > 1 else None
+                scores.append(
+                    SentenceScore(
+                        tokens=sentence, known=known, forward=forward, backward=backward
+                    )
+                )
             return scores
 
         empty = SentenceScore(
             tokens=[],
             known=np.empty(0, bool),
             forward=np.empty(0),
-            backward=np.empty(0),
+            backward=np.empty(0) if len(self.directions) > 1 else None,
         )
         return self.compute_batches(
             texts,
             compute,
             empty,
+            directions=self.directions,
             batch_size=batch_size,
             tokenizer=tokenizer,
             language=language,
@@ -331,11 +351,16 @@ class LanguageModel:
         Args:
             texts, batch_size, tokenizer, language, is_ready: As in `iter_scores`.
             compute: Function of the sentences of a batch, none empty, and their top
-                layer with boundaries in K directions, float, shape (N + 2 B, K P). It
-                returns one result per sentence.
+                layer with boundaries, float, shape (n, K P): n is the number of tokens
+                and boundaries, K of directions, and P is W / 2. It returns one result
+                per sentence.
             empty: Result of a sentence without tokens.
             directions: `forward`, `backward` or both, in this order.
+
+        Raises:
+            ModelError: The model lacks a direction.
         """
+        require_directions(self.files, directions)
 
         def run_batch(
             encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
@@ -344,7 +369,9 @@ class LanguageModel:
             return compute(batch, layers[-1].to(self.engine.device))
 
         windows = self.engine.run(
-            self._tokenize_stream(check_batch(texts, "texts"), tokenizer, language),
+            self._tokenize_stream(
+                check_batch(texts, "texts"), tokenizer=tokenizer, language=language
+            ),
             partial(self.engine.compute_window, run_batch=run_batch, empty=empty),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
@@ -403,7 +430,7 @@ class LanguageModel:
         known_of = np.split(is_known, row_ends[:-1])
         for known, own_scores in zip(known_of, scores_of, strict=True):
             entropy = own_scores[1] if with_entropy else None
-            yield Predictions(known[1:-1], own_scores[0], entropy)
+            yield Predictions(known[1:-1], log_p=own_scores[0], entropy=entropy)
 
     @torch.inference_mode()
     def read(
@@ -424,9 +451,10 @@ class LanguageModel:
                 sentence.
 
         Returns:
-            Contexts of the next word, float, shape (B, P), and the state at the end of
-            each text.
+            Contexts of the next word, float, shape (B, W / 2), and the state at the end
+            of each text.
         """
+        require_directions(self.files, [direction])
         if not isinstance(self.engine.encoder, FixedStateEncoder):
             raise SettingsError("{--state carry}: predictions start from zero or warm")
         texts = list(check_sentences(texts, "texts"))

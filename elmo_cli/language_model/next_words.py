@@ -120,7 +120,9 @@ def predict_words(
     tokenize = partial(cut_around_gaps, tokenize=chosen.tokenize)
     checked = [check_gaps(tokens) for tokens in tokenize_texts(given, tokenize)]
     predictions = []
-    for batch in split_by_size(checked, BATCH_TOKENS["cpu"], DEFAULT_BATCH_SIZE):
+    for batch in split_by_size(
+        checked, max_tokens=BATCH_TOKENS["cpu"], max_sentences=DEFAULT_BATCH_SIZE
+    ):
         in_gaps = _in_gaps(model, [text for text in batch if GAP in text])
         others = [text for text in batch if GAP not in text]
         beside = _log_probabilities_beside(model, others, direction)
@@ -135,7 +137,9 @@ def predict_words(
             if not with_unknown:
                 log_p[unknown] = -torch.inf
             candidates = most_probable(model, log_p, top)
-            predictions.append(Prediction(text, place, candidates, p_unknown))
+            predictions.append(
+                Prediction(text, place, candidates=candidates, unknown=p_unknown)
+            )
     return predictions[0] if isinstance(texts, str) else predictions
 
 

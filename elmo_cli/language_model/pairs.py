@@ -52,7 +52,7 @@ class ScoredPair(NamedTuple):
         for good, bad in zip(self.good, self.bad, strict=True):
             values.append(_share_correct(good, bad))
         if len(values) > 1:
-            values.append(_share_correct(sum(self.good), sum(self.bad)))
+            values.append(_share_correct(good=sum(self.good), bad=sum(self.bad)))
         return values
 
     @property
@@ -134,7 +134,7 @@ class PairTable:
         for name, option in options.items():
             is_nested = "." in name
             if name not in names and not is_nested:
-                raise missing_column_error(name, names, option, table)
+                raise missing_column_error(name, names, option_name=option, table=table)
 
     def kept_columns(self, record: Record) -> dict[str, object]:
         """Return the columns of a record that its row repeats."""
@@ -204,7 +204,7 @@ class PairTable:
             for column, sentences in zip(self.columns, (good, bad), strict=True):
                 if not any(sentences):
                     raise InputError(f"pair {names[0]}: {column!r} has no sentence")
-            yield _Sentences(names, record, good, bad)
+            yield _Sentences(names, record, good=good, bad=bad)
 
     def _keep_columns(self, record: Record) -> Record:
         chosen: Sequence[str] = self.settings.repeated_columns

@@ -5,12 +5,13 @@ boundary per sentence. `<UNK>` counts as a word, so perplexities of different
 vocabularies cannot be compared.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Final
 
 import numpy as np
 
+from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_batch, list_texts
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model.language_model import (
@@ -18,9 +19,11 @@ from elmo_cli.language_model.language_model import (
     SentenceScore,
     check_language_model,
 )
+from elmo_cli.language_model.scored_records import WriteRows, score_records
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.types import Text
+from elmo_cli.records.open_records import Records
+from elmo_cli.types import Sentence, Text
 
 SENTENCE_COLUMNS: Final = (
     "tokens",
@@ -39,9 +42,10 @@ class Perplexities:
     """Perplexity of each direction, and of both together."""
 
     forward: float
-    backward: float
-    average: float
-    """Geometric mean of both perplexities."""
+    backward: float | None
+    """None for a model that only reads forward."""
+    average: float | None
+    """Geometric mean of both perplexities, or None without the backward one."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,9 @@ def measure_perplexity(
 ) -> Perplexity:
     """Measure the perplexity of a text, or of several texts together.
 
+        perplexity = measure_perplexity(model, ["The cat sat.", "A dog ran."])
+        perplexity.all_words.average  # 200.77
+
     Args:
         model: Language model.
         texts: One raw text, or a list or stream of texts, each one sentence: strings or
@@ -99,6 +106,42 @@ def measure_perplexity(
     return perplexity_of_scores(scores)
 
 
+def run_perplexity(
+    model: LanguageModel,
+    records: Records,
+    *,
+    name: str,
+    write: WriteRows | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    on_tokens: Callable[[int], object] = ignore,
+) -> Perplexity:
+    """Measure the perplexity of the records of a text, and write a row for each.
+
+    Args:
+        model: Language model.
+        records: Records of the open text.
+        name: Name of the text in the error for a text without tokens.
+        write: Called with `SENTENCE_COLUMNS` of each record, once they are computed.
+        batch_size: Sentences per batch; only matters with carried state.
+        on_tokens: Called after each record with the number of tokens so far.
+    """
+
+    def score(sentences: Iterable[Sentence]) -> Iterator[SentenceScore]:
+        return model.iter_scores(sentences, batch_size, is_ready=records.is_ready)
+
+    def scores() -> Iterator[SentenceScore]:
+        n_tokens = 0
+        for scored in score_records(records.records, score):
+            if write is not None:
+                row = sentence_row(scored.result)
+                write([row], scored.record.columns, scored.names)
+            yield from scored.result
+            n_tokens += len(scored.record.tokens)
+            on_tokens(n_tokens)
+
+    return perplexity_of_scores(scores(), name)
+
+
 def perplexity_of_scores(
     scores: Iterable[SentenceScore], name: str = "the text"
 ) -> Perplexity:
@@ -113,6 +156,7 @@ def perplexity_of_scores(
     log_p_backward = 0.0
     unknown_log_p_forward = 0.0
     unknown_log_p_backward = 0.0
+    reads_backward = True
     for score in scores:
         if not score.tokens:
             continue
@@ -121,9 +165,12 @@ def perplexity_of_scores(
         n_tokens += len(score.tokens)
         n_unknown += int(unknown.sum())
         log_p_forward += float(score.forward.sum())
-        log_p_backward += float(score.backward.sum())
         unknown_log_p_forward += float(score.forward[:-1][unknown].sum())
-        unknown_log_p_backward += float(score.backward[1:][unknown].sum())
+        if score.backward is None:
+            reads_backward = False
+        else:
+            log_p_backward += float(score.backward.sum())
+            unknown_log_p_backward += float(score.backward[1:][unknown].sum())
     if n_tokens == 0:
         raise InputError(f"{name}: no tokens")
     n_predictions = n_tokens + n_sentences
@@ -132,19 +179,29 @@ def perplexity_of_scores(
         tokens=n_tokens,
         predictions=n_predictions,
         unknown=n_unknown / n_tokens,
-        all_words=_perplexities(log_p_forward, log_p_backward, n_predictions),
+        all_words=_perplexities(
+            log_p_forward=log_p_forward,
+            log_p_backward=log_p_backward if reads_backward else None,
+            n_predictions=n_predictions,
+        ),
         known_words=_perplexities(
-            log_p_forward - unknown_log_p_forward,
-            log_p_backward - unknown_log_p_backward,
-            n_predictions - n_unknown,
+            log_p_forward=log_p_forward - unknown_log_p_forward,
+            log_p_backward=(
+                log_p_backward - unknown_log_p_backward if reads_backward else None
+            ),
+            n_predictions=n_predictions - n_unknown,
         ),
     )
 
 
 def _perplexities(
-    log_p_forward: float, log_p_backward: float, n_predictions: int
+    log_p_forward: float, log_p_backward: float | None, n_predictions: int
 ) -> Perplexities:
     """Turn the log probabilities of a number of predictions into perplexities."""
+    if log_p_backward is None:
+        with np.errstate(over="ignore"):
+            only = float(np.exp(-log_p_forward / n_predictions))
+        return Perplexities(only, backward=None, average=None)
     log_p_average = (log_p_forward + log_p_backward) / 2
     log_p = np.array([log_p_forward, log_p_backward, log_p_average])
     with np.errstate(over="ignore"):
@@ -155,12 +212,16 @@ def _perplexities(
 def sentence_row(scores: Sequence[SentenceScore]) -> list[object]:
     """Return `SENTENCE_COLUMNS` of a record, which has one or more sentences.
 
-    A record without tokens has no perplexity.
+    A record without tokens has no perplexity, and a model that only reads forward has
+    no values for the other direction.
     """
     n_tokens = sum(len(score.tokens) for score in scores)
     n_unknown = sum(int((~score.known).sum()) for score in scores)
     log_p_forward = float(sum(score.forward.sum() for score in scores))
-    log_p_backward = float(sum(score.backward.sum() for score in scores))
+    backward = [score.backward for score in scores if score.backward is not None]
+    log_p_backward = None
+    if len(backward) == len(scores):
+        log_p_backward = float(sum(values.sum() for values in backward))
     row: list[object] = [n_tokens, n_unknown, log_p_forward, log_p_backward]
     if n_tokens == 0:
         return [*row, None, None, None]

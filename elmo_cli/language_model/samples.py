@@ -56,6 +56,9 @@ def sample_sentences(
 ) -> list[Sentence]:
     """Continue a text with words drawn at random by their probability.
 
+        sample_sentences(model, "The cat", 2)[1]
+        # ["The", "cat", "sees", "what", "you", "want", "to", "touch", "."]
+
     Neither `<UNK>` nor the boundary that the direction does not predict is drawn.
 
     Args:
@@ -121,7 +124,9 @@ def sample_sentences(
             running, model.softmax.of_words(contexts), strict=True
         ):
             log_p = exclude_words(model, log_p, other_boundary, UNKNOWN_TOKEN)
-            drawn.append(_draw(model, log_p, random[number], temperature))
+            drawn.append(
+                _draw(model, log_p, random=random[number], temperature=temperature)
+            )
         rows = [row for row, word in enumerate(drawn) if word != end]
         running = [running[row] for row in rows]
         words = [drawn[row] for row in rows]

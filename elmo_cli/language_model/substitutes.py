@@ -69,6 +69,9 @@ def find_substitutes(
 ) -> Substitutes | list[Substitutes]:
     """Find the most probable words in place of each token, as if it were a gap.
 
+        found = find_substitutes(model, "The cat sat.")
+        found.tokens[1], found.candidates[1][0].word  # ("cat", "Lord")
+
     Args:
         model: Language model.
         texts: One raw text, or several: strings or lists of tokens.
@@ -104,6 +107,10 @@ def iter_substitutes(
 ) -> Iterator[Substitutes]:
     """Find substitutes for the tokens of a stream of texts, one window at a time.
 
+        with open("texts.txt") as texts:
+            for found in iter_substitutes(model, texts, top=1):
+                print(found.tokens, found.candidates)
+
     Args:
         model: Language model.
         texts: Strings or lists of tokens, read as they are needed.
@@ -126,13 +133,12 @@ def iter_substitutes(
             is_token += [False, *(True for _ in sentence), False]
         rows = torch.tensor(is_token, device=layer.device).nonzero()[:, 0]
         forward, backward = layer.chunk(2, dim=1)
-        log_p = fill_gaps(model, forward[rows - 1], backward[rows + 1])
-        return [
-            Substitutes(
-                sentence, [most_probable(model, next(log_p), top) for _ in sentence]
-            )
-            for sentence in batch
-        ]
+        log_p = fill_gaps(model, left=forward[rows - 1], right=backward[rows + 1])
+        found = []
+        for sentence in batch:
+            candidates = [most_probable(model, next(log_p), top) for _ in sentence]
+            found.append(Substitutes(sentence, candidates))
+        return found
 
     return model.compute_batches(
         texts, compute, Substitutes([], []), tokenizer=tokenizer, language=language

@@ -146,6 +146,10 @@ def iter_surprisal(
 ) -> Iterator[list[UnitSurprisal]]:
     """Measure the surprisal of a stream of texts, one window of texts at a time.
 
+        with open("texts.txt") as texts:
+            for units in iter_surprisal(model, texts, by="word"):
+                print([(unit.text, unit.surprisal) for unit in units])
+
     Args:
         model: Language model.
         texts: Strings or lists of tokens, read as they are needed.

@@ -67,7 +67,10 @@ def run_surprisal(
         on_tokens: Called after each record with the number of tokens so far.
     """
     summary = SurprisalSummary()
-    for measured in table.measure(model, records.records, batch_size, records.is_ready):
+    measured_records = table.measure(
+        model, records.records, batch_size=batch_size, is_ready=records.is_ready
+    )
+    for measured in measured_records:
         _write_record(table, measured, write)
         if measured.result and len(summary.first_records) < n_first:
             summary.first_records.append(measured)

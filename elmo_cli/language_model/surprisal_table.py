@@ -166,7 +166,11 @@ class SurprisalTable:
         )
         frequencies = self.log_frequencies
         if frequencies is None:
-            frequencies = estimate_frequencies(model.vocabulary)
+            frequencies = {}
+            # Models that only read forward come from other programs, whose vocabularies
+            # are not in the order of the words' counts.
+            if "backward" in model.directions:
+                frequencies = estimate_frequencies(model.vocabulary)
         frequency = lru_cache(2**16)(partial(self._frequency, frequencies))
         for scored in score_records(records, measure_sentences):
             try:

@@ -5,6 +5,7 @@ from typing import Final
 
 from elmo_cli.model.characters import N_MARKS
 from elmo_cli.model.token_limit import TokenLimit
+from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
 
 PUBLISHED_FILTERS: Final = (
     (1, 32),
@@ -59,6 +60,11 @@ class Architecture:
     """None for a word-level model."""
 
     @property
+    def directions(self) -> tuple[ReadingDirection, ...]:
+        """Directions in which the model reads."""
+        return READING_DIRECTIONS
+
+    @property
     def n_layers(self) -> int:
         """Number of layers of activations: the token layer and the LSTM layers."""
         return 1 + self.lstm.n_layers
@@ -74,3 +80,16 @@ class Architecture:
         if self.char_cnn is None:
             return None
         return TokenLimit(self.char_cnn.max_characters_per_token - N_MARKS, "bytes")
+
+
+@dataclass(frozen=True)
+class ForwardArchitecture(Architecture):
+    """Architecture of a model that only reads forward.
+
+    Its backward LSTMs are in the file, as in every model. All their weights are 0.
+    """
+
+    @property
+    def directions(self) -> tuple[ReadingDirection, ...]:
+        """Directions in which the model reads."""
+        return ("forward",)

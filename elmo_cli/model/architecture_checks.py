@@ -21,7 +21,9 @@ def _is_clip(value: Any) -> bool:
 
 
 def _has_dim(value: Any) -> bool:
-    return isinstance(value, dict) and is_whole(value.get("dim"), 1, MAX_SIZE)
+    return isinstance(value, dict) and is_whole(
+        value.get("dim"), least=1, most=MAX_SIZE
+    )
 
 
 def _are_filters(value: Any) -> bool:
@@ -30,7 +32,7 @@ def _are_filters(value: Any) -> bool:
     for pair in value:
         if not isinstance(pair, list) or len(pair) != 2:
             return False
-        if not all(is_whole(number, 1, MAX_SIZE) for number in pair):
+        if not all(is_whole(number, least=1, most=MAX_SIZE) for number in pair):
             return False
     return True
 
@@ -46,9 +48,9 @@ def _is_activation(value: Any) -> bool:
 _CLIP: Final = ValueCheck(f"a number, 0 to {_MAX_CLIP:g}, or null", _is_clip)
 
 LSTM_CHECKS: Final = {
-    "dim": whole(1, MAX_SIZE),
-    "projection_dim": whole(1, MAX_SIZE),
-    "n_layers": whole(1, MAX_COUNT, default=1),
+    "dim": whole(least=1, most=MAX_SIZE),
+    "projection_dim": whole(least=1, most=MAX_SIZE),
+    "n_layers": whole(least=1, most=MAX_COUNT, default=1),
     "cell_clip": _CLIP,
     "proj_clip": _CLIP,
     "use_skip_connections": ValueCheck("true or false", _is_flag, default=False),
@@ -57,9 +59,9 @@ EMBEDDING_CHECKS: Final = {
     "embedding": ValueCheck(f'{{"dim": a whole number, 1 to {MAX_SIZE:,}}}', _has_dim)
 }
 CHARACTER_CHECKS: Final = {
-    "max_characters_per_token": whole(3, 1000, default=50),
+    "max_characters_per_token": whole(least=3, most=1000, default=50),
     "filters": ValueCheck("a list of [width, count] pairs", _are_filters),
-    "n_highway": whole(0, MAX_COUNT, default=0),
+    "n_highway": whole(least=0, most=MAX_COUNT, default=0),
     "activation": ValueCheck('"relu" or "tanh"', _is_activation),
 }
 """`n_characters` is ignored: of one model, it is 261 in the file for training and 262

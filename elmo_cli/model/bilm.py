@@ -167,7 +167,9 @@ class BiLm(nn.Module):
         packed = torch.stack(layers)  # (L, N, 2 P)
         padded = packed.new_zeros(len(layers), *mask.shape, packed.shape[-1])
         padded[:, rows, columns] = packed  # (L, B, T + 2, 2 P)
-        return BiLmOutput(padded, mask, select_state(ended, order.argsort()))
+        return BiLmOutput(
+            layers=padded, mask=mask, state=select_state(ended, order.argsort())
+        )
 
     def run_stacks(
         self,
@@ -208,14 +210,16 @@ class BiLm(nn.Module):
             forward, forward_end = run_layer(forward_lstm, forward, starts.forward)
             backward, backward_end = run_layer(backward_lstm, backward, starts.backward)
             outputs.append((forward, backward))
-            ended.append(LayerState(forward_end, backward_end))
+            ended.append(LayerState(forward=forward_end, backward=backward_end))
         return outputs, ended
 
     def initial_state(self, n_sentences: int) -> BiLmState:
         """Return the zero state for `n_sentences` sentences."""
         lowest, _ = self.layer_pairs()[0]
         zero = lowest.initial_state(n_sentences)
-        return [LayerState(zero, zero)] * self.architecture.lstm.n_layers
+        return [
+            LayerState(forward=zero, backward=zero)
+        ] * self.architecture.lstm.n_layers
 
     def layer_pairs(self) -> list[tuple[Lstm, Lstm]]:
         """Return the forward and the backward LSTM of each layer, from the lowest."""
@@ -233,8 +237,8 @@ class BiLm(nn.Module):
         """Return the ids of tokenized sentences, as `forward` and `Elmo` take them.
 
         Returns:
-            int64, shape (B, T, C), where T is the length of the longest sentence. 0
-            pads.
+            int64, shape (B, T, C), where T is the length of the longest sentence and C
+            is 50, the characters of a token with its markers. 0 pads.
         """
         return pad_ids(sentences, self.token_encoder.token_ids).to(self.device)
 

@@ -28,7 +28,9 @@ def read_json(path: str | Path) -> dict[str, Any]:
     try:
         content = json.loads(read_text(path, MAX_OPTIONS_BYTES))
     except OSError as error:
-        raise unreadable_file_error(path, "options", error, ModelError) from None
+        raise unreadable_file_error(
+            path, "options", error=error, kind=ModelError
+        ) from None
     # Bytes that are not UTF-8 raise a ValueError, too.
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: expected JSON, found an error: {error}") from None

@@ -24,7 +24,6 @@ state dicts, matrices (out, in):
 The files are pickles. Only tensors are read from them.
 """
 
-import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,8 +31,6 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors.exceptions import WeightsError
-from elmo_cli.errors.missing_files import unreadable_file_error
-from elmo_cli.files.named_pipes import refuse_named_pipe
 from elmo_cli.model.allennlp_layers import (
     gates_bias_from_allennlp,
     gates_from_allennlp,
@@ -44,6 +41,7 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lexicon_encoder import LexiconEncoder
 from elmo_cli.model.lexicons import Lexicons
 from elmo_cli.model.many_langs_config import ManyLangsArchitecture
+from elmo_cli.model.pickles import reporting_damaged_pickle
 from elmo_cli.model.weights import Uninitialized, below_padding, not_finite_error
 
 _TABLES: Final = {
@@ -60,23 +58,10 @@ class PickledTensors:
     def __init__(self, path: Path) -> None:
         """Load a file. Raise a `WeightsError` if it is missing or damaged."""
         self.path = path
-        try:
-            refuse_named_pipe(path)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # An error may follow.
-                # `weights_only` never runs code that a pickle names.
-                content = torch.load(path, map_location="cpu", weights_only=True)
-                self._tensors: dict[Any, Any] = dict(content)
-        except OSError as error:
-            raise unreadable_file_error(path, "weights", error, WeightsError) from None
-        except MemoryError:
-            raise
-        # The error of a damaged pickle depends on the damage.
-        except Exception as error:
-            raise WeightsError(
-                f"{path}: not a valid PyTorch file of tensors ({type(error).__name__})",
-                remedy="Download it again.",
-            ) from None
+        with reporting_damaged_pickle(path):
+            # `weights_only` never runs code that a pickle names.
+            content = torch.load(path, map_location="cpu", weights_only=True)
+            self._tensors: dict[Any, Any] = dict(content)
 
     def read(self, name: str, *shape: int) -> Tensor:
         """Return a tensor as float32.

@@ -68,7 +68,10 @@ _PUBLISHED_NAMES: Final = (
 )
 """Files of the package ELMoForManyLangs, which its models lack. Both contain
 `_PUBLISHED`."""
-_DIM_CHECKS: Final = {"word_dim": whole(0, MAX_SIZE), "char_dim": whole(0, MAX_SIZE)}
+_DIM_CHECKS: Final = {
+    "word_dim": whole(least=0, most=MAX_SIZE),
+    "char_dim": whole(least=0, most=MAX_SIZE),
+}
 
 
 def named_config(path: Path) -> Path | None:

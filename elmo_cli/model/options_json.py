@@ -1,7 +1,8 @@
 """Reader of options.json.
 
 The file has bilm-tf's form. Two of its objects are read: `lstm`, and `char_cnn`, which
-word-level models lack. Keys that matter only in training are ignored. A config.json of
+word-level models lack. `"forward_only": true` is this project's own: the model has no
+backward direction. Keys that matter only in training are ignored. A config.json of
 ELMoForManyLangs stands for an options.json, too: see `many_langs_config`.
 """
 
@@ -10,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.model.architecture import Architecture, LstmArchitecture
+from elmo_cli.model.architecture import (
+    Architecture,
+    ForwardArchitecture,
+    LstmArchitecture,
+)
 from elmo_cli.model.architecture_checks import (
     CHARACTER_CHECKS,
     EMBEDDING_CHECKS,
     LSTM_CHECKS,
     character_architecture,
 )
-from elmo_cli.model.json_objects import read_json, read_section
+from elmo_cli.model.json_objects import read_json, read_section, shown_json
 from elmo_cli.model.many_langs_config import read_config
 
 
@@ -57,9 +62,14 @@ def parse_architecture(
                 problems.append(
                     f"char_cnn.filters: expected widths up to {longest}, found {widest}"
                 )
+    forward_only = content.get("forward_only", False)
+    if not isinstance(forward_only, bool):
+        found = shown_json(forward_only)
+        problems.append(f"forward_only: expected true or false, found {found}")
     if problems:
         raise ModelError(f"{path}: {'; '.join(problems)}")
     characters = None
     if char_cnn is not None:
         characters = character_architecture(char_cnn, char_cnn["embedding"]["dim"])
-    return Architecture(LstmArchitecture(**lstm.values), characters)
+    architecture = ForwardArchitecture if forward_only else Architecture
+    return architecture(LstmArchitecture(**lstm.values), characters)

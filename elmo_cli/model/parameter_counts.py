@@ -49,6 +49,6 @@ def parameters_by_part(
     if architecture.lstm.dim != size:  # bilm-tf omits a projection that keeps the size.
         per_layer += architecture.lstm.dim * size
     per_direction = architecture.lstm.n_layers * per_layer
-    parts["forward LSTM"] = per_direction
-    parts["backward LSTM"] = per_direction
+    for direction in architecture.directions:
+        parts[f"{direction} LSTM"] = per_direction
     return parts

@@ -260,7 +260,7 @@ def _reporting_damage(
 def _weights_error(path: Path, error: Exception) -> Exception:
     """Return the error for a file that h5py or safetensors cannot read."""
     if isinstance(error, FileNotFoundError):
-        return unreadable_file_error(path, "weights", error, WeightsError)
+        return unreadable_file_error(path, "weights", error=error, kind=WeightsError)
     if isinstance(error, OSError) and error.errno:
         return WeightsError(
             f"{path}: cannot read the weights: {system_reason(error)}",
@@ -298,7 +298,9 @@ def write_tensors(
         with h5py.File(buffer, "w") as hdf5:
             hdf5.attrs.update(metadata or {})
             for name, array in tensors:
-                hdf5.create_dataset(name, data=array, dtype=dtype)
+                # HDF5 takes no space for a dataset without data, and reads zeros.
+                data = array if array.any() else None
+                hdf5.create_dataset(name, array.shape, dtype=dtype, data=data)
         content = buffer.getbuffer()
     # The content was made in memory, because HDF5 crashes on a full disk, and because
     # only its owner can read a file of safetensors' `save_file`.

@@ -30,9 +30,11 @@ def read_words(path: str | Path) -> list[str]:
     try:
         text = read_text(path)
     except OSError as error:
-        raise unreadable_file_error(path, "vocabulary", error, InputError) from None
+        raise unreadable_file_error(
+            path, "vocabulary", error=error, kind=InputError
+        ) from None
     except UnicodeDecodeError as error:
-        other_type = binary_error(str(path), error.object, _ADVICE)
+        other_type = binary_error(str(path), error.object, advice=_ADVICE)
         raise other_type or not_utf8_error(str(path), error) from None
     words = [line.strip() for line in text.rstrip("\r\n").split("\n")]
     return [word for word in words if word != MAX_TERM_ID]

@@ -214,7 +214,7 @@ def write_weights(path: str | Path, bilm: BiLm) -> None:
             values = each.conversions.to_dataset(parameters[each.parameter].detach())
             yield each.dataset, values.cpu().numpy()
 
-    write_tensors(path, tensors(), "float32")
+    write_tensors(path, tensors(), dtype="float32")
 
 
 def not_finite_error(path: str | Path, names: list[str]) -> WeightsError:

@@ -202,8 +202,8 @@ def parse_mean_layers(layers: Layers, n_layers: int) -> list[int]:
         "average": list(range(n_layers)),
         "word_emb": [0],
     }
-    for number in range(1, n_layers):
-        named[f"lstm{number}"] = [number]
+    for lstm_layer, number in _lstm_layers(n_layers).items():
+        named[lstm_layer] = [number]
     if name in named:
         return named[name]
     numbers = parse_layers(name, range(n_layers))
@@ -228,7 +228,7 @@ def _check_layers(name: str, n_layers: int) -> tuple[str, tuple[int, ...] | None
     """
     if name in NAMED_LAYERS:
         return name, None
-    lstm_layers = {f"lstm{number}": number for number in range(1, n_layers)}
+    lstm_layers = _lstm_layers(n_layers)
     if name in lstm_layers:
         return name, (lstm_layers[name],)
     numbers = parse_layers(name, range(n_layers))
@@ -236,6 +236,11 @@ def _check_layers(name: str, n_layers: int) -> tuple[str, tuple[int, ...] | None
         names = [*NAMED_LAYERS, *lstm_layers]
         raise _no_such_layers_error(name, names=names, n_layers=n_layers)
     return ",".join(map(str, numbers)), tuple(numbers)
+
+
+def _lstm_layers(n_layers: int) -> dict[str, int]:
+    """Return the numbers of the layers above the token layer, by their names."""
+    return {f"lstm{number}": number for number in range(1, n_layers)}
 
 
 def _no_such_layers_error(

@@ -217,6 +217,19 @@ class TextSettings:
         return self.tokenizer not in (None, AUTO)
 
     @property
+    def column_attributes(self) -> dict[str, str]:
+        """Return the columns that are read, as far as they are chosen."""
+        attributes = {}
+        if self.text_column is not None:
+            attributes["text_column"] = self.text_column
+        if self.word_column is not None:
+            attributes["word_column"] = self.word_column
+        if self.id_column_text is not None:
+            # HDF5 cannot read an empty text back.
+            attributes["id_column"] = self.id_column_text or '""'
+        return attributes
+
+    @property
     def cell_attributes(self) -> dict[str, str]:
         """Return how the cells of CSV and TSV are found, as far as it is chosen."""
         attributes = {}

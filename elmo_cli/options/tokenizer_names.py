@@ -53,7 +53,9 @@ def parse_tokenizer_name(name: str) -> TokenizerName:
             names=listed([AUTO, *TOKENIZERS], "or"),
         )
     language = codes[0] if codes else None
-    return TokenizerName(kind, language or None, segmenter, is_verbatim)
+    return TokenizerName(
+        kind, language=language or None, segmenter=segmenter, is_verbatim=is_verbatim
+    )
 
 
 def recorded_tokenizer(attributes: Mapping[str, object]) -> str | None:

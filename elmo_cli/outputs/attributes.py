@@ -32,6 +32,7 @@ _OPTIONS: Final = {
     "format": "input format",
     "input_records": "number of input records",
     "input_sha256": "content of the input",
+    "records_sha256": "ids, tokens or sentences of the input",
     "key_column": "{--id-column}",
     "model_sha256": "weights of the model",
     "normalization": "normalization",
@@ -82,7 +83,7 @@ def check_attributes(attributes: Mapping[str, Any], path: object) -> None:
         names.append("gamma")
     for name in names:
         value = attributes.get(name)
-        if isinstance(value, str) and _is_valid(name, value):
+        if isinstance(value, str) and _is_valid(name, text=value):
             continue
         found = "none" if value is None else " ".join(shown(repr(value)).split())
         raise InputError(

@@ -19,6 +19,9 @@ SHARED_ATTRIBUTES: Final = (
     "format",
 )
 """Attributes that must be equal in files that are read as one."""
+_COLUMNS: Final = ("id_column", "text_column", "word_column")
+"""Attributes that an output has only if they were chosen. Those of earlier versions
+lack them. The hash of the records shows what they leave open."""
 _NOT_COMPARED: Final = {"model"}
 """Attributes that others say better: the weights."""
 _LONGEST_VALUE: Final = 400
@@ -64,6 +67,9 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[Messa
     if "normalization" not in there or "normalization" not in here:
         # The full name of the tokenizer says it better.
         names.discard("normalization")
+    for name in _COLUMNS:
+        if name not in there or name not in here:
+            names.discard(name)
     for name in sorted(names):
         if there.get(name) != here.get(name):
             message = Message(

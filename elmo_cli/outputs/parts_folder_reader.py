@@ -32,6 +32,7 @@ _OF_PART: Final = (
     "records",
     "input_records",
     "input_sha256",
+    "records_sha256",
     "tokens",
     "skipped",
 )

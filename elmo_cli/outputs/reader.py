@@ -274,7 +274,10 @@ def _check_files(files: Sequence[ActivationsFile]) -> bool:
     check_same(described, SHARED_ATTRIBUTES)
     are_shards = len(files) > 1 and any("shard" in file.attributes for file in files)
     if are_shards:
-        check_same(described, ("input_records", "input_sha256"))
+        names = ["input_records", "input_sha256"]
+        if all("records_sha256" in file.attributes for file in files):
+            names.append("records_sha256")
+        check_same(described, names)
         _check_shards(files)
     return are_shards
 

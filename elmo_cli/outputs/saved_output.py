@@ -16,7 +16,14 @@ from elmo_cli.outputs.attributes import KEYS
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.records.progress import Progress
 
-_END_ATTRIBUTES: Final = ("records", "input_records", "input_sha256", "skipped", KEYS)
+_END_ATTRIBUTES: Final = (
+    "records",
+    "input_records",
+    "input_sha256",
+    "records_sha256",
+    "skipped",
+    KEYS,
+)
 """Attributes that are known only at the end."""
 
 
@@ -46,7 +53,8 @@ class SavedOutput:
         """Return the values that the log of a checkpoint stores."""
         point = self.resume_point
         run = {
-            "place": point.progress,
+            "place": [point.progress.n_records, point.progress.text_sha256],
+            "records_sha256": point.progress.records_sha256,
             "states": dict(point.encoder_state),
             "skipped": dict(point.skipped),
             "n_empty": point.n_empty,
@@ -57,11 +65,12 @@ class SavedOutput:
 def saved_at_checkpoint(stored: Mapping[str, Any]) -> SavedOutput:
     """Return what the log of a checkpoint stores, written by `to_json`."""
     run = stored["run"]
+    n_records, text_sha256 = run["place"]
     return SavedOutput(
         attributes=stored["settings"],
         n_records=stored["n_records"],
         resume_point=ResumePoint(
-            progress=Progress(*run["place"]),
+            progress=Progress(n_records, text_sha256, run.get("records_sha256")),
             encoder_state=run["states"],
             skipped=run["skipped"],
             n_empty=run["n_empty"],
@@ -76,7 +85,11 @@ def read_saved_at_end(path: Path) -> SavedOutput:
     """
     with suppress(InputError, KeyError), open_activations(path) as activations:
         stored = activations.attributes
-        progress = Progress(int(stored["input_records"]), str(stored["input_sha256"]))
+        progress = Progress(
+            int(stored["input_records"]),
+            text_sha256=str(stored["input_sha256"]),
+            records_sha256=stored.get("records_sha256"),
+        )
         attributes = {
             name: str(value)
             for name, value in stored.items()
@@ -104,8 +117,10 @@ def end_attributes(
     attributes = {
         "records": str(n_records),
         "input_records": str(progress.n_records),
-        "input_sha256": progress.sha256,
+        "input_sha256": progress.text_sha256,
     }
+    if progress.records_sha256 is not None:
+        attributes["records_sha256"] = progress.records_sha256
     if skipped:
         attributes["skipped"] = json.dumps(dict(skipped), sort_keys=True)
     if has_ids:

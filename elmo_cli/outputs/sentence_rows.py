@@ -91,4 +91,4 @@ class SentenceRows:
 
 def kept_names(names: Collection[str]) -> dict[str, str]:
     """Return the name of each kept column in an output with one row per record."""
-    return renamed_columns(names, _OWN_COLUMNS)
+    return renamed_columns(names, taken=_OWN_COLUMNS)

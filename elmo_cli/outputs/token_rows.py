@@ -65,7 +65,7 @@ class TokenRows(SentenceRows):
         own = self.columns(index, record, positions)
         like_layers = {name for name in record.columns if name.startswith(LAYER_PREFIX)}
         taken = {*own, "sentence_number", VECTOR, *like_layers}
-        new_names = renamed_columns(record.columns.keys(), taken)
+        new_names = renamed_columns(record.columns.keys(), taken=taken)
         kept = {
             new: [record.columns[old]] * len(positions)
             for old, new in new_names.items()

@@ -3,6 +3,8 @@
 import shutil
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -34,9 +36,7 @@ _MAX_MEMBERS: Final = 100
 
 def unpack_once(archive: Path) -> Path:
     """Return the folder with the content of a zip file. Unpack each file once."""
-    status = archive.stat()
-    identity = f"{archive.resolve()} {status.st_size} {status.st_mtime_ns}"
-    folder = hashed_folder("archives", identity)
+    folder = hashed_folder("archives", identity=_identity(archive))
     get_once(
         folder,
         find=lambda: find_candidates(folder, "weights"),
@@ -45,21 +45,43 @@ def unpack_once(archive: Path) -> Path:
     return folder
 
 
+def _identity(archive: Path) -> str:
+    """Return the path of a zip file, and the checksums in its directory.
+
+    Another file may have the same size and time.
+    """
+    with _reporting_damage(archive), zipfile.ZipFile(archive) as file:
+        members = [
+            (member.filename, member.file_size, member.CRC)
+            for member in file.infolist()
+        ]
+    return f"{archive.resolve()} {members}"
+
+
 def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> None:
-    """Unpack the files of a model into a folder that is locked.
+    """Unpack the files of a model into a folder that is locked, and sync them.
 
     If one file fails, none appears. Folders in the archive are ignored, so that no file
     is written outside of `folder`. Links become files. A published model limits the
     size.
     """
+    with _reporting_damage(archive), disk.temporary_folder(folder) as temporary:
+        _unpack_members(archive, folder=temporary, model=model)
+        weights = find_candidates(temporary, "weights")
+        # The weights come last: a model counts as downloaded when they exist.
+        paths = sorted(temporary.iterdir(), key=lambda path: path in weights)
+        for path in paths:
+            if path in weights:
+                disk.sync(folder)
+            disk.replace(path, folder / path.name)
+        disk.sync(folder)
+
+
+@contextmanager
+def _reporting_damage(archive: Path) -> Iterator[None]:
+    """Turn errors of a zip file, and of the disk, into a `ModelError`."""
     try:
-        with disk.temporary_folder(folder) as temporary:
-            _unpack_members(archive, temporary, model)
-            weights = find_candidates(temporary, "weights")
-            # The weights come last: a model counts as downloaded when they exist.
-            paths = sorted(temporary.iterdir(), key=lambda path: path in weights)
-            for path in paths:
-                disk.replace(path, folder / path.name)
+        yield
     except FileExistsError as error:
         name = Path(error.filename).name
         problem = f"expected one {name}, found several"
@@ -86,10 +108,11 @@ def _unpack_members(archive: Path, folder: Path, model: PublishedModel | None) -
             raise ModelError(f"{archive}: {problem}", remedy=remedy)
         # A member never has more bytes than it says.
         n_bytes = sum(member.file_size for _, member in members)
-        _check_size(archive, n_bytes, size_limit("archive", model))
+        _check_size(archive, n_bytes=n_bytes, limit=size_limit("archive", model))
         for name, member in members:
             with file.open(member) as source, disk.create(folder / name) as target:
                 shutil.copyfileobj(source, target, _PIECE_BYTES)
+                disk.sync_file(target)
         weights = find_candidates(folder, "weights")
         if not weights or not find_candidates(folder, "options"):
             names = ", ".join(file.namelist()[:5]) or "no files"

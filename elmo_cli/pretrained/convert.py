@@ -43,13 +43,13 @@ def convert_weights(
         check_choice("dtype", dtype, DTYPES)
     source = Path(source)
     target = Path(target)
+    refuse_other_program(source)
     if target.suffix not in WEIGHTS_SUFFIXES:
         known = listed(WEIGHTS_SUFFIXES, "or")
         raise OutputNameError(
             f"{target}: unknown suffix {target.suffix!r}", remedy=f"Choose {known}."
         )
     check_output(target, source, may_exist=overwrite)
-    refuse_other_program(source)
     with open_tensors(source) as file:
         file.check_kind(BILM, SOFTMAX)
         if dtype is None:
@@ -61,10 +61,12 @@ def convert_weights(
             "elmo_cli_version": __version__,
         }
         tensors = (
-            (name, _convert(source, name, file.read(name), dtype))
+            (name, _convert(source, name, values=file.read(name), dtype=dtype))
             for name in file.names
         )
-        write_tensors(target, tensors, dtype, origin, overwrite=overwrite)
+        write_tensors(
+            target, tensors, dtype=dtype, metadata=origin, overwrite=overwrite
+        )
     return len(file.names), dtype
 
 

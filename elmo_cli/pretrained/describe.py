@@ -129,6 +129,7 @@ def _describe_files(files: ModelFiles) -> dict[str, Any]:
     return {
         "layers": architecture.n_layers,
         "width": architecture.width,
+        "directions": architecture.directions,
         "words": n_words,
         "parameters": sum(parts.values()),
         "parts": parts,

@@ -24,6 +24,7 @@ from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.published import download_model
 from elmo_cli.pretrained.registry import default_model, model_of_url, published_model
+from elmo_cli.pretrained.require_directions import require_both_directions
 from elmo_cli.pretrained.require_softmax import require_softmax
 from elmo_cli.pretrained.roles import only_file
 from elmo_cli.pretrained.unknown_names import no_such_model_error
@@ -39,8 +40,17 @@ def find_chosen_model(
 
     `options_file` alone is a `model`. Without a vocabulary or softmax, the file next to
     the weights is used. `with_softmax` requires a softmax, and a vocabulary next to it
-    or to the weights.
+    or to the weights. Without it, the files are for vectors, which need both
+    directions.
     """
+    files = _find_files(settings, with_softmax=with_softmax)
+    if not with_softmax:
+        require_both_directions(files)
+    return files
+
+
+def _find_files(settings: ModelSettings, *, with_softmax: bool = False) -> ModelFiles:
+    """Find the files of a model, whichever directions it has."""
     files = _find_options_and_weights(settings, with_softmax=with_softmax)
     if settings.vocabulary_file is not None:
         vocabulary = download_if_url(settings.vocabulary_file, "vocabulary")
@@ -182,7 +192,7 @@ def resolve_model(settings: ModelSettings) -> ResolvedModel:
     if is_local:
         # `find_resolved_model` reports the errors of a model later.
         with suppress(ElmoError):
-            files = find_chosen_model(settings)
+            files = _find_files(settings)
             return ResolvedModel(
                 settings,
                 language=files.language,
@@ -203,6 +213,7 @@ def find_resolved_model(
     if files is None:
         return find_chosen_model(model.settings, with_softmax=with_softmax)
     if not with_softmax:
+        require_both_directions(files)
         return files
     if files.softmax is None and files.name.startswith(HUB_PREFIX):
         return find_chosen_model(model.settings, with_softmax=True)

@@ -42,9 +42,13 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
         for path in new:
             sha256 = model.known_sha256(path.name)
             check_file(path, role=role_of(path.name), expected_sha256=sha256)
-        _remove_replaced(folder, new)
+        replaced = _find_replaced(folder, new)
         for path in new:
             disk.replace(path, folder / path.name)
+        disk.sync(folder)
+        for path in replaced:
+            disk.remove(path)
+        disk.sync(folder)
     return folder
 
 
@@ -55,7 +59,7 @@ def _stage(path: str | Path, staged: Path, model: PublishedModel) -> None:
         if source.is_dir():
             paths = _paths_in(source)
         elif source.suffix == ".zip" and zipfile.is_zipfile(source):
-            unpack(source, staged, model)
+            unpack(source, folder=staged, model=model)
             return
         elif role_of(source.name) and source.is_file():
             paths = [source]
@@ -112,10 +116,16 @@ def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
             disk.copy(path, staged / path.name)
 
 
-def _remove_replaced(folder: Path, new: Sequence[Path]) -> None:
-    """Remove the files of the cache folder whose roles the new files have."""
-    roles = {role_of(path.name) for path in new}
+def _find_replaced(folder: Path, new: Sequence[Path]) -> list[Path]:
+    """Return the files of the cache folder whose roles new files of other names have.
+
+    They are removed after the new ones are there.
+    """
+    names = [path.name for path in new]
+    roles = {role_of(name) for name in names}
+    replaced = []
     for role in roles:
         if role is not None:
-            for old in find_candidates(folder, role):
-                disk.remove(old)
+            old = find_candidates(folder, role)
+            replaced += [path for path in old if path.name not in names]
+    return replaced

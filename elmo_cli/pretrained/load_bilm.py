@@ -17,7 +17,12 @@ def load_bilm(files: ModelFiles) -> BiLm:
     if isinstance(architecture, ManyLangsArchitecture):
         token_encoder = files.weights.with_name(TOKEN_ENCODER)
         lexicons = read_lexicons(files.weights.parent, architecture)
-        return read_many_langs(files.weights, token_encoder, architecture, lexicons)
+        return read_many_langs(
+            files.weights,
+            token_encoder=token_encoder,
+            architecture=architecture,
+            lexicons=lexicons,
+        )
     if architecture.char_cnn is not None:
         return read_weights(files.weights, architecture)
     if files.vocabulary is None:

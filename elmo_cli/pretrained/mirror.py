@@ -38,7 +38,7 @@ def try_mirror(model: PublishedModel, *, with_softmax: bool) -> None:
         get_once(
             folder,
             find=lambda: all(find_candidates(folder, role) for role in roles),
-            get=lambda: _download_missing(address, model, folder, names),
+            get=lambda: _download_missing(address, model, folder=folder, names=names),
         )
     except ModelError as error:
         reason = str(error).removesuffix(".")

@@ -36,7 +36,8 @@ _KINDS: Final = (
     _Kind(
         "a pickle or a file of PyTorch",
         "Give ELMo's HDF5 weights and options, which AllenNLP names in the config.json "
-        "next to it.",
+        "next to it. If it is an LSTM language model, use `elmo convert INPUT OUTPUT "
+        "--vocabulary-file FILE`.",
         head=r"PK\x03\x04(?s:.{26})[^/]*/data\.pkl|\x80[\x02-\x05]",
     ),
     _Kind(

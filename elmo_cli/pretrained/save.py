@@ -1,12 +1,13 @@
 """A model written as a folder for the Hugging Face hub."""
 
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors.exceptions import ModelError, OutputError
 from elmo_cli.files import disk
-from elmo_cli.files.atomic import write_lines
+from elmo_cli.files.atomic import replaced, write_lines
 from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.text_files import read_text
 from elmo_cli.pretrained.convert import convert_weights
@@ -31,7 +32,10 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
         )
     try:
         disk.make_folder(folder)
-        for name in _FILES:
+        names = [*_FILES]
+        if files.vocabulary is not None:
+            names.append(files.vocabulary.name)
+        for name in names:
             if (folder / name).exists():
                 raise OutputError(
                     f"{folder / name}: already exists", remedy="Choose another folder."
@@ -41,11 +45,17 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
         if files.softmax is not None:
             convert_weights(files.softmax, folder / "softmax.safetensors")
         if files.vocabulary is not None:
-            disk.copy(files.vocabulary, folder / files.vocabulary.name)
+            _copy(files.vocabulary, folder / files.vocabulary.name)
         _write_readme(files, folder)
-        disk.copy(files.options, folder / "config.json")
+        _copy(files.options, folder / "config.json")
     except OSError as error:
         raise output_error(folder, error) from None
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file to a new one, which appears once it is complete."""
+    with open(source, "rb") as old, replaced(target, overwrite=False) as new:
+        shutil.copyfileobj(old, new)
 
 
 def _write_readme(files: ModelFiles, folder: Path) -> None:

@@ -29,7 +29,7 @@ def download_if_url(file: str | Path, role: str) -> Path:
         try_mirror(model, with_softmax=role in ("softmax", "vocabulary"))
         return get_published_file(model, role)
     name = Path(urlsplit(url).path).name or FILE_NAMES[role]
-    path = hashed_folder("urls", url) / name
+    path = hashed_folder("urls", identity=url) / name
     get_once(
         path.parent,
         find=path.exists,

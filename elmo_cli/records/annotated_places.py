@@ -56,7 +56,7 @@ def find_places(
         if position is not None:
             return [_place_of_token(text, position)._replace(lemma=lemma)]
     elif fields.get(_INDEXES_COLUMN):
-        place = _place_of_indexes(text, str(fields[_INDEXES_COLUMN]))
+        place = _place_of_indexes(text, indexes=str(fields[_INDEXES_COLUMN]))
         return [place._replace(lemma=lemma)]
     spans = fields.get("spans") or fields.get("ents")
     places = []
@@ -75,15 +75,15 @@ def _place_of_indexes(text: str, indexes: str) -> AnnotatedPlace:
     """Return a place that is written as `14:18`."""
     match = _INDEXES.fullmatch(indexes)
     if match is None:
-        return AnnotatedPlace(text, 0, 0, is_certain=True)
-    return AnnotatedPlace(text, int(match[1]), int(match[2]), is_certain=True)
+        return AnnotatedPlace(text, start=0, end=0, is_certain=True)
+    return AnnotatedPlace(text, start=int(match[1]), end=int(match[2]), is_certain=True)
 
 
 def _place_of_token(text: str, position: int) -> AnnotatedPlace:
     """Return the place of a token between spaces, by its position from 0."""
     tokens = list(re.finditer(r"\S+", text))
     if position >= len(tokens):
-        return AnnotatedPlace(text, 0, 0, is_certain=True)
+        return AnnotatedPlace(text, start=0, end=0, is_certain=True)
     return AnnotatedPlace(text, *tokens[position].span(), is_certain=True)
 
 

@@ -96,14 +96,18 @@ def choose_columns(
     for name in ids:
         if name not in names:
             if columns.requires_id:
-                raise missing_column_error(name, names, "--id-column", table)
+                raise missing_column_error(
+                    name, names, option_name="--id-column", table=table
+                )
             ids = ()
     kept = columns.kept
     if kept == ALL_COLUMNS:
         kept = tuple(columns.others(names, text))
     for name in (text, *ids, *kept):
         if name not in names:
-            raise missing_column_error(name, names, "--keep-columns", table)
+            raise missing_column_error(
+                name, names, option_name="--keep-columns", table=table
+            )
         if names.count(name) > 1:
             raise InputError(
                 f"{table}: several columns {name!r}",

@@ -49,19 +49,21 @@ _MIN_ROWS: Final = 3
 """Number of rows from which a header with unusual names is believed."""
 _MIN_TEXT_WORDS: Final = 3
 _MAX_SHOWN: Final = 4
+_AS_TEXT: Final = "or {--input-format text} to read one sentence per line."
 
 
-def check_is_text(source: Source) -> None:
+def check_file_is_text(source: Source) -> None:
     """Raise an `InputError` if a file of plain text seems to have columns."""
     head = source.head
-    lines = [line.strip() for line in re.split("\r\n|\r|\n", _decoded(head))]
+    text = head.decode("utf-8-sig", "replace")
+    lines = [line.strip() for line in re.split("\r\n|\r|\n", text)]
     if len(head) == HEAD_BYTES:
         # The last line may be cut off.
         lines.pop()
-    _refuse_columns(lines, source.name)
+    _check_lines(lines, source.name)
 
 
-def refuse_columns(lines: Iterable[Line], name: str) -> Iterator[Line]:
+def check_stream_is_text(lines: Iterable[Line], name: str) -> Iterator[Line]:
     """Yield the lines of a stream. Raise an `InputError` if they seem to have columns.
 
     A line waits for the next one only while all of them seem to be columns.
@@ -74,51 +76,55 @@ def refuse_columns(lines: Iterable[Line], name: str) -> Iterator[Line]:
         texts.append(line.text)
         if len(held) == _MAX_WAITING or not _may_have_columns(texts):
             break
-    _refuse_columns(texts, name)
+    _check_lines(texts, name)
     yield from held
     yield from lines
 
 
-def _decoded(head: bytes) -> str:
-    return head.decode("utf-8-sig", "replace")
-
-
-def _refuse_columns(lines: Sequence[str], name: str) -> None:
+def _check_lines(lines: Sequence[str], name: str) -> None:
+    """Raise an `InputError` if the first lines of an input seem to have columns."""
     if any("\0" in line for line in lines):
         raise InputError(
             f"{name}: it contains zero bytes, so it is probably not a text",
             remedy="To read it nevertheless, use {--input-format text}.",
         )
     lines = [line for line in lines if line]
-    as_text = "or {--input-format text} to read one sentence per line."
     if _are_words_with_tags(lines):
-        remedies: list[str] = [
-            "To embed the words, {to_sentences} To read the lines as they are, use "
-            "{--input-format text}."
-        ]
-        if _are_numbered(lines):
-            remedies = [f"Use {{--input-format conllu}}, {as_text}"]
-        raise InputError(
-            "{name}: it seems to have one word per line, with tags, such as {line}",
-            remedy=remedies,
-            name=name,
-            line=repr(_words(lines)[0][:60]),
-            to_sentences=one_sentence_per_line_remedy(name),
-        )
-    delimiter = _delimiter_of_table(lines, _MIN_ROWS)
+        raise _words_error(lines, name)
+    delimiter = _delimiter_of_table(lines)
     if delimiter is not None:
-        table_format = _FORMATS[delimiter]
-        columns = next(csv.reader(lines[:1], delimiter=delimiter))
-        listed = ", ".join(map(repr, columns[:_MAX_SHOWN]))
-        if len(columns) > _MAX_SHOWN:
-            listed += ", ..."
-        raise InputError(
-            f"{name}: it seems to be a table with the columns {listed}, not text",
-            remedy=[
-                f"Use {{--input-format {table_format}}}, {as_text}",
-                f"Give its file the suffix .{table_format}.",
-            ],
-        )
+        raise _table_error(lines[0], delimiter=delimiter, name=name)
+
+
+def _words_error(lines: Sequence[str], name: str) -> InputError:
+    remedies: list[str] = [
+        "To embed the words, {to_sentences} To read the lines as they are, use "
+        "{--input-format text}."
+    ]
+    if _are_numbered(lines):
+        remedies = [f"Use {{--input-format conllu}}, {_AS_TEXT}"]
+    return InputError(
+        "{name}: it seems to have one word per line, with tags, such as {line}",
+        remedy=remedies,
+        name=name,
+        line=repr(_words(lines)[0][:60]),
+        to_sentences=one_sentence_per_line_remedy(name),
+    )
+
+
+def _table_error(header: str, *, delimiter: str, name: str) -> InputError:
+    table_format = _FORMATS[delimiter]
+    columns = next(csv.reader([header], delimiter=delimiter))
+    listed = ", ".join(map(repr, columns[:_MAX_SHOWN]))
+    if len(columns) > _MAX_SHOWN:
+        listed += ", ..."
+    return InputError(
+        f"{name}: it seems to be a table with the columns {listed}, not text",
+        remedy=[
+            f"Use {{--input-format {table_format}}}, {_AS_TEXT}",
+            f"Give its file the suffix .{table_format}.",
+        ],
+    )
 
 
 def _may_have_columns(lines: Sequence[str]) -> bool:
@@ -132,7 +138,7 @@ def _may_have_columns(lines: Sequence[str]) -> bool:
     rows = _rows_of_words(lines)
     if rows is not None and _find_tags(rows) is not None:
         return True
-    return _delimiter_of_table(lines, least=1) is not None
+    return any(_rows_of_table(lines, delimiter) for delimiter in _FORMATS)
 
 
 # Words with tags
@@ -197,47 +203,49 @@ def _are_numbered(lines: Sequence[str]) -> bool:
 # Tables
 
 
-def _delimiter_of_table(lines: Sequence[str], least: int) -> str | None:
-    """Return the delimiter of a table, or None if the lines seem to be no table.
-
-    A header with unusual names needs `least` rows.
-    """
+def _delimiter_of_table(lines: Sequence[str]) -> str | None:
+    """Return the delimiter of a table, or None if the lines seem to be no table."""
     for delimiter in _FORMATS:
-        if lines and delimiter in lines[0] and _is_table(lines, delimiter, least):
+        rows = _rows_of_table(lines, delimiter)
+        if rows and _is_table(rows):
             return delimiter
     return None
 
 
-def _is_table(lines: Sequence[str], delimiter: str, least: int) -> bool:
+def _rows_of_table(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    """Return the rows of lines if they may be the first of a table, else none."""
+    if not lines or delimiter not in lines[0]:
+        return []
+    with_ends = [f"{line}\n" for line in lines]
     try:
-        rows = list(csv.reader(_with_ends(lines), delimiter=delimiter, strict=True))
+        rows = list(csv.reader(with_ends, delimiter=delimiter, strict=True))
     except csv.Error:
         # The end of the last cell may not be there yet.
-        rows = list(csv.reader(_with_ends(lines), delimiter=delimiter))[:-1]
+        rows = list(csv.reader(with_ends, delimiter=delimiter))[:-1]
     if not rows:
-        return False
+        return []
+    names = rows[0]
+    if len(names) < 2 or len(set(names)) < len(names):
+        return []
+    if not all(map(_NAME.fullmatch, names)):
+        return []
+    if any(len(row) != len(names) for row in rows):
+        return []
+    return rows
+
+
+def _is_table(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether rows like those of a table have a usual name or texts."""
     names, *others = rows
-    are_names = all(map(_NAME.fullmatch, names)) and len(set(names)) == len(names)
-    if not are_names or len(names) < 2:
-        return False
-    if any(len(row) != len(names) for row in others):
-        return False
-    if least == 1:
-        # More lines will tell.
-        return True
     if not others:
         return False
     usual = _USUAL_NAMES.split()
     if any(name.lower().rstrip("0123456789_s") in usual for name in names):
         return True
-    if len(others) < least:
+    if len(others) < _MIN_ROWS or any(" " in name for name in names):
         return False
-    has_texts = (
-        min(len(cell.split()) for cell in column) >= _MIN_TEXT_WORDS
-        for column in zip(*others, strict=True)
-    )
-    return any(has_texts) and all(" " not in name for name in names)
+    return any(map(_are_texts, zip(*others, strict=True)))
 
 
-def _with_ends(lines: Sequence[str]) -> list[str]:
-    return [f"{line}\n" for line in lines]
+def _are_texts(cells: Iterable[str]) -> bool:
+    return all(len(cell.split()) >= _MIN_TEXT_WORDS for cell in cells)

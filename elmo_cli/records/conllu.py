@@ -9,7 +9,8 @@ A blank line ends a sentence, and so does the ID 1 of the next one.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from itertools import groupby
 from typing import Final
 
@@ -76,11 +77,13 @@ class Conllu(InputFormat):
 
     def parse(self, lines: Iterable[Line], text_input: TextInput) -> Iterator[Record]:
         """Yield the sentences."""
+        # The remedy opens the file, to say how to convert it.
+        other_conll = cache(partial(_other_conll, text_input.source.name))
         for is_blank, block in groupby(lines, key=lambda line: line.text == ""):
             if is_blank:
                 continue
             for index, sentence in enumerate(_split_at_first_ids(block)):
-                record = _record_of_sentence(sentence, text_input)
+                record = _record_of_sentence(sentence, text_input, other_conll)
                 if record is None:
                     continue
                 if index > 0:
@@ -109,8 +112,13 @@ def _split_at_first_ids(lines: Iterable[Line]) -> Iterator[list[Line]]:
     yield sentence + comments
 
 
-def _record_of_sentence(lines: list[Line], text_input: TextInput) -> Record | None:
-    """Return the record of a sentence; None for comments alone."""
+def _record_of_sentence(
+    lines: list[Line], text_input: TextInput, other_conll: Callable[[], str]
+) -> Record | None:
+    """Return the record of a sentence; None for comments alone.
+
+    `other_conll` returns the remedy for another kind of CoNLL.
+    """
     identifier = _find_sentence_id(lines)
     start = lines[0].number
     tokens: Sentence = []
@@ -118,20 +126,20 @@ def _record_of_sentence(lines: list[Line], text_input: TextInput) -> Record | No
     for line in lines:
         if line.error is not None:
             error: str | Message = line.error
-            return Record(" ".join(tokens), [], identifier, error=error, start=start)
+            return Record(" ".join(tokens), [], id=identifier, error=error, start=start)
         if line.text.startswith("#"):
             continue
         fields = line.text.split("\t")
-        problem = _find_problem(fields, text_input.source.name, n_words=len(tokens))
+        problem = _find_problem(fields, other_conll, n_words=len(tokens))
         if problem is not None:
             error = text_input.error_at(line.number, problem)
-            return Record(" ".join(tokens), [], identifier, error=error, start=start)
+            return Record(" ".join(tokens), [], id=identifier, error=error, start=start)
         if fields[0].isdecimal():
             tokens.append(fields[1])
             lemmas.append(fields[2] if len(fields) > 2 else "_")
     if not tokens:
         return None
-    return Record(" ".join(tokens), tokens, identifier, lemmas=lemmas, start=start)
+    return Record(" ".join(tokens), tokens, id=identifier, lemmas=lemmas, start=start)
 
 
 def _find_sentence_id(lines: list[Line]) -> str | None:
@@ -146,7 +154,7 @@ def _find_sentence_id(lines: list[Line]) -> str | None:
 
 
 def _find_problem(
-    fields: list[str], name: str, *, n_words: int
+    fields: list[str], other_conll: Callable[[], str], *, n_words: int
 ) -> Message | str | None:
     """Return the problem of a line that follows `n_words` words, or None."""
     identifier = fields[0]
@@ -154,15 +162,13 @@ def _find_problem(
         return Message(
             f"expected 10 fields separated by tabs, found {identifier[:60]!r}",
             remedy="Use {--input-format text} to read one sentence per line. {other}",
-            other=_other_conll(name),
+            other=other_conll(),
         )
     if _IGNORED_ID.fullmatch(identifier):
         return None
     if not identifier.isdecimal():
         expected = "expected a number such as 3, 3-4 or 3.1"
-        return (
-            f"field 1 (ID): {expected}, found {identifier[:60]!r}. {_other_conll(name)}"
-        )
+        return f"field 1 (ID): {expected}, found {identifier[:60]!r}. {other_conll()}"
     is_next = len(identifier) <= _MAX_ID_DIGITS and int(identifier) == n_words + 1
     if not is_next:
         return f"field 1 (ID): expected {n_words + 1}, found {identifier[:60]}"

@@ -249,7 +249,9 @@ def _find_header(
             delimiter = delimiter or match[1]
         elif line.text.strip():
             if delimiter is None:
-                delimiter = _choose_delimiter(line.text, settings, usual_delimiter)
+                delimiter = _choose_delimiter(
+                    line.text, settings=settings, usual=usual_delimiter
+                )
             return _Header(line, delimiter)
     return None
 

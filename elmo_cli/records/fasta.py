@@ -88,9 +88,9 @@ def _record_of_sequence(lines: list[Line], text_input: TextInput) -> Record:
             return Record(
                 content,
                 [],
-                identifier,
+                id=identifier,
                 error=line.error,
                 start=start,
                 original_id=header,
             )
-    return Record(content, residues, identifier, start=start, original_id=header)
+    return Record(content, residues, id=identifier, start=start, original_id=header)

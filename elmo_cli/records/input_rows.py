@@ -147,7 +147,7 @@ def _with_places(record: Record, fields: Mapping[str, Any], column: str) -> Reco
 
     Raise an `InputError` if they are in a text with other tokens.
     """
-    places = find_places(fields, column, record.text)
+    places = find_places(fields, text_column=column, text=record.text)
     if places and places[0].text != record.text:
         locate_tokens(places[0].text, record.tokens)
     return record._replace(places=places)

@@ -16,7 +16,8 @@ from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
 
-_SAMPLE_ROWS: Final = 200
+SAMPLE_ROWS: Final = 200
+"""Number of first rows in which texts are looked for."""
 _MIN_SHARE: Final = 0.5
 """Minimum share of the ids that name several texts."""
 _MIN_LIKENESS: Final = 0.5
@@ -30,15 +31,15 @@ def note_merged(records: Iterable[Record], text_input: TextInput) -> Iterator[Re
     common, unlike the sentences of a passage. The first rows decide.
     """
     sample: list[Record] = []
-    is_waiting = True
+    n_rows = 0
     for record in records:
-        if is_waiting and len(sample) == _SAMPLE_ROWS:
-            _log_merged(sample, text_input)
-            is_waiting = False
-        if is_waiting and record.error is None:
+        if n_rows < SAMPLE_ROWS and record.error is None:
             sample.append(record)
+        n_rows += 1
+        if n_rows == SAMPLE_ROWS:
+            _log_merged(sample, text_input)
         yield record
-    if is_waiting:
+    if n_rows < SAMPLE_ROWS:
         _log_merged(sample, text_input)
 
 

@@ -7,7 +7,7 @@ from typing import IO
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.records.columns_in_text import check_is_text
+from elmo_cli.records.columns_in_text import check_file_is_text
 from elmo_cli.records.first_texts import read_first_texts
 from elmo_cli.records.formats import find_format
 from elmo_cli.records.input_format import InputFormat, TextInput
@@ -44,49 +44,55 @@ def open_input(
     """
     if not isinstance(source, Source):
         source = Source(source)
-    input_format = find_format(source, settings.input_format)
-    if input_format.is_plain and settings.input_format is None:
-        check_is_text(source)
-    if input_format.has_tokens:
-        trained = None
-    # Only a regular file has a head, and an empty file has any format.
-    format_is_guess = (
-        input_format.is_plain and settings.input_format is None and not source.head
-    )
-    text_input = TextInput(
-        source=source,
-        settings=settings,
-        format=input_format,
-        tokenizer=WHITESPACE,
-        trained=trained,
-        format_is_guess=format_is_guess,
-        splits_words=splits_words,
-        # A row that is a word has no place in its text.
-        reads_places=reads_places and settings.word_column is None,
-    )
-    if tokenizer is None:
-        first_texts: list[str] = []
-        if settings.tokenizer == AUTO and not input_format.has_tokens:
-            first_texts = read_first_texts(text_input)
-        tokenizer = choose_tokenizer(
-            settings,
-            content_of(input_format, lines_are_texts=lines_are_texts),
-            first_texts,
+    with source.closed_after_error():
+        input_format = find_format(source, settings.input_format)
+        if input_format.is_plain and settings.input_format is None:
+            check_file_is_text(source)
+        if input_format.has_tokens:
+            trained = None
+        # Only a regular file has a head, and an empty file has any format.
+        format_is_guess = (
+            input_format.is_plain and settings.input_format is None and not source.head
+        )
+        text_input = TextInput(
+            source=source,
+            settings=settings,
+            format=input_format,
+            tokenizer=WHITESPACE,
             trained=trained,
-            model_language=language,
+            format_is_guess=format_is_guess,
+            splits_words=splits_words,
+            # A row that is a word has no place in its text.
+            reads_places=reads_places and settings.word_column is None,
         )
-    else:
-        text_input = replace(
-            text_input, settings=replace(settings, tokenizer=tokenizer.name)
-        )
-    if input_format.has_tokens:
-        if tokenizer.splits_by is not None:
-            problem = "{--split-sentences True} requires text or a table, found {name}"
-            raise SettingsError(problem, name=input_format.name)
-        if tokenizer.name != WHITESPACE.name:
-            problem = "{--tokenizer} has no effect with {name}, which has tokens"
-            raise SettingsError(problem, name=input_format.name)
-    return replace(text_input, tokenizer=tokenizer)
+        if tokenizer is None:
+            first_texts: list[str] = []
+            if settings.tokenizer == AUTO and not input_format.has_tokens:
+                first_texts = read_first_texts(text_input)
+            tokenizer = choose_tokenizer(
+                settings,
+                content_of(input_format, lines_are_texts=lines_are_texts),
+                first_texts,
+                trained=trained,
+                model_language=language,
+            )
+        else:
+            text_input = replace(
+                text_input, settings=replace(settings, tokenizer=tokenizer.name)
+            )
+        if input_format.has_tokens:
+            _check_keeps_tokens(tokenizer, input_format)
+        return replace(text_input, tokenizer=tokenizer)
+
+
+def _check_keeps_tokens(tokenizer: Tokenizer, input_format: InputFormat) -> None:
+    """Raise a `SettingsError` if a tokenizer would change the tokens of a format."""
+    if tokenizer.splits_by is not None:
+        problem = "{--split-sentences True} requires text or a table, found {name}"
+        raise SettingsError(problem, name=input_format.name)
+    if tokenizer.name != WHITESPACE.name:
+        problem = "{--tokenizer} has no effect with {name}, which has tokens"
+        raise SettingsError(problem, name=input_format.name)
 
 
 def content_of(input_format: InputFormat, *, lines_are_texts: bool = False) -> Content:

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Final, NamedTuple
 
 from elmo_cli.callbacks import ignore
@@ -16,6 +16,7 @@ from elmo_cli.records.annotated_places import PLACE_COLUMNS
 from elmo_cli.records.columns import Columns, choose_columns, named_columns
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.input_rows import InputRow, record_of_row
+from elmo_cli.records.merged_texts import SAMPLE_ROWS
 from elmo_cli.records.record import Record
 from elmo_cli.text.sources import Source
 
@@ -90,17 +91,25 @@ class Parquet(InputFormat):
             # A column may be chosen several times.
             names = [*columns.texts, *columns.kept, *columns.ids]
             schema = table.schema_arrow
-            if text_input.settings.word_column is not None:
-                names += [field.name for field in schema if not field.type.num_fields]
             if text_input.reads_places:
                 place_names = [*PLACE_COLUMNS, TEXT_COLUMN]
                 names += [name for name in place_names if name in schema.names]
             names = list(dict.fromkeys(names))
             if rows is None:
                 rows = range(table.metadata.num_rows)
+            if text_input.settings.word_column is None:
+                batches = _batches(table, names, rows)
+            else:
+                # `note_merged` looks at the other columns of the first rows.
+                flat = [field.name for field in schema if not field.type.num_fields]
+                all_names = list(dict.fromkeys([*names, *flat]))
+                batches = chain(
+                    _batches(table, all_names, rows[:SAMPLE_ROWS]),
+                    _batches(table, names, rows[SAMPLE_ROWS:]),
+                )
             n_read = 0
             n_reported = 0
-            for first, batch in _batches(table, names, rows):
+            for first, batch in batches:
                 for start, fields in enumerate(batch, start=first + 1):
                     yield record_of_row(InputRow(start, fields), columns, text_input)
                 n_read += len(batch)
@@ -202,6 +211,8 @@ def _batches(
 
     Only the row groups that have such rows are read.
     """
+    if not rows:
+        return
     groups = range(file.num_row_groups)
     n_rows_of_groups = (file.metadata.row_group(group).num_rows for group in groups)
     ends = [0, *accumulate(n_rows_of_groups)]
@@ -216,6 +227,8 @@ def _batches(
         if start < stop:
             yield number + start, batch.slice(start, stop - start).to_pylist()
         number += len(batch)
+        if number >= rows.stop:
+            return
 
 
 @contextmanager

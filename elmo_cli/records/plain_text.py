@@ -6,7 +6,7 @@ belong together.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from elmo_cli.records.columns_in_text import refuse_columns
+from elmo_cli.records.columns_in_text import check_stream_is_text
 from elmo_cli.records.input_format import InputFormat, TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.text.line_reader import Line
@@ -38,7 +38,7 @@ class PlainText(InputFormat):
             should_stop=should_stop,
         )
         if text_input.format_is_guess:
-            lines = refuse_columns(lines, text_input.source.name)
+            lines = check_stream_is_text(lines, text_input.source.name)
         return self.parse(lines, text_input), is_ready
 
     def parse(self, lines: Iterable[Line], text_input: TextInput) -> Iterator[Record]:

@@ -12,10 +12,26 @@ from elmo_cli.records.record import Record
 
 
 class Progress(NamedTuple):
-    """Number of records read so far, and SHA-256 of their texts with line feeds."""
+    """Number of records read so far, and hashes of them."""
 
     n_records: int
-    sha256: str
+    text_sha256: str
+    """SHA-256 of their texts with line feeds."""
+    records_sha256: str | None = None
+    """SHA-256 of all that an output depends on: texts, ids, tokens, sentences and so
+    on. None in an output of a version that did not write it."""
+
+    def has_same_texts(self, earlier: "Progress") -> bool:
+        """Return whether an earlier run has read the same number of the same texts."""
+        return self[:2] == earlier[:2]
+
+    def has_same_records(self, earlier: "Progress") -> bool:
+        """Return whether an earlier run has read the same records, as far as known."""
+        if not self.has_same_texts(earlier):
+            return False
+        if earlier.records_sha256 is None:
+            return True
+        return self.records_sha256 == earlier.records_sha256
 
 
 class ReadRecord(NamedTuple):
@@ -35,12 +51,19 @@ class ShardReader:
         records: Iterable[Record],
         shard: Shard = WHOLE,
         prepare: Callable[[Record], Record] | None = None,
+        *,
+        hashes_lemmas: bool = False,
     ) -> None:
-        """Read a shard of these records, each one changed by `prepare`."""
+        """Read a shard of these records, each one changed by `prepare`.
+
+        With `hashes_lemmas`, the output depends on the lemmas of the records.
+        """
         self._records = iter(records)
         self._shard = shard
         self._prepare = prepare
-        self._digest = hashlib.sha256()
+        self._hashes_lemmas = hashes_lemmas
+        self._text_digest = hashlib.sha256()
+        self._record_digest = hashlib.sha256()
         self._n_read = 0
         self.error: InputError | None = None
         """Error of the input that ended the reading."""
@@ -48,7 +71,11 @@ class ShardReader:
     @property
     def progress(self) -> Progress:
         """Progress in the input."""
-        return Progress(self._n_read, self._digest.hexdigest())
+        return Progress(
+            self._n_read,
+            text_sha256=self._text_digest.hexdigest(),
+            records_sha256=self._record_digest.hexdigest(),
+        )
 
     def read(
         self,
@@ -70,8 +97,10 @@ class ShardReader:
         n_records_since = 0
         try:
             for record in islice(self._records, n_rest):
-                content = record.text.encode("utf-8", "surrogatepass")
-                self._digest.update(content + b"\n")
+                text = record.text.encode("utf-8", "surrogatepass")
+                self._text_digest.update(text + b"\n")
+                content = _content_of(record, with_lemmas=self._hashes_lemmas)
+                self._record_digest.update(content)
                 self._n_read += 1
                 if not is_whole and not self._shard.has(self._n_read - 1):
                     continue
@@ -90,3 +119,29 @@ class ShardReader:
                     yield ReadRecord(record, self._n_read)
         except InputError as error:
             self.error = error
+
+
+def _content_of(record: Record, *, with_lemmas: bool) -> bytes:
+    """Return all that an output depends on, in a form that shows where each part ends.
+
+    JSON would take twice as long.
+    """
+    text = record.text
+    tokens = record.tokens
+    joined = "\0".join(tokens)
+    if joined.count("\0") >= max(1, len(tokens)):  # A token has a zero byte.
+        joined = ascii(tokens)
+    header = (
+        f"{len(text)} {len(joined)} {len(tokens)} {record.id!a} "
+        f"{record.original_id!a} {record.line} {record.error is None}"
+    )
+    if record.sentences:
+        header += f" sentences {[span.n_tokens for span in record.sentences]}"
+    if record.words:
+        words = [(word.text, word.tokens, word.is_whole) for word in record.words]
+        header += f" words {words!a}"
+    if record.places:
+        header += f" places {[tuple(place) for place in record.places]!a}"
+    if with_lemmas:
+        header += f" lemmas {list(record.lemmas)!a}"
+    return f"{header}\n{text}{joined}".encode("utf-8", "surrogatepass")

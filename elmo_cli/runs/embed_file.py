@@ -147,6 +147,7 @@ def _attributes(
     """Return the attributes of an output: how it is computed, and others."""
     attributes = embedder.engine.attributes(embedder.selection, embedder.batch_size)
     attributes["format"] = plan.text_input.format.name
+    attributes.update(plan.text_input.settings.column_attributes)
     attributes.update(plan.text_input.tokenizer.to_attributes())
     attributes.update(others)
     if plan.shard is not None:
@@ -193,6 +194,8 @@ class FileRun:
         keep: Callable[[Record], Record] | None = None,
         select: Callable[[EmbeddedRecord], EmbeddedRecord] | None = None,
         on_restart: Callable[[], object] = ignore,
+        *,
+        reads_lemmas: bool = False,
     ) -> EmbeddedInput:
         """Read the input; embed and write what the output does not contain yet.
 
@@ -204,9 +207,11 @@ class FileRun:
             select: Function that gives what is written of each embedded record. By
                 default, that is all of it.
             on_restart: Called before the input is read again from its start.
+            reads_lemmas: True if `keep` depends on lemmas. A run resumes only if they
+                are equal.
         """
         try:
-            return self._run_once(keep, select)
+            return self._run_once(keep, select, reads_lemmas=reads_lemmas)
         except OtherInputError:
             if not self.plan.output_settings.overwrite:
                 raise
@@ -216,12 +221,14 @@ class FileRun:
             if not self.plan.text_input.source.is_file:
                 raise
         on_restart()
-        return self._run_once(keep, select)
+        return self._run_once(keep, select, reads_lemmas=reads_lemmas)
 
     def _run_once(
         self,
         keep: Callable[[Record], Record] | None,
         select: Callable[[EmbeddedRecord], EmbeddedRecord] | None,
+        *,
+        reads_lemmas: bool,
     ) -> EmbeddedInput:
         """Read the input once, from its start to its end, and write what is missing."""
         started = time.monotonic()
@@ -235,7 +242,12 @@ class FileRun:
                 summary=summary,
                 started=started,
             )
-            reader = ShardReader(records.records, self.plan.shard or WHOLE, keep)
+            reader = ShardReader(
+                records.records,
+                self.plan.shard or WHOLE,
+                keep,
+                hashes_lemmas=reads_lemmas,
+            )
             point = self.writer.resume_point
             if point is not None:
                 self._skip_written(reader, point)
@@ -287,10 +299,12 @@ class FileRun:
                 )
         if reader.error is not None:
             raise reader.error
-        if reader.progress != point.progress:
+        if not reader.progress.has_same_records(point.progress):
             problem = (
                 "{path} was written for a different input: its first {n} {unit}s differ"
             )
+            if reader.progress.has_same_texts(point.progress):
+                problem += " in their ids, tokens or sentences"
             raise OtherInputError(
                 problem,
                 remedy="Use {--overwrite True} to start over.",
@@ -302,7 +316,7 @@ class FileRun:
     def _check_complete(self, reader: ShardReader, progress: Progress) -> None:
         """Raise an error if the input goes on after the end of a complete output."""
         following = next(reader.read(), None)
-        if following is not None or reader.progress != progress:
+        if following is not None or reader.progress.n_records != progress.n_records:
             contents = "has no vectors"
             if progress.n_records:
                 first = counted(progress.n_records, self.plan.unit)

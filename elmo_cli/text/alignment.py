@@ -133,7 +133,7 @@ def _locate_characters(
         located.append(CharacterSpan(start, end))
     position = _skip_blanks(characters, position)
     if position < len(characters):
-        raise _not_aligned_error(text, None)
+        raise _not_aligned_error(text, token=None)
     return located
 
 

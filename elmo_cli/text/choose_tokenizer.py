@@ -4,13 +4,12 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
-from typing import Final, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, overload
 
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO, parse_tokenizer_name
-from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.registry import language_code, language_name
 from elmo_cli.text.evidence import EVIDENCE_LINES, Evidence, find_evidence
 from elmo_cli.text.tokenizers import (
@@ -20,6 +19,9 @@ from elmo_cli.text.tokenizers import (
     make_tokenizer,
 )
 from elmo_cli.types import Sentence
+
+if TYPE_CHECKING:  # `elmo --help` starts faster without numpy.
+    from elmo_cli.pretrained.model_files import ModelFiles
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +86,7 @@ def choose_tokenizer(
         name = "moses"
     tokenizer = make_tokenizer(
         name,
-        settings.language or model_language,
+        language=settings.language or model_language,
         split_sentences=settings.split_sentences,
     )
     choice = ""
@@ -102,7 +104,7 @@ def choose_tokenizer(
 
 
 def choose_tokenizer_of_strings(
-    texts: Iterable[object], settings: TextSettings, files: ModelFiles
+    texts: Iterable[object], settings: TextSettings, files: "ModelFiles"
 ) -> Tokenizer:
     """Return the tokenizer of the strings among texts for a model.
 
@@ -216,7 +218,7 @@ def tokenizer_of_tokens(settings: TextSettings, tokenizer: Tokenizer) -> Tokeniz
         name = settings.tokenizer
     return make_tokenizer(
         name,
-        settings.language or tokenizer.splits_by,
+        language=settings.language or tokenizer.splits_by,
         split_sentences=settings.split_sentences,
     )
 

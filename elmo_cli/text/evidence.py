@@ -138,7 +138,9 @@ def _is_detached(words: Sequence[str], index: int) -> bool:
     if word == "'t":
         return before.lower() in _BEFORE_T
     if word == ".":
-        return "." not in (before, *words[index + 1 : index + 2])
+        # Spaces may also separate the dots of an ellipsis.
+        following = words[index + 1 : index + 2]
+        return before != "." and following != ["."]
     return word in _DETACHED_MARKS
 
 

@@ -87,7 +87,7 @@ def find_occurrence(
     chosen = choose_tokenizer(settings, "strings", strings_in([sentence]))
     tokens = tokens_around(word, sentence, chosen, order="sentence")
     return occurrence_of(
-        word, tokens, occurrence, partial(numbers_after, "occurrence=")
+        word, tokens, number=occurrence, choice_of=partial(numbers_after, "occurrence=")
     )
 
 

@@ -79,6 +79,15 @@ class Source:
     def __del__(self) -> None:
         self.close()
 
+    @contextmanager
+    def closed_after_error(self) -> Iterator[None]:
+        """Close the source if the block raises an error."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
     @cached_property
     def is_file(self) -> bool:
         """True for a regular file, which has a head and a size, and can be reread."""
@@ -197,8 +206,8 @@ class Source:
             raise unreadable_file_error(
                 path,
                 "input",
-                error,
-                InputError,
+                error=error,
+                kind=InputError,
                 remedy=remedy,
                 shell_remedy=shell_remedy,
                 quoted=shlex.quote(path),
@@ -253,7 +262,8 @@ class Source:
         reader = LineReader(
             self.name, self.open(should_stop), splits_at_cr=splits_at_cr
         )
-        return reader.lines(on_bytes, skip_errors, keep_ends), reader.is_ready
+        lines = reader.lines(on_bytes, skip_errors=skip_errors, keep_ends=keep_ends)
+        return lines, reader.is_ready
 
 
 def _note_lines(lines: Iterable[str], noted: list[str]) -> Iterator[str]:

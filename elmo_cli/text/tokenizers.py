@@ -93,7 +93,7 @@ class Tokenizer:
             return [text]
         if self.clean is not None:
             text = self.clean(text)
-        return split_into_sentences(text, self.splits_by)
+        return split_into_sentences(text, language=self.splits_by)
 
     def tokenize_sentences(self, text: str) -> list[list[str]]:
         """Split a text into sentences, and each sentence into tokens."""
@@ -129,22 +129,22 @@ def make_tokenizer(
     if parts.kind == "whitespace":
         return Tokenizer(splits_by=splits_by)
     if parts.kind == "residues":
-        return Tokenizer(parts.kind, split_residues, splits_by)
+        return Tokenizer(parts.kind, split_residues, splits_by=splits_by)
     if parts.kind == "spacy":
-        function = _load_spacy(code, parts.segmenter)
+        function = _load_spacy(code, segmenter=parts.segmenter)
     else:
         function = _load_moses(code)
     full_name = f"{parts.kind}:{code}"
     if parts.segmenter is not None:
         full_name = f"{full_name}:{parts.segmenter}"
     if code in OWN_MARKS:
-        return Tokenizer(full_name, function, splits_by)
+        return Tokenizer(full_name, function, splits_by=splits_by)
     if parts.is_verbatim:
-        return Tokenizer(f"{full_name}:{VERBATIM}", function, splits_by)
+        return Tokenizer(f"{full_name}:{VERBATIM}", function, splits_by=splits_by)
     return Tokenizer(
         full_name,
         partial(_normalize_first, function),
-        splits_by,
+        splits_by=splits_by,
         normalization=_NORMALIZATION,
     )
 

@@ -140,7 +140,7 @@ def split_into_blocks(
                     sentence, progress = next(sentences)
                     n_done = 0
                 stop = min(n_done + n_free, len(sentence) + 1)
-                row.append(Piece(sentence, n_done, stop))
+                row.append(Piece(sentence, start=n_done, stop=stop))
                 n_free -= stop - n_done
                 n_done = stop
             streams[index] = (sentence, n_done)

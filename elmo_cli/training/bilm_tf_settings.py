@@ -25,7 +25,7 @@ def _is_positive(value: Any) -> bool:
 def _integer_from(least: int) -> ValueCheck:
     return ValueCheck(
         expected=f"an integer from {least} to {_MAX_INTEGER:,}",
-        accepts=lambda value: is_whole(value, least, _MAX_INTEGER),
+        accepts=lambda value: is_whole(value, least=least, most=_MAX_INTEGER),
     )
 
 

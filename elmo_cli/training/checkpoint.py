@@ -9,7 +9,7 @@ import zipfile
 from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 from types import UnionType
-from typing import Any, TypedDict, cast, get_origin, get_type_hints
+from typing import Any, TypedDict, cast, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -28,8 +28,8 @@ from elmo_cli.training.signature import (
     check_same_run,
     is_identity,
 )
+from elmo_cli.training.training_folder import CHECKPOINT_FILE
 
-CHECKPOINT_FILE = "checkpoint.pt"
 FORMAT = "elmo train 2"
 """Name of the format of a checkpoint, and its version."""
 
@@ -106,10 +106,25 @@ def _check_types(content: dict[str, Any], folder: Path) -> None:
     for name, hint in get_type_hints(TrainingCheckpoint).items():
         if hint is Identity:
             continue
-        # `isinstance` takes a union as it is, but not the parameters of a container.
-        required = hint if isinstance(hint, UnionType) else get_origin(hint) or hint
-        if not isinstance(content.get(name), required):
+        if not _has_type(content.get(name), hint):
             raise damage_error(folder, f"wrong type of {name}")
+
+
+def _has_type(value: Any, hint: Any) -> bool:
+    """Return whether a value and what it contains have a type."""
+    if hint is Any:
+        return True
+    if isinstance(hint, UnionType):
+        return any(_has_type(value, each) for each in get_args(hint))
+    if not isinstance(value, get_origin(hint) or hint):
+        return False
+    # A tuple is checked where it is read.
+    if isinstance(value, list):
+        return all(_has_type(each, get_args(hint)[0]) for each in value)
+    if isinstance(value, dict):
+        _, of_values = get_args(hint)
+        return all(_has_type(each, of_values) for each in value.values())
+    return True
 
 
 def damage_error(folder: Path, reason: str) -> ModelError:

@@ -37,5 +37,7 @@ def fingerprint_file(path: Path) -> FileFingerprint:
                     file.seek(last_offset * number // (SAMPLES - 1))
                     digest.update(file.read(SAMPLE_BYTES))
     except OSError as error:
-        raise unreadable_file_error(path, "text", error, InputError) from None
+        raise unreadable_file_error(
+            path, "text", error=error, kind=InputError
+        ) from None
     return {"name": str(path), "n_bytes": n_bytes, "sha256": digest.hexdigest()}

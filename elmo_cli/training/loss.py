@@ -81,7 +81,9 @@ class OutputLayer(nn.Module):
         n_words = len(self.bias)
         # The bias corrects for words that are drawn more often than others.
         bias = self.bias[words] - _log_expected_count(words, n_draws, n_words)
-        target_correction = _log_expected_count(targets, n_draws, n_words)
+        target_correction = _log_expected_count(
+            targets, n_draws=n_draws, n_words=n_words
+        )
         target_bias = self.bias[targets] - target_correction
         # A sample that equals the target must not count twice.
         sample_of_word = torch.full((n_words,), -1, device=words.device)
@@ -122,7 +124,9 @@ class _SampledSoftmax(Function):
         logits = factors @ rows.t()  # (N, S)
         products = context * weight[targets]  # (N, P)
         target_logits = (products.sum(dim=1) + target_bias).float()
-        totals = _probabilities(logits, bias.float(), target_logits, excluded)
+        totals = _probabilities(
+            logits, bias.float(), others=target_logits, excluded=excluded
+        )
         losses = totals - target_logits
         ctx.save_for_backward(factors, weight, rows, logits, losses, words, targets)
         return losses

@@ -1,9 +1,9 @@
 """The optimizer of a run, and the course of its learning rate."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from torch import nn, optim
+from torch import Tensor, nn, optim
 
 from elmo_cli.training.training_settings import TrainingSettings
 
@@ -26,6 +26,52 @@ def make_optimizer(
         betas=(0.9, 0.98),
         weight_decay=settings.weight_decay,
         fused=True,
+    )
+
+
+def load_optimizer(optimizer: optim.Optimizer, state: Mapping[str, Any]) -> None:
+    """Give an optimizer the state of a checkpoint.
+
+    Raise a `ValueError` if it is not the state of such an optimizer. torch checks only
+    the number of parameters.
+    """
+    groups = state.get("param_groups")
+    if not isinstance(groups, list) or len(groups) != 1:
+        raise ValueError("optimizer: expected one group of parameters")
+    if not _is_like(groups[0], optimizer.param_groups[0]):
+        raise ValueError("optimizer: other settings")
+    tensors = state.get("state")
+    if not isinstance(tensors, dict):
+        raise ValueError("optimizer: expected tensors for each parameter")
+    names = {"step", "exp_avg", "exp_avg_sq"}
+    if isinstance(optimizer, optim.Adagrad):
+        names = {"step", "sum"}
+    for index, parameter in enumerate(optimizer.param_groups[0]["params"]):
+        own = tensors.get(index, {})  # AdamW has none before the first step.
+        if own != {} and (not isinstance(own, dict) or own.keys() != names):
+            raise ValueError(f"optimizer: parameter {index} has other tensors")
+        for name, values in own.items():
+            shape = () if name == "step" else parameter.shape
+            is_right = isinstance(values, Tensor) and values.shape == shape
+            if not is_right or not values.isfinite().all():
+                raise ValueError(f"optimizer: parameter {index} has a wrong {name}")
+    optimizer.load_state_dict({**state})
+
+
+def _is_like(group: object, own: Mapping[str, Any]) -> bool:
+    """Return whether a group of parameters has the settings of this optimizer.
+
+    Another version of torch may have other settings as well. The learning rate is set
+    before each step.
+    """
+    if not isinstance(group, dict) or "lr" not in group:
+        return False
+    if group.get("params") != list(range(len(own["params"]))):
+        return False
+    shared = group.keys() & own.keys() - {"params", "lr"}
+    return all(
+        type(group[name]) is type(own[name]) and group[name] == own[name]
+        for name in shared
     )
 
 

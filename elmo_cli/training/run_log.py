@@ -16,6 +16,7 @@ from elmo_cli.files import disk
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.files.json_form import json_text
 from elmo_cli.training.evaluation import Figures
+from elmo_cli.training.training_folder import LOG_FILE
 from elmo_cli.training.training_run import Run
 
 logger = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ class RunLog:
 
 def open_log(run: Run, folder: Path, *, tensorboard: bool) -> RunLog:
     """Open the log of a run, without the entries of steps that the run will repeat."""
-    path = folder / "log.jsonl"
+    path = folder / LOG_FILE
     if path.exists():
         write_lines(path, read_run_log(path, run.step))
     board = None

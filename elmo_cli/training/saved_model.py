@@ -8,22 +8,26 @@ from elmo_cli.files.atomic import write_lines
 from elmo_cli.language_model.softmax_file import write_softmax
 from elmo_cli.model.weights import write_weights
 from elmo_cli.training.description import Description
+from elmo_cli.training.training_folder import (
+    OPTIONS_FILE,
+    SOFTMAX_FILE,
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+)
 from elmo_cli.training.training_run import Run
-
-VOCABULARY_FILE = "vocab.txt"
 
 
 def write_model(run: Run, description: Description) -> None:
     """Write options.json, weights.hdf5, vocab.txt and softmax.hdf5."""
     folder = description.folder
     options = json.dumps(_options_of(run, description), indent=1)
-    write_lines(folder / "options.json", [options])
-    write_weights(folder / "weights.hdf5", run.objective.bilm)
+    write_lines(folder / OPTIONS_FILE, [options])
+    write_weights(folder / WEIGHTS_FILE, run.objective.bilm)
     write_lines(folder / VOCABULARY_FILE, run.vocabulary.words)
     softmax = run.objective.softmax
     weight = softmax.weight.detach().cpu().numpy()
     bias = softmax.bias.detach().cpu().numpy()
-    write_softmax(folder / "softmax.hdf5", weight, bias)
+    write_softmax(folder / SOFTMAX_FILE, weight, bias)
 
 
 def _options_of(run: Run, description: Description) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def _changes(
         old = before.get(name)
         new = now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            yield from _changes(old, new, f"{prefix}{name}.")
+            yield from _changes(old, new, prefix=f"{prefix}{name}.")
         elif old != new:
             yield f"{prefix}{name} {_shown_value(old)} (now {_shown_value(new)})"
 

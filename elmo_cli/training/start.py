@@ -184,14 +184,19 @@ def start_weights(
         bilm = BiLm(
             parse_architecture(start.content), vocabulary, dropout=settings.dropout
         )
-        softmax = OutputLayer(len(vocabulary), bilm.architecture.lstm.projection_dim)
+        softmax = OutputLayer(
+            n_words=len(vocabulary),
+            projection_dim=bilm.architecture.lstm.projection_dim,
+        )
         return Objective(bilm, softmax)
     bilm = load_bilm(files).requires_grad_(True).train()
     bilm.dropout.p = settings.dropout
-    softmax = OutputLayer(len(vocabulary), bilm.architecture.lstm.projection_dim)
+    softmax = OutputLayer(
+        n_words=len(vocabulary), projection_dim=bilm.architecture.lstm.projection_dim
+    )
     if files.softmax is not None and files.vocabulary is not None:
         old = read_vocabulary(files.vocabulary)
-        _copy_rows(files.softmax, old, softmax, vocabulary)
+        _copy_rows(files.softmax, old=old, softmax=softmax, vocabulary=vocabulary)
     else:
         logger.info("%s: no softmax on this disk; a new one is trained", files.name)
     return Objective(bilm, softmax)
@@ -202,7 +207,7 @@ def _copy_rows(
     path: Path, old: Vocabulary, softmax: OutputLayer, vocabulary: Vocabulary
 ) -> None:
     """Copy the rows of the words that another model's softmax has."""
-    check_softmax(path, len(old), softmax.weight.shape[1])
+    check_softmax(path, n_words=len(old), dim=softmax.weight.shape[1])
     # All words are read together.
     [(_, weight, bias)] = read_rows(path, len(old))
     rows = [row for row, word in enumerate(vocabulary.words) if word in old]

@@ -3,12 +3,10 @@
 import json
 import logging
 from collections import Counter
-from pathlib import Path
 from typing import NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
-from elmo_cli.files.atomic import write_lines
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_cli.training.training_text import TrainingRecord, TrainingText
 
@@ -22,12 +20,12 @@ class TextCounts(NamedTuple):
     """Number of tokens to train on."""
     words: list[str]
     """Special tokens and the most frequent words."""
+    validation_lines: list[str]
+    """Lines of the validation share."""
 
 
-def count_text(
-    training_text: TrainingText, folder: Path, n_words: int | None
-) -> TextCounts:
-    """Count the tokens of a text, and write its validation lines into a folder.
+def count_text(training_text: TrainingText, n_words: int | None) -> TextCounts:
+    """Count the tokens of a text, and collect its validation lines.
 
     The result has at most `n_words` words, or none if `n_words` is None.
     """
@@ -47,10 +45,8 @@ def count_text(
                     words.update(sentence)
     if n_sentences == 0:
         raise InputError(f"{training_text.names}: no sentence to train on")
-    if training_text.validation_share:
-        if not validation_lines:
-            raise _no_validation_line_error(training_text.validation_share, n_sentences)
-        write_lines(folder / training_text.validation_name, validation_lines)
+    if training_text.validation_share and not validation_lines:
+        raise _no_validation_line_error(training_text.validation_share, n_sentences)
     n_tokens = words.total()
     logger.info(
         "%s, %s, %s",
@@ -59,11 +55,11 @@ def count_text(
         counted(len(words), "word"),
     )
     if n_words is None:
-        return TextCounts(n_tokens, words=[])
+        return TextCounts(n_tokens, words=[], validation_lines=validation_lines)
     frequent = [word for word, _ in words.most_common(n_words)]
     with_line = [word for word in frequent if Vocabulary.has_line_for(word)]
     chosen = [*SPECIAL_TOKENS, *with_line][:n_words]
-    return TextCounts(n_tokens, words=chosen)
+    return TextCounts(n_tokens, words=chosen, validation_lines=validation_lines)
 
 
 def _validation_lines(record: TrainingRecord, *, is_plain: bool) -> list[str]:

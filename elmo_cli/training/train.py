@@ -27,6 +27,7 @@ from elmo_cli.errors.exceptions import (
     StoppedError,
 )
 from elmo_cli.errors.wording import first_line
+from elmo_cli.files.atomic import write_lines
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.training.batches import read_batches
 from elmo_cli.training.checkpoint import (
@@ -50,6 +51,7 @@ from elmo_cli.training.start import (
     start_weights,
 )
 from elmo_cli.training.text_counts import TextCounts, count_text
+from elmo_cli.training.training_folder import check_no_input, check_no_other_files
 from elmo_cli.training.training_report import is_finished, write_report
 from elmo_cli.training.training_run import Run
 from elmo_cli.training.training_settings import (
@@ -99,9 +101,18 @@ def train_model(
             f"{folder}: the model to start from is in it",
             remedy="Choose another folder.",
         )
-    settings = complete_settings(training_settings, start.content)
+    settings = complete_settings(training_settings, options_json=start.content)
     training_text = _open_text(text_settings, start, settings.seed)
     validation_file = text_settings.validation_file
+    sources = [
+        *training_text.paths,
+        validation_file,
+        start_settings.options_file,
+        start_settings.vocabulary_file,
+    ]
+    if start.files is not None:
+        sources += start.files.paths
+    check_no_input(folder, sources)
     if training_text.validation_share:
         validation_file = folder / training_text.validation_name
     description = Description(
@@ -117,7 +128,10 @@ def train_model(
         if processes.is_first:
             stack.enter_context(locked_training_folder(folder))
         if not is_finished(description):
-            return _train_and_measure(description, processes, run_settings, should_stop)
+            check_no_other_files(folder)
+            return _train_and_measure(
+                description, processes, settings=run_settings, should_stop=should_stop
+            )
         logger.info("%s: training is finished already", folder)
         if not processes.is_first:
             return None
@@ -136,11 +150,14 @@ def _train_and_measure(
     validation text.
     """
     with ExitStack() as stack:
-        run = _start_run(description, processes)
+        run, validation_lines = _start_run(description, processes)
         stack.callback(run.close)
         if run.step == 0:
-            # Nothing else may be in the folder before the first checkpoint.
+            # Without a checkpoint, other files in the folder are not of this run.
             _save(run, description)
+        if validation_lines:
+            name = description.training_text.validation_name
+            write_lines(description.folder / name, validation_lines)
         log = None
         if processes.is_first:
             log = open_log(run, description.folder, tensorboard=settings.tensorboard)
@@ -202,37 +219,42 @@ def _check_streams(settings: TrainingSettings, processes: Processes) -> None:
         )
 
 
-def _start_run(description: Description, processes: Processes) -> Run:
-    """Begin the run, or resume it from the checkpoint in its folder."""
+def _start_run(description: Description, processes: Processes) -> tuple[Run, list[str]]:
+    """Begin the run, or resume it from the checkpoint in its folder.
+
+    Return it with the lines of validation that the first process has to write.
+    """
     start = description.start
     checkpoint = load_checkpoint(description)
     vocabulary = start.vocabulary
     text_tokens = None
+    validation_lines: list[str] = []
     if checkpoint is not None:
         text_tokens = checkpoint["text_tokens"]
         if vocabulary is None:
             vocabulary = Vocabulary(checkpoint["words"])
     if _must_count(description, vocabulary, text_tokens):
-        counts = TextCounts(n_tokens=0, words=[])
+        counts = TextCounts(n_tokens=0, words=[], validation_lines=[])
         if processes.is_first:
-            counts = count_text(
-                description.training_text, description.folder, start.n_words
-            )
+            counts = count_text(description.training_text, start.n_words)
+            validation_lines = counts.validation_lines
+            # Only this process writes them.
+            counts = counts._replace(validation_lines=[])
         counts = processes.gather(counts)[0]
         text_tokens = counts.n_tokens
         if vocabulary is None:
             vocabulary = Vocabulary(counts.words)
     assert vocabulary is not None
     run = Run(
-        start_weights(start, vocabulary, description.settings),
-        vocabulary,
-        description.settings,
-        processes,
+        objective=start_weights(start, vocabulary, description.settings),
+        vocabulary=vocabulary,
+        settings=description.settings,
+        processes=processes,
         text_tokens=text_tokens,
     )
     if checkpoint is not None:
         _resume(run, checkpoint, description.folder)
-    return run
+    return run, validation_lines
 
 
 def _must_count(
@@ -240,7 +262,7 @@ def _must_count(
 ) -> bool:
     """Return whether the words of the text must be counted before the first step.
 
-    Counting also chooses the words to predict, and writes the validation lines.
+    Counting also chooses the words to predict, and the validation lines.
     """
     training_text = description.training_text
     if training_text.validation_share:
@@ -319,7 +341,7 @@ def _train(
             saved_at = time.monotonic()
         if log is not None:
             if evaluates:
-                _evaluate(run, description, log, EVALUATION_TOKENS)
+                _evaluate(run, description, log, max_tokens=EVALUATION_TOKENS)
             elif stops:
                 write_model(run, description)
                 write_report(run, description, perplexity=None)

@@ -13,17 +13,18 @@ from elmo_cli.model.json_objects import read_json
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.pretrained.roles import find_candidates
 from elmo_cli.training.card import card_lines
-from elmo_cli.training.checkpoint import CHECKPOINT_FILE
 from elmo_cli.training.description import Description
 from elmo_cli.training.evaluation import Figures
-from elmo_cli.training.saved_model import VOCABULARY_FILE
 from elmo_cli.training.signature import Signature, check_same_run, is_identity
+from elmo_cli.training.training_folder import (
+    CARD_FILE,
+    CHECKPOINT_FILE,
+    REPORT_FILE,
+    VOCABULARY_FILE,
+)
 from elmo_cli.training.training_run import Run
 from elmo_cli.training.training_settings import effective_settings
 from elmo_cli.version import __version__
-
-REPORT_FILE = "training.json"
-CARD_FILE = "card.md"
 
 
 def write_report(

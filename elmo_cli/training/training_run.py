@@ -23,7 +23,11 @@ from elmo_cli.training.batches import Row, count_predictions, count_tokens, make
 from elmo_cli.training.checkpoint import FORMAT, TrainingCheckpoint
 from elmo_cli.training.loss import SampledWords, draw_words
 from elmo_cli.training.objective import Objective
-from elmo_cli.training.optimizer import learning_rate_at, make_optimizer
+from elmo_cli.training.optimizer import (
+    learning_rate_at,
+    load_optimizer,
+    make_optimizer,
+)
 from elmo_cli.training.processes import Processes
 from elmo_cli.training.signature import Identity
 from elmo_cli.training.training_settings import TrainingSettings
@@ -227,7 +231,7 @@ class Run:
         self.warmup_steps = checkpoint["warmup_steps"]
         self.progress = progress
         self.objective.load_state_dict(old)
-        self._optimizer.load_state_dict(checkpoint["optimizer"])
+        load_optimizer(self._optimizer, checkpoint["optimizer"])
         if self.processes.is_first:
             self._loss_sums = checkpoint["loss_sums"]
         if checkpoint["carried"]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.model.json_objects import is_whole
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.records.input_format import InputFormat
 from elmo_cli.records.open_input import open_input
@@ -23,7 +24,11 @@ from elmo_cli.records.warnings.expected import UNKNOWN
 from elmo_cli.text.line_reader import LineReader
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE, Tokenizer
+from elmo_cli.training.training_folder import VALIDATION_TEXT, VALIDATION_TOKENS
 from elmo_cli.types import Sentence
+
+_MAX_OFFSET = 1 << 62
+"""Limit for the numbers of a progress: an offset in a file has 64 bits."""
 
 
 class TextProgress(NamedTuple):
@@ -49,7 +54,7 @@ class TextProgress(NamedTuple):
     def read(cls, fields: Sequence[Any]) -> "TextProgress":
         """Return the progress in a checkpoint. Raise a `ValueError` if it is none."""
         *numbers, streams = fields
-        are_numbers = all(type(number) is int and number >= 0 for number in numbers)
+        are_numbers = all(is_whole(number, 0, _MAX_OFFSET) for number in numbers)
         if len(fields) != len(cls._fields) or not are_numbers:
             raise ValueError("wrong fields of progress")
         if not isinstance(streams, tuple) or not all(map(_is_stream, streams)):
@@ -109,7 +114,7 @@ class TrainingText:
 
         It has text as it is, or tokens as JSON lines.
         """
-        return "validation.txt" if self.is_plain else "validation.jsonl"
+        return VALIDATION_TEXT if self.is_plain else VALIDATION_TOKENS
 
     def check_column(self) -> None:
         """Raise an `InputError` if a named column has no effect in any file."""
@@ -157,7 +162,9 @@ class TrainingText:
         offset = start.offset
         n_records = start.n_records
         for index in range(start.file, len(order)):
-            for record in self.read_file(order[index], offset, n_records):
+            for record in self.read_file(
+                order[index], offset=offset, n_records=n_records
+            ):
                 if record.sentences and not self.is_validation(record.text):
                     after = TextProgress(
                         epoch=start.epoch,

@@ -122,6 +122,7 @@ def test_options_are_under_their_heading_and_reach_the_command() -> None:
 def test_conditions_name_options_of_the_command(command_name: str) -> None:
     parameters = find_command(command_name).params
     known = {name for parameter in parameters for name in parameter.opts}
+    known |= {str(parameter.metavar) for parameter in parameters}  # INPUT
     for parameter in parameters:
         if not isinstance(parameter, Option):
             continue

@@ -529,6 +529,21 @@ def test_a_language_may_be_named_for_a_model_without_one() -> None:
     assert float(french.stdout) == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.parametrize("start", ["x" * 48, "é" * 24])
+def test_a_model_reads_48_bytes_of_a_token(start: str) -> None:
+    tokens = [f"{start}a", f"{start}b", f"{start[:-1]}a", f"{start[:-1]}b"]
+    Path("long.txt").write_text("\n".join(tokens), encoding="utf-8")
+    options = ["--tokenizer", "whitespace"]
+    result = elmo("embed", "long.txt", "long.hdf5", "--model", TINY, *options)
+    assert result.exit_code == 0
+    warning = "2 tokens are longer than the 48 bytes that the model reads. The rest is "
+    assert warning in result.stderr
+    with open_activations("long.hdf5") as activations:
+        longer, same, shorter, other = list(activations)
+    np.testing.assert_array_equal(longer, same)
+    assert not np.allclose(shorter, other)
+
+
 def test_word_vectors_split_raw_text() -> None:
     pytest.importorskip("sentencex")
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from elmo_cli.cli.command_list import COMMANDS, find_command
+from elmo_cli.cli.parameter_types import OutputPath
 from elmo_cli.options.fields import option_fields
 from tests.support.settings import ALL_SETTINGS
 
@@ -58,6 +59,13 @@ def test_a_command_uses_each_of_its_parameters(command: str) -> None:
     assert parameters_of(command) - {"as_json"} <= arguments | in_values
     # An argument is not in `values`, so settings would keep their default.
     assert not arguments & in_values
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_output_has_the_type_that_protects_the_inputs(command: str) -> None:
+    for parameter in find_command(command).params:
+        if (parameter.metavar or "").endswith("OUTPUT"):
+            assert isinstance(parameter.type, OutputPath)
 
 
 @pytest.mark.parametrize("settings", ALL_SETTINGS)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numpy as np
 import pytest
 from click.testing import Result
 from hypothesis import given
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from elmo_cli.cli.row_printer import LIKE_MISSING, RowPrinter, cell
 from tests.support.commands import TINY, elmo, run_r
+from tests.support.strategies import make_language_model, small_architecture
 from tests.support.table_files import csv_rows, read_rows, write_table
 
 HARD = [
@@ -463,6 +465,27 @@ def test_samples_continue_the_text() -> None:
     rows = csv_rows(sample("--format", "csv").stdout)
     assert [row["line"] for row in rows] == ["1", "1", "1", "1"]
     assert [row["sample_number"] for row in rows] == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("bits", "message"),
+    [
+        (9, "0.2% of the probability is on <UNK>, which stands for all words "),
+        (11, ""),
+    ],
+)
+def test_an_improbable_unknown_word_is_not_reported(
+    bits: int, message: str, tmp_path: Path
+) -> None:
+    weight = np.zeros((8, 3))
+    bias = -np.array([4, 2, bits, 2, 3, 4, 4, 4]) * np.log(2)
+    make_language_model(small_architecture(), 1, tmp_path, weight=weight, bias=bias)
+    result = elmo("predict", "the cat", "--model", str(tmp_path), "--top", "1")
+    assert result.exit_code == 0
+    if message:
+        assert message in result.stderr
+    else:
+        assert "<UNK>" not in result.stderr
 
 
 def test_empty_samples_are_reported() -> None:

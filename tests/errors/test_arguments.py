@@ -10,7 +10,7 @@ import pytest
 import elmo_cli
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, LanguageModel, open_activations
 from elmo_cli.errors.optional_imports import install_command
-from tests.errors.small_models import SmallModels
+from tests.support.small_models import SmallModels
 
 # Arguments
 

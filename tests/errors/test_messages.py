@@ -323,6 +323,15 @@ def test_a_problem_contains_no_remedy() -> None:
             assert second_sentence.search(text) is None, f"{place}: {text}"
 
 
+def test_an_error_makes_its_message_itself() -> None:
+    for call, place in calls_of_messages():
+        called = ast.unparse(call.func)
+        first = call.args[0]
+        if called.endswith("Error") and isinstance(first, ast.Call):
+            is_private = called.startswith("_")
+            assert is_private or ast.unparse(first.func) != "Message", place
+
+
 def test_each_name_in_braces_has_a_value() -> None:
     for call, place in calls_of_messages():
         names = {keyword.arg for keyword in call.keywords}

@@ -35,7 +35,7 @@ from elmo_cli import (
     write_occurrences,
 )
 from elmo_cli.errors.exceptions import ElmoError, InputError, SettingsError
-from tests.errors.small_models import SmallModels
+from tests.support.small_models import SmallModels
 
 COLUMN = pytest.importorskip("pandas").Series(["the cat"], name="a")
 TABLE = COLUMN.to_frame()
@@ -67,140 +67,276 @@ def wrong(
     call: Callable[[SmallModels, Any], object],
 ) -> Any:
     """Return a case: an argument, wrong values of it, and a call with one of them."""
-    return pytest.param(argument, values, call)
+    return pytest.param(argument, values, call, id=argument)
 
 
 WRONG_ARGUMENTS = [
-    wrong("texts", [None, 3, b"a", [None], [["a"]]], lambda m, x: tokenize(x)),
+    wrong(
+        "texts", [None, 3, b"a", [None], [["a"]]], lambda models, value: tokenize(value)
+    ),
     wrong(
         "word",
         NOT_A_STRING,
-        lambda m, x: plot_occurrences(open_activations(m.vectors), x, "new.svg"),
+        lambda models, value: plot_occurrences(
+            open_activations(models.vectors), value, "new.svg"
+        ),
     ),
-    wrong("the input", NOT_A_STRING, lambda m, x: read_targets(x)),
+    wrong("the input", NOT_A_STRING, lambda models, value: read_targets(value)),
     wrong(
         "the input",
         NOT_A_STRING,
-        lambda m, x: write_occurrences(m.embedder, x, "new.jsonl", {"cat": "cat"}),
+        lambda models, value: write_occurrences(
+            models.embedder, value, "new.jsonl", {"cat": "cat"}
+        ),
     ),
-    wrong("the input", NOT_A_STRING, lambda m, x: m.embedder.embed_file(x, "new.hdf5")),
     wrong(
-        "output_file_path", NOT_A_STRING, lambda m, x: m.embedder.embed_file(m.text, x)
+        "the input",
+        NOT_A_STRING,
+        lambda models, value: models.embedder.embed_file(value, "new.hdf5"),
+    ),
+    wrong(
+        "output_file_path",
+        NOT_A_STRING,
+        lambda models, value: models.embedder.embed_file(models.text, value),
     ),
     wrong(
         "on_progress",
         [3, "print"],
-        lambda m, x: m.embedder.embed_file(m.text, "new.hdf5", on_progress=x),
+        lambda models, value: models.embedder.embed_file(
+            models.text, "new.hdf5", on_progress=value
+        ),
     ),
-    wrong("word", NOT_A_STRING, lambda m, x: find_occurrence("a cat", x)),
-    wrong("pairs", NO_PAIRS, lambda m, x: m.embedder.similarities(x)),
+    wrong("word", NOT_A_STRING, lambda models, value: find_occurrence("a cat", value)),
+    wrong("pairs", NO_PAIRS, lambda models, value: models.embedder.similarities(value)),
     wrong(
         "queries",
         [None, 3, [(1, 2)], ["a"], [1]],
-        lambda m, x: find_word_neighbours(m.embedder, open_activations(m.vectors), x),
+        lambda models, value: find_word_neighbours(
+            models.embedder, open_activations(models.vectors), value
+        ),
     ),
-    wrong("word", NOT_A_STRING, lambda m, x: m.embedder.word_vector("a cat", x)),
+    wrong(
+        "word",
+        NOT_A_STRING,
+        lambda models, value: models.embedder.word_vector("a cat", value),
+    ),
     wrong(
         "sentence",
         NO_SENTENCE_OR_TEXT,
-        lambda m, x: m.embedder.word_vector(x, "cat"),
+        lambda models, value: models.embedder.word_vector(value, "cat"),
     ),
     wrong(
         "sentence2",
         NO_SENTENCE_OR_TEXT,
-        lambda m, x: m.embedder.similarity("cat", "a cat", x),
+        lambda models, value: models.embedder.similarity("cat", "a cat", value),
     ),
-    wrong("embedder", NO_MAPPING, lambda m, x: average_word_vectors(x, [["a"]])),
-    wrong("model", NO_MAPPING, lambda m, x: measure_perplexity(x, ["a"])),
-    wrong("model", NO_MAPPING, lambda m, x: measure_surprisal(x, ["a"])),
-    wrong("model", NO_MAPPING, lambda m, x: predict_words(x, ["a"])),
-    wrong("name", [None, 3], lambda m, x: ElmoEmbedder.from_pretrained(x)),
-    wrong("path", NOT_A_STRING, lambda m, x: open_activations(x)),
-    wrong("path", NOT_A_STRING, lambda m, x: open_occurrences(x)),
-    wrong("path", NOT_A_STRING, lambda m, x: read_occurrences(x, m.vectors)),
-    wrong("sentence", [*NO_WORDS, None], lambda m, x: m.embedder.embed_sentence(x)),
-    wrong("text", NO_SENTENCE_OR_TEXT, lambda m, x: sample_sentences(m.model, x)),
     wrong(
-        "words", NO_WORDS, lambda m, x: average_word_vectors(m.embedder, [["the"]], x)
+        "embedder",
+        NO_MAPPING,
+        lambda models, value: average_word_vectors(value, [["a"]]),
     ),
-    wrong("vocab_to_cache", NO_WORDS, lambda m, x: Elmo(m.folder, vocab_to_cache=x)),
-    wrong("batch", NO_SENTENCES, lambda m, x: m.embedder.embed_batch(x)),
-    wrong("batch", NO_SENTENCES, lambda m, x: m.embedder.batch_to_embeddings(x)),
-    wrong("sentences", NO_SENTENCES, lambda m, x: list(m.embedder.embed_sentences(x))),
+    wrong("model", NO_MAPPING, lambda models, value: measure_perplexity(value, ["a"])),
+    wrong("model", NO_MAPPING, lambda models, value: measure_surprisal(value, ["a"])),
+    wrong("model", NO_MAPPING, lambda models, value: predict_words(value, ["a"])),
+    wrong("name", [None, 3], lambda models, value: ElmoEmbedder.from_pretrained(value)),
+    wrong("path", NOT_A_STRING, lambda models, value: open_activations(value)),
+    wrong("path", NOT_A_STRING, lambda models, value: open_occurrences(value)),
+    wrong(
+        "path",
+        NOT_A_STRING,
+        lambda models, value: read_occurrences(value, models.vectors),
+    ),
+    wrong(
+        "sentence",
+        [*NO_WORDS, None],
+        lambda models, value: models.embedder.embed_sentence(value),
+    ),
+    wrong(
+        "text",
+        NO_SENTENCE_OR_TEXT,
+        lambda models, value: sample_sentences(models.model, value),
+    ),
+    wrong(
+        "words",
+        NO_WORDS,
+        lambda models, value: average_word_vectors(models.embedder, [["the"]], value),
+    ),
+    wrong(
+        "vocab_to_cache",
+        NO_WORDS,
+        lambda models, value: Elmo(models.folder, vocab_to_cache=value),
+    ),
+    wrong(
+        "batch", NO_SENTENCES, lambda models, value: models.embedder.embed_batch(value)
+    ),
+    wrong(
+        "batch",
+        NO_SENTENCES,
+        lambda models, value: models.embedder.batch_to_embeddings(value),
+    ),
+    wrong(
+        "sentences",
+        NO_SENTENCES,
+        lambda models, value: list(models.embedder.embed_sentences(value)),
+    ),
     wrong(
         "keep_columns",
         ["id", None, 3],
-        lambda m, x: m.embedder.embed_file(m.text, "new.jsonl", keep_columns=x),
+        lambda models, value: models.embedder.embed_file(
+            models.text, "new.jsonl", keep_columns=value
+        ),
     ),
-    wrong("texts", NO_BATCH_OR_TEXT, lambda m, x: m.embedder.encode(x)),
-    wrong("texts", NO_BATCH, lambda m, x: ElmoVectorizer(m.folder).transform(x)),
-    wrong("batch", NO_SENTENCES, lambda m, x: batch_to_ids(x)),
-    wrong("batch", NO_SENTENCES, lambda m, x: m.elmo.bilm.sentence_ids(x)),
-    wrong("inputs", NO_BATCH, lambda m, x: m.hub(x)),
-    wrong("inputs", [[["a"]], None], lambda m, x: m.elmo(x)),
-    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: m.model.score(x)),
-    wrong("texts", NO_TEXTS, lambda m, x: list(m.model.iter_scores(x))),
-    wrong("texts", NO_SENTENCES, lambda m, x: m.model.read(x, direction="forward")),
-    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: measure_perplexity(m.model, x)),
-    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: measure_surprisal(m.model, x)),
-    wrong("texts", NO_TEXTS, lambda m, x: list(iter_surprisal(m.model, x))),
-    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: predict_words(m.model, x)),
-    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: find_substitutes(m.model, x)),
-    wrong("texts", NO_TEXTS, lambda m, x: list(iter_substitutes(m.model, x))),
-    wrong("texts", NO_TEXTS_OR_TEXT, lambda m, x: average_word_vectors(m.embedder, x)),
-    wrong("files", NO_MAPPING[2:], lambda m, x: find_neighbours(x, np.zeros((1, 6)))),
-    wrong("files", NO_MAPPING[2:], lambda m, x: plot_occurrences(x, "cat", "new.svg")),
+    wrong(
+        "texts", NO_BATCH_OR_TEXT, lambda models, value: models.embedder.encode(value)
+    ),
+    wrong(
+        "texts",
+        NO_BATCH,
+        lambda models, value: ElmoVectorizer(models.folder).transform(value),
+    ),
+    wrong("batch", NO_SENTENCES, lambda models, value: batch_to_ids(value)),
+    wrong(
+        "batch",
+        NO_SENTENCES,
+        lambda models, value: models.elmo.bilm.sentence_ids(value),
+    ),
+    wrong("inputs", NO_BATCH, lambda models, value: models.hub(value)),
+    wrong("inputs", [[["a"]], None], lambda models, value: models.elmo(value)),
+    wrong("texts", NO_TEXTS_OR_TEXT, lambda models, value: models.model.score(value)),
+    wrong(
+        "texts", NO_TEXTS, lambda models, value: list(models.model.iter_scores(value))
+    ),
+    wrong(
+        "texts",
+        NO_SENTENCES,
+        lambda models, value: models.model.read(value, direction="forward"),
+    ),
+    wrong(
+        "texts",
+        NO_TEXTS_OR_TEXT,
+        lambda models, value: measure_perplexity(models.model, value),
+    ),
+    wrong(
+        "texts",
+        NO_TEXTS_OR_TEXT,
+        lambda models, value: measure_surprisal(models.model, value),
+    ),
+    wrong(
+        "texts",
+        NO_TEXTS,
+        lambda models, value: list(iter_surprisal(models.model, value)),
+    ),
+    wrong(
+        "texts",
+        NO_TEXTS_OR_TEXT,
+        lambda models, value: predict_words(models.model, value),
+    ),
+    wrong(
+        "texts",
+        NO_TEXTS_OR_TEXT,
+        lambda models, value: find_substitutes(models.model, value),
+    ),
+    wrong(
+        "texts",
+        NO_TEXTS,
+        lambda models, value: list(iter_substitutes(models.model, value)),
+    ),
+    wrong(
+        "texts",
+        NO_TEXTS_OR_TEXT,
+        lambda models, value: average_word_vectors(models.embedder, value),
+    ),
+    wrong(
+        "files",
+        NO_MAPPING[2:],
+        lambda models, value: find_neighbours(value, np.zeros((1, 6))),
+    ),
+    wrong(
+        "files",
+        NO_MAPPING[2:],
+        lambda models, value: plot_occurrences(value, "cat", "new.svg"),
+    ),
     wrong(
         "words",
         [None, 3, {"a"}, TABLE],
-        lambda m, x: write_occurrences(m.embedder, m.text, "new.jsonl", x),
+        lambda models, value: write_occurrences(
+            models.embedder, models.text, "new.jsonl", value
+        ),
     ),
-    wrong("words", [3, {"a"}], lambda m, x: read_occurrences(m.vectors, m.vectors, x)),
-    wrong("new", NO_MAPPING, lambda m, x: measure_change({}, x)),
+    wrong(
+        "words",
+        [3, {"a"}],
+        lambda models, value: read_occurrences(models.vectors, models.vectors, value),
+    ),
+    wrong("new", NO_MAPPING, lambda models, value: measure_change({}, value)),
     wrong(
         "permutations",
         NOT_WHOLE,
-        lambda m, x: measure_change({}, {}, "apd", permutations=x),
+        lambda models, value: measure_change({}, {}, "apd", permutations=value),
     ),
     wrong(
         "clusters",
         NOT_WHOLE[1:],
-        lambda m, x: plot_occurrences(m.vectors, "cat", "new.svg", clusters=x),
+        lambda models, value: plot_occurrences(
+            models.vectors, "cat", "new.svg", clusters=value
+        ),
     ),
     wrong(
         "min_count",
         NOT_WHOLE,
-        lambda m, x: average_word_vectors(m.embedder, ["a"], min_count=x),
+        lambda models, value: average_word_vectors(
+            models.embedder, ["a"], min_count=value
+        ),
     ),
     wrong(
         "at_most",
         NOT_WHOLE[1:],
-        lambda m, x: average_word_vectors(m.embedder, ["a"], min_count=1, at_most=x),
+        lambda models, value: average_word_vectors(
+            models.embedder, ["a"], min_count=1, at_most=value
+        ),
     ),
     wrong(
         "occurrence",
         NOT_WHOLE[1:],
-        lambda m, x: m.embedder.word_vector("a cat", "cat", occurrence=x),
+        lambda models, value: models.embedder.word_vector(
+            "a cat", "cat", occurrence=value
+        ),
     ),
-    wrong("changes", NO_MAPPING, lambda m, x: plot_changes(x, "new.svg")),
+    wrong("changes", NO_MAPPING, lambda models, value: plot_changes(value, "new.svg")),
     wrong(
         "temperature",
         NO_NUMBER,
-        lambda m, x: sample_sentences(m.model, "the", temperature=x),
+        lambda models, value: sample_sentences(models.model, "the", temperature=value),
     ),
-    wrong("dropout", [*NO_NUMBER, 1.5, -1], lambda m, x: Elmo(m.folder, dropout=x)),
-    wrong("mixture_size", NOT_WHOLE, lambda m, x: ScalarMix(x)),
+    wrong(
+        "dropout",
+        [*NO_NUMBER, 1.5, -1],
+        lambda models, value: Elmo(models.folder, dropout=value),
+    ),
+    wrong("mixture_size", NOT_WHOLE, lambda models, value: ScalarMix(value)),
     wrong(
         "mix parameters",
         [1.5, [1], ["a", 0, 0], [None, 0, 0]],
-        lambda m, x: Elmo(m.folder, scalar_mix_parameters=x),
+        lambda models, value: Elmo(models.folder, scalar_mix_parameters=value),
     ),
-    wrong("precision", [None, 16], lambda m, x: ElmoEmbedder(m.folder, precision=x)),
     wrong(
-        "dtype", [None, 16], lambda m, x: m.embedder.embed_file(m.text, "new", dtype=x)
+        "precision",
+        [None, 16],
+        lambda models, value: ElmoEmbedder(models.folder, precision=value),
     ),
-    wrong("tokenizer", [3, ["moses"]], lambda m, x: tokenize("a", x)),
-    wrong("vectors", ["a", [["a"]]], lambda m, x: find_neighbours(m.vectors, x)),
+    wrong(
+        "dtype",
+        [None, 16],
+        lambda models, value: models.embedder.embed_file(
+            models.text, "new", dtype=value
+        ),
+    ),
+    wrong("tokenizer", [3, ["moses"]], lambda models, value: tokenize("a", value)),
+    wrong(
+        "vectors",
+        ["a", [["a"]]],
+        lambda models, value: find_neighbours(models.vectors, value),
+    ),
 ]
 
 
@@ -223,19 +359,21 @@ def test_wrong_arguments_are_named(
 
 TOO_SMALL = [
     (
-        lambda m: measure_change("no.hdf5", "none.hdf5", permutations=-1),
+        lambda models: measure_change("no.hdf5", "none.hdf5", permutations=-1),
         "permutations: expected 0 or more, found -1",
     ),
     (
-        lambda m: plot_occurrences(m.vectors, "cat", "new.svg", clusters=1),
+        lambda models: plot_occurrences(models.vectors, "cat", "new.svg", clusters=1),
         "clusters: expected 2 or more, found 1",
     ),
     (
-        lambda m: average_word_vectors(m.embedder, ["a"], min_count=0),
+        lambda models: average_word_vectors(models.embedder, ["a"], min_count=0),
         "min_count: expected 1 or more, found 0",
     ),
     (
-        lambda m: average_word_vectors(m.embedder, ["a"], min_count=1, at_most=0),
+        lambda models: average_word_vectors(
+            models.embedder, ["a"], min_count=1, at_most=0
+        ),
         "at_most: expected 1 or more, found 0",
     ),
 ]
@@ -253,25 +391,27 @@ def test_too_small_numbers_are_named(
 
 REMEDIES = [
     (
-        lambda m: find_word_neighbours(m.embedder, m.vectors, "a cat"),  # type: ignore[arg-type]
+        lambda models: find_word_neighbours(models.embedder, models.vectors, "a cat"),  # type: ignore[arg-type]
         "queries: expected (sentence, word), found the string 'a cat'. Give the word "
         "too: ('a cat', WORD).",
     ),
     (
-        lambda m: write_occurrences(m.embedder, m.text, "new.jsonl", "leaves"),
+        lambda models: write_occurrences(
+            models.embedder, models.text, "new.jsonl", "leaves"
+        ),
         "leaves: no such file. For words, give a list: ['leaves'].",
     ),
     (
-        lambda m: m.embedder.word_vector(["We sat on the bank."], "bank"),
+        lambda models: models.embedder.word_vector(["We sat on the bank."], "bank"),
         "'bank' is not a token of 'We sat on the bank.'. The list has one token. Give "
         "the string itself, or split it.",
     ),
     (
-        lambda m: m.embedder.word_vector("We saw New York.", "New York"),
+        lambda models: models.embedder.word_vector("We saw New York.", "New York"),
         "'New York' is not a token of 'We saw New York .'. A word is one token here.",
     ),
     (
-        lambda m: m.embedder.encode(["a"], prompt="x"),
+        lambda models: models.embedder.encode(["a"], prompt="x"),
         "prompt: ELMo has no prompts. Add the words to the texts.",
     ),
 ]

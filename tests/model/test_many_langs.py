@@ -112,9 +112,26 @@ def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> N
     (folder / "config.json").write_text(json.dumps({"config_path": path}))
     architecture = read_architecture(folder / "config.json")
     assert isinstance(architecture, ManyLangsArchitecture)
+    # The values of the package's file, which the 44 published models share.
+    filters = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+    assert architecture.char_cnn == CharacterArchitecture(
+        embedding_dim=50,
+        filters=filters,
+        n_highway=2,
+        activation="relu",
+    )
+    assert architecture.lstm == LstmArchitecture(
+        dim=4096,
+        projection_dim=512,
+        n_layers=2,
+        cell_clip=3,
+        proj_clip=3,
+        use_skip_connections=True,
+    )
+    assert architecture.word_dim == 100
+    assert architecture.max_characters_per_token == 50
     assert architecture.n_layers == 3
     assert architecture.width == 1024
-    assert architecture.word_dim == 100
     parts = parameters_by_part(architecture, n_words=150_000, n_characters=3_000)
     assert parts["projection"] == (2048 + 100 + 1) * 512
     assert parts["word embedding"] == 15_000_000

@@ -32,12 +32,23 @@ FORMS = {
 }
 
 
-pytestmark = pytest.mark.usefixtures("table_folder")
+@pytest.fixture(scope="module", params=FORMS)
+def form(request: pytest.FixtureRequest) -> str:
+    """Return the name of each form."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module", params=["float32", "float16"])
+def dtype(request: pytest.FixtureRequest) -> str:
+    """Return each data type."""
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def table_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Write a table, words and a text into the current folder."""
+def output(
+    form: str, dtype: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Write a form in a data type, in a folder of its own, and return its path."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("items"))
         Path("items.csv").write_text(
@@ -46,7 +57,10 @@ def table_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         Path("words.txt").write_text("dog\ncat\n")
         lines = [f"the {number} cat\n" for number in range(40)]
         Path("in.txt").write_text("".join(lines))
-        yield
+        path = "out" if "parts" in form else "out.parquet"
+        command = FORMS[form].replace("OUT", path).split()
+        assert elmo(*command, "--dtype", dtype, "--model", TINY).exit_code == 0
+        yield path
 
 
 def plain(values: Any) -> Any:
@@ -87,18 +101,12 @@ READERS: dict[str, Callable[[str], Columns]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("reader", READERS)
-def test_every_reader_has_the_same_values(reader: str, form: str, dtype: str) -> None:
+def test_every_reader_has_the_same_values(
+    reader: str, form: str, dtype: str, output: str
+) -> None:
     if reader == "spark" and dtype == "float16":
         pytest.skip("Spark has no float16")
-    output = f"{form.replace(' ', '-')}-{dtype}"
-    if "parts" not in form:
-        output += ".parquet"
-    if not Path(output).exists():
-        command = FORMS[form].replace("OUT", output).split()
-        assert elmo(*command, "--dtype", dtype, "--model", TINY).exit_code == 0
     paths = [output]
     if "parts" in form:
         assert len(list(Path(output).glob("*.parquet"))) > 1
@@ -111,6 +119,7 @@ def test_every_reader_has_the_same_values(reader: str, form: str, dtype: str) ->
         assert {name: plain(columns[name]) for name in columns} == expected
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("rows", ["sentences", "tokens"])
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_an_output_joins_its_input_by_id(kind: str, rows: str) -> None:

@@ -131,6 +131,19 @@ def test_a_failing_hub_is_a_one_line_error(site: Site) -> None:
         find_model(NAME)
 
 
+def test_a_vocabulary_of_the_folder_is_kept(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(TINY, model)
+    (model / "vocab.txt").write_text("the\n")
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("mine")
+    with pytest.raises(ElmoError, match=r"vocab\.txt: already exists"):
+        ElmoEmbedder(model=model).save_pretrained(folder)
+    assert [path.name for path in folder.iterdir()] == ["vocab.txt"]
+    assert (folder / "vocab.txt").read_text() == "mine"
+
+
 def test_a_folder_is_not_saved_twice(tmp_path: Path, saved: dict[str, bytes]) -> None:
     many_langs = GOLDEN / "many-langs" / "both"
     for model, folder, message in (

@@ -7,6 +7,8 @@ import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -195,6 +197,7 @@ def test_single_files_are_tried_after_the_archive(
 
 def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "o.json", "w.hdf5", "vocab.txt")
+    (folder / "o.json").write_bytes(OPTIONS)
     files = find_chosen_model(
         ModelSettings(
             options_file=str(folder / "o.json"), weight_file=folder / "w.hdf5"
@@ -203,10 +206,8 @@ def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     assert files.name == str(folder / "w.hdf5")
     assert files.options == folder / "o.json"
     assert files.vocabulary == folder / "vocab.txt"
-    assert (
-        find_chosen_model(ModelSettings(options_file="o", weight_file="w")).vocabulary
-        is None
-    )
+    settings = ModelSettings(options_file=folder / "o.json", weight_file="w")
+    assert find_chosen_model(settings).vocabulary is None
 
 
 def test_urls_are_downloaded_once(site: Site, cache: Path) -> None:
@@ -359,5 +360,21 @@ def test_download_from_a_folder_a_zip_and_files(
         assert result.stdout == f"{cache / 'tiny'}\n"
         assert find_model("tiny").weights.read_bytes() == files["weights.hdf5"]
         shutil.rmtree(cache / "tiny")
+    # The new weights are there before the old ones go.
+    import_model("tiny", [TINY])
+    new = shutil.copy(TINY / "weights.hdf5", tmp_path / "model.hdf5")
+    removed = []
+
+    def remove(path: Any, **_: Any) -> None:
+        if Path(path).parent == cache / "tiny":
+            removed.append(Path(path).name)
+            assert (cache / "tiny" / "weights.hdf5").exists()
+        Path(path).unlink(missing_ok=True)
+
+    old = (cache / "tiny" / "weights.hdf5").rename(cache / "tiny" / "model.hdf5")
+    with patch("elmo_cli.pretrained.import_files.disk.remove", remove):
+        import_model("tiny", [new, TINY / "options.json"])
+    assert "model.hdf5" in removed
+    assert not old.exists()
     assert import_model("many-langs-la", [MANY_LANGS]) == cache / "many-langs-la"
     assert find_model("many-langs-la").weights.name == "encoder.pkl"

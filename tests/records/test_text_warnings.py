@@ -24,7 +24,7 @@ FRENCH = Expected(language="French")
 
 
 @dataclass(frozen=True)
-class Text:
+class InputFile:
     """Content of a file, and how it is read."""
 
     content: str
@@ -46,7 +46,7 @@ def column(cells: str, times: int = 1) -> str:
     return table.getvalue()
 
 
-def warnings_of(text: Text, caplog: pytest.LogCaptureFixture) -> list[str]:
+def warnings_of(text: InputFile, caplog: pytest.LogCaptureFixture) -> list[str]:
     """Write a text into the current folder, read it, and return the warnings."""
     Path("a").write_text(text.content, encoding="utf-8", newline="")
     caplog.set_level(logging.WARNING, "elmo_cli")
@@ -75,52 +75,52 @@ HEADLINES = "".join(
     ("text", "warning"),
     [
         (
-            Text(f"a\nb {LINK}\n{LINK} c\n", expected=BYTES),
+            InputFile(f"a\nb {LINK}\n{LINK} c\n", expected=BYTES),
             "2 tokens are longer than the 48 bytes that the model reads. The rest "
             "is ignored. The first is in line 2.",
         ),
         (
-            Text("a\n\nééééééééééééééééééééééééé", expected=BYTES),
+            InputFile("a\n\nééééééééééééééééééééééééé", expected=BYTES),
             "1 token is longer than the 48 bytes that the model reads. The rest "
             "is ignored. The first is in line 3.",
         ),
         (
-            Text(7 * "ééééééé", expected=CHARACTERS),
+            InputFile(7 * "ééééééé", expected=CHARACTERS),
             "1 token is longer than the 48 characters that the model reads. The "
             "rest is ignored. The first is in line 1.",
         ),
         (
-            Text(3 * "今天天气很好我们一起去公园散步吧然后再去吃饭。\n"),
+            InputFile(3 * "今天天气很好我们一起去公园散步吧然后再去吃饭。\n"),
             "the text is in Chinese without spaces between words, so a whole "
             "phrase becomes one token. Use --tokenizer spacy:zh.",
         ),
         (
-            Text(3 * "今日は天気がいいので公園へ散歩に行きましょう。\n"),
+            InputFile(3 * "今日は天気がいいので公園へ散歩に行きましょう。\n"),
             "the text is in Japanese without spaces between words, so a whole "
             "phrase becomes one token. Use --tokenizer spacy:ja.",
         ),
         (
-            Text(3 * "วันนี้อากาศดีมากเราไปเดินเล่นที่สวนสาธารณะกันเถอะ\n"),
+            InputFile(3 * "วันนี้อากาศดีมากเราไปเดินเล่นที่สวนสาธารณะกันเถอะ\n"),
             "the text is in Thai without spaces between words, so a whole phrase "
             "becomes one token. Use --tokenizer spacy:th.",
         ),
         (
-            Text(3 * "ថ្ងៃនេះអាកាសធាតុល្អណាស់យើងទៅដើរលេងនៅសួន\n"),
+            InputFile(3 * "ថ្ងៃនេះអាកាសធាតុល្អណាស់យើងទៅដើរលេងនៅសួន\n"),
             "the text is in Khmer without spaces between words, so a whole phrase "
             "becomes one token. Separate its words by spaces first.",
         ),
         (
-            Text(column("5|3"), input_format="csv"),
+            InputFile(column("5|3"), input_format="csv"),
             "the texts of the table are numbers (5). Choose another with "
             "--text-column.",
         ),
         (
-            Text(column("-1.5| 1,200 |+3"), input_format="csv"),
+            InputFile(column("-1.5| 1,200 |+3"), input_format="csv"),
             "the texts of the table are numbers (-1.5). Choose another with "
             "--text-column.",
         ),
         (
-            Text(
+            InputFile(
                 column("The|farmer|sold|the|old|mule.|Nobody|had|seen|it."),
                 input_format="csv",
             ),
@@ -128,7 +128,7 @@ HEADLINES = "".join(
             "are the words of a text, use --word-column.",
         ),
         (
-            Text(
+            InputFile(
                 column(
                     "CASSLGNEQF|CASSLGVATGELF|CASSQEEGGGSW|CASSPGTGGNEQF|CASSLRDSYEQF"
                 ),
@@ -138,14 +138,14 @@ HEADLINES = "".join(
             "If the letters are residues, use --tokenizer residues.",
         ),
         (
-            Text(
+            InputFile(
                 "CASSLGNEQF\nCASSLGVATGELF\nCASSQEEGGGSW\nCASSPGTGGNEQF\nCASSLRDSYEQF"
             ),
             "5 of the first 5 texts are one word of capital letters (CASSLGNEQF). "
             "If the letters are residues, use --tokenizer residues.",
         ),
         (
-            Text(
+            InputFile(
                 column(
                     "I slept through the night. Then it rained.|Who came? Nobody did.",
                     times=3,
@@ -156,7 +156,7 @@ HEADLINES = "".join(
             "trained on single sentences. Use --split-sentences.",
         ),
         (
-            Text(
+            InputFile(
                 column("She left. He ran.|I like it. You do.", times=3),
                 input_format="csv",
             ),
@@ -164,7 +164,7 @@ HEADLINES = "".join(
             "trained on single sentences. Use --split-sentences.",
         ),
         (
-            Text(
+            InputFile(
                 column(
                     "I slept through the night. Then it rained.|Who came? Nobody "
                     "did.|I slept through the night. Then it rained.|Who came? "
@@ -181,22 +181,22 @@ HEADLINES = "".join(
             "trained on single sentences. Use --split-sentences.",
         ),
         (
-            Text(6 * "He left. She ran.\n", tokenizer=make_tokenizer("moses")),
+            InputFile(6 * "He left. She ran.\n", tokenizer=make_tokenizer("moses")),
             "6 of the first 6 lines contain several sentences, but the model was "
             "trained on single sentences. Use --split-sentences.",
         ),
         (
-            Text(100 * (9 * SENTENCE + " and\n")),
+            InputFile(100 * (9 * SENTENCE + " and\n")),
             "100 of the first 100 lines contain several sentences, but the model "
             "was trained on single sentences. Use --split-sentences.",
         ),
         (
-            Text(6 * "“ Go ! ” He left .\nHe ran .\n"),
+            InputFile(6 * "“ Go ! ” He left .\nHe ran .\n"),
             "6 of the first 12 lines contain several sentences, but the model was "
             "trained on single sentences. Use --split-sentences.",
         ),
         (
-            Text(
+            InputFile(
                 column("If If you you were were north, north,|to to journey journey"),
                 input_format="csv",
             ),
@@ -204,26 +204,28 @@ HEADLINES = "".join(
             "word and subject, keep one row per word.",
         ),
         (
-            Text("id\ttext\n1\tThe dog .\n\n2\tThe cat .\n"),
+            InputFile("id\ttext\n1\tThe dog .\n\n2\tThe cat .\n"),
             "every line of the text has tabs. If it is a table, use --input-format tsv "
             "and --text-column, and --no-header if it has no header. If each line has "
             'a word, write one sentence per line: `awk \'NF {printf "%s ", $1; next} '
             """{print ""}' a > a.lines.txt` takes the words in column 1.""",
         ),
         (
-            Text(BOOK),
+            InputFile(BOOK),
             "the text seems to be hard-wrapped: most lines end within a sentence. "
             "Use --paragraphs to join the lines until a blank line.",
         ),
         (
-            Text("the café\nHe isn’t here —\n“ never ” … a‘b é\n", expected=ENGLISH),
+            InputFile(
+                "the café\nHe isn’t here —\n“ never ” … a‘b é\n", expected=ENGLISH
+            ),
             "6 tokens with typographic marks (isn’t — “), which the model hardly "
             "knows, the first in line 2. Use --tokenizer moses for raw text, "
             "which normalizes them. Replace them first in text that is tokenized "
             "already.",
         ),
         (
-            Text(
+            InputFile(
                 "1\tthe\t_\t_\t_\t_\t0\t_\t_\t_\n2\t’s\t_\t_\t_\t_\t0\t_\t_\t_\n\n",
                 input_format="conllu",
                 expected=ENGLISH,
@@ -233,14 +235,14 @@ HEADLINES = "".join(
             "normalizes them. Replace them first in text that is tokenized already.",
         ),
         (
-            Text("It rained .\nShe didn\x92t \x96 know .\n\x93Café\x94 “yes” .\n"),
+            InputFile("It rained .\nShe didn\x92t \x96 know .\n\x93Café\x94 “yes” .\n"),
             "control characters (U+0080 to U+009F): 4, the first in line 2. They "
             "are probably quotes and dashes of Windows-1252 that were read as "
             "Latin-1. Repair them with `perl -CSD -MEncode -pe "
             "'s/[\\x80-\\x9f]/decode(\"cp1252\", $&)/ge' a > a.clean`.",
         ),
         (
-            Text("\ufeffIt rained .\n\ufeffThe \ufeffdog\ufeff .\n"),
+            InputFile("\ufeffIt rained .\n\ufeffThe \ufeffdog\ufeff .\n"),
             "byte order marks (U+FEFF) within lines: 2, the first in line 2. They "
             "become part of words. Remove them with `perl -pe "
             "'s/\\xef\\xbb\\xbf//g' a > a.clean`.",
@@ -249,7 +251,7 @@ HEADLINES = "".join(
     ids=str,
 )
 def test_text_of_another_kind_is_warned_of_once(
-    text: Text, warning: str, caplog: pytest.LogCaptureFixture
+    text: InputFile, warning: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert warnings_of(text, caplog) == [warning]
 
@@ -258,40 +260,40 @@ def test_text_of_another_kind_is_warned_of_once(
 @pytest.mark.parametrize(
     "text",
     [
-        Text("a bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", expected=BYTES),
-        Text(12 * "éé", expected=BYTES),
-        Text(24 * "éé", expected=CHARACTERS),
-        Text(f"a\nb {LINK}\n{LINK} c\n"),
-        Text(5 * "今天 天气 很 好 。\n"),
-        Text(5 * "วันนี้ อากาศ ดี มาก\n"),
-        Text(5 * "오늘은 날씨가 좋습니다\n"),
-        Text(5 * "Donaudampfschifffahrt\n"),
-        Text(">a\nMKV\n", input_format="fasta", expected=BYTES),
-        Text(column("1990 was a year|5"), input_format="csv"),
-        Text(
+        InputFile("a bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", expected=BYTES),
+        InputFile(12 * "éé", expected=BYTES),
+        InputFile(24 * "éé", expected=CHARACTERS),
+        InputFile(f"a\nb {LINK}\n{LINK} c\n"),
+        InputFile(5 * "今天 天气 很 好 。\n"),
+        InputFile(5 * "วันนี้ อากาศ ดี มาก\n"),
+        InputFile(5 * "오늘은 날씨가 좋습니다\n"),
+        InputFile(5 * "Donaudampfschifffahrt\n"),
+        InputFile(">a\nMKV\n", input_format="fasta", expected=BYTES),
+        InputFile(column("1990 was a year|5"), input_format="csv"),
+        InputFile(
             column("Yes|no|maybe|Help!|never|often|always|who?|why"), input_format="csv"
         ),
-        Text(
+        InputFile(
             column("Yes.|No.|Never!|Why?|Perhaps.|Sure.|Thanks!|What?|Stop!|Go."),
             input_format="csv",
         ),
-        Text(
+        InputFile(
             column("river|dog|desk|table|letter|window|garden|item|paper|street"),
             input_format="csv",
         ),
-        Text(
+        InputFile(
             column("Hund|Haus|Tisch|Fenster|Garten|Nummer|Papier|Blume|Zug|Brief"),
             input_format="csv",
         ),
-        Text(
+        InputFile(
             column("ELEPHANT|HOSPITAL|BUILDING|MOUNTAIN|PROBLEMS|QUESTION|UMBRELLA"),
             input_format="csv",
         ),
-        Text(
+        InputFile(
             column("PRESIDENT WINS THE ELECTION|STORM HITS THE COAST|MARKETS FALL|A"),
             input_format="csv",
         ),
-        Text(
+        InputFile(
             column(
                 "The U.S. Senate met.|Mr. Smith and Dr. Jones came.|Gov. Lee "
                 "met Sen. Poe.",
@@ -299,33 +301,33 @@ def test_text_of_another_kind_is_warned_of_once(
             ),
             input_format="csv",
         ),
-        Text(
+        InputFile(
             column("Smith et al. The study|cats etc. They ran|7 p.m. The end", times=3),
             input_format="csv",
         ),
-        Text(
+        InputFile(
             column(
                 "Die Pension inkl. Frühstück kostet evtl. Geld.|Am 3. Mai kam er.",
                 times=5,
             ),
             input_format="csv",
         ),
-        Text(
+        InputFile(
             column(
                 'He said, "Stop!" and left.|Wait... What is it|Yahoo buys X: report',
                 times=4,
             ),
             input_format="csv",
         ),
-        Text(
+        InputFile(
             column("M K V L S P A D K T|C A S S L G N E Q F", times=5),
             input_format="csv",
         ),
-        Text(
+        InputFile(
             column("He said that that was a very, very long day.|No no no no."),
             input_format="csv",
         ),
-        Text(
+        InputFile(
             (
                 '{"tokens": ["C", "A", "S", "S", "L", "G", "N", "E", "Q", '
                 '"F"]}\n{"tokens": ["C", "A", "S", "S", "L", "G", "V", "A", "T", '
@@ -336,44 +338,48 @@ def test_text_of_another_kind_is_warned_of_once(
             ),
             input_format="jsonl",
         ),
-        Text(
+        InputFile(
             ">CASSLGNEQF\nCASSLGNEQF\n>CASSLGVATGELF\nCASSLGVATGELF\n>CASSQEEGGGSW\nCASSQEEGGGSW\n>CASSPGTGGNEQF\nCASSPGTGGNEQF\n>CASSLRDSYEQF\nCASSLRDSYEQF\n",
             input_format="fasta",
         ),
-        Text("ELEPHANT\nHOSPITAL\nBUILDING\nMOUNTAIN\nPROBLEMS"),
-        Text("The\tdog\tbarked\t.\nIt\trained\t.\n"),
-        Text("The dog .\na\tb\n"),
-        Text("a\tb\n"),
-        Text(
+        InputFile("ELEPHANT\nHOSPITAL\nBUILDING\nMOUNTAIN\nPROBLEMS"),
+        InputFile("The\tdog\tbarked\t.\nIt\trained\t.\n"),
+        InputFile("The dog .\na\tb\n"),
+        InputFile("a\tb\n"),
+        InputFile(
             10
             * (
                 "The river rose in the night and the people of the town went up "
                 "into the hills . "
             )
         ),
-        Text(
+        InputFile(
             100
             * (
                 "The river rose in the night and the people of the town went up "
                 "into the hills .\n"
             )
         ),
-        Text(HEADLINES),
-        Text(100 * "word\n"),
-        Text(
+        InputFile(HEADLINES),
+        InputFile(100 * "word\n"),
+        InputFile(
             "Mr. Poe left .\nHe met J . K . Lee .\nIt rained . She ran .\nIt "
             "did .\nIt did .\nIt did .\nIt did .\nIt did .\n"
         ),
-        Text("We sat by the river .\n"),
-        Text("a b Mr. d\ne e e e e e e e e e e e e e e e e \n"),
-        Text('. , " ?\n'),
-        Text("He isn’t here —\n"),
-        Text("He isn’t here — \n", expected=FRENCH),
-        Text("He isn’t here  —\n", expected=ENGLISH, tokenizer=make_tokenizer("moses")),
-        Text("z.B. d.h. u.a.\n", tokenizer=make_tokenizer("moses", "de")),
-        Text("It rained .\nShe didn’t – know .\n“Café” “yes” .\n"),
+        InputFile("We sat by the river .\n"),
+        InputFile("a b Mr. d\ne e e e e e e e e e e e e e e e e \n"),
+        InputFile('. , " ?\n'),
+        InputFile("He isn’t here —\n"),
+        InputFile("He isn’t here — \n", expected=FRENCH),
+        InputFile(
+            "He isn’t here  —\n", expected=ENGLISH, tokenizer=make_tokenizer("moses")
+        ),
+        InputFile("z.B. d.h. u.a.\n", tokenizer=make_tokenizer("moses", "de")),
+        InputFile("It rained .\nShe didn’t – know .\n“Café” “yes” .\n"),
     ],
     ids=str,
 )
-def test_good_text_has_no_warning(text: Text, caplog: pytest.LogCaptureFixture) -> None:
+def test_good_text_has_no_warning(
+    text: InputFile, caplog: pytest.LogCaptureFixture
+) -> None:
     assert warnings_of(text, caplog) == []

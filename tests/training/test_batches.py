@@ -102,7 +102,7 @@ def test_sentences_of_a_line_stay_in_one_window(tmp_path: Path) -> None:
     assert first[0] == [["Ab", "cd", "."], ["He", "ef", "!"], ["Oh", "?"]]
     assert second[0] == [["Fo", "go", "."]]
     assert some_windows(text, first[1], 1) == [second]
-    assert count_text(text, tmp_path, None).n_tokens == 11
+    assert count_text(text, None).n_tokens == 11
 
 
 def test_each_pass_shuffles_the_files(tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ def test_validation_lines_are_in_no_window(tmp_path: Path) -> None:
     lines = [f"line {number}" for number in range(400)]
     paths = write_files(tmp_path, ["\n".join(lines * 2)])
     text = TrainingText(paths, validation_share=0.1)
-    counts = count_text(text, tmp_path, None)
-    validation = (tmp_path / "validation.txt").read_text().splitlines()
+    counts = count_text(text, None)
+    validation = counts.validation_lines
     [(sentences, _)] = some_windows(text, TextProgress(), 1, 10_000)
     trained = {" ".join(sentence) for sentence in sentences}
     assert trained.isdisjoint(validation)
@@ -130,7 +130,7 @@ def test_validation_lines_are_in_no_window(tmp_path: Path) -> None:
 
 def test_vocabulary_has_the_most_frequent_words(tmp_path: Path) -> None:
     text = TrainingText(write_files(tmp_path, ["a b a\n\n", "b  b\tc <S>"]))
-    counts = count_text(text, tmp_path, 5)
+    counts = count_text(text, 5)
     assert counts.n_tokens == 7
     assert counts.words == ["<S>", "</S>", "<UNK>", "b", "a"]
 
@@ -141,6 +141,12 @@ def test_patterns_give_each_file_once_in_order(tmp_path: Path) -> None:
     brackets = tmp_path / "a[1].txt"
     brackets.write_text("x\n")
     assert find_text_files([brackets]) == (brackets,)
+
+
+def test_a_pattern_without_files_is_an_error() -> None:
+    message = "^missing: no such file. Name a file or a pattern of files.$"
+    with pytest.raises(FileNotFoundError, match=message):
+        find_text_files(["missing"])
 
 
 def test_text_without_a_sentence_is_an_error(tmp_path: Path) -> None:

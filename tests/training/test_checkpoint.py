@@ -212,6 +212,22 @@ def changed(whole: bytes, **entries: Any) -> bytes:
     return saved({name: value for name, value in state.items() if value is not None})
 
 
+def with_group(whole: bytes, **settings: Any) -> bytes:
+    """Return a checkpoint whose optimizer has other settings."""
+    optimizer = torch.load(io.BytesIO(whole), weights_only=True)["optimizer"]
+    group = {**optimizer["param_groups"][0], **settings}
+    return changed(whole, optimizer={**optimizer, "param_groups": [group]})
+
+
+def with_tensors(whole: bytes, **tensors: Any) -> bytes:
+    """Return a checkpoint whose optimizer has other tensors for a parameter."""
+    optimizer = torch.load(io.BytesIO(whole), weights_only=True)["optimizer"]
+    state = optimizer["state"]
+    return changed(
+        whole, optimizer={**optimizer, "state": {**state, 3: {**state[3], **tensors}}}
+    )
+
+
 def with_changed_byte(whole: bytes) -> bytes:
     half = len(whole) // 2
     return whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :]
@@ -246,6 +262,17 @@ DAMAGED = r"the checkpoint is damaged \("
             lambda whole: changed(whole, progress=(0, 0, 0, 1, 1, 0, ((["a"], 0),))),
             DAMAGED,
         ),
+        (lambda whole: changed(whole, progress=(0, 0, 2**63, 1, 1, 0, ())), DAMAGED),
+        (lambda whole: changed(whole, words=["a", []]), DAMAGED),
+        (lambda whole: changed(whole, objective={"softmax.bias": "x"}), DAMAGED),
+        (lambda whole: with_group(whole, weight_decay={}), DAMAGED),
+        (lambda whole: with_group(whole, betas=0.9), DAMAGED),
+        (lambda whole: with_group(whole, params=["x"]), DAMAGED),
+        (lambda whole: with_tensors(whole, exp_avg="x"), DAMAGED),
+        (lambda whole: with_tensors(whole, exp_avg=torch.zeros(0)), DAMAGED),
+        (lambda whole: with_tensors(whole, step=torch.tensor(torch.nan)), DAMAGED),
+        (lambda whole: with_tensors(whole, exp_avg_sq=None), DAMAGED),
+        (lambda whole: with_tensors(whole, other=torch.zeros(1)), DAMAGED),
         (lambda whole: changed(whole, step=-5), DAMAGED),
         (lambda whole: changed(whole, n_tokens=-1), DAMAGED),
         (lambda whole: changed(whole, loss_sums=torch.zeros(2)), DAMAGED),

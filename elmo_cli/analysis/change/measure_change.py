@@ -101,7 +101,7 @@ def measure_change(
                 correction=repr(correction),
             )
     if isinstance(old, (str, Path)) and isinstance(new, (str, Path)):
-        old, new = read_occurrences(old, new, words, layers)
+        old, new = read_occurrences(old, new, words=words, layers=layers)
     elif words is not None or layers is not None:
         raise SettingsError("words and layers require the paths of two files")
     old = _check_vectors("old", old)
@@ -140,11 +140,13 @@ def _measure_word(
     n_old = len(old)
     n_new = len(new)
     if min(n_old, n_new) < MIN_OCCURRENCES:
-        return Change(word, None, n_old, n_new)
-    true_change, *random_changes = changes_of_divisions(old, new, measure, permutations)
+        return Change(word, change=None, n_old=n_old, n_new=n_new)
+    true_change, *random_changes = changes_of_divisions(
+        old, new, measure=measure, permutations=permutations
+    )
     change = float(true_change[0])
     if not permutations:
-        return Change(word, change, n_old, n_new)
+        return Change(word, change=change, n_old=n_old, n_new=n_new)
     by_chance = np.concatenate(random_changes)
     # Rounding must not make the change of an equal division smaller.
     n_as_much = int((by_chance >= change - 1e-12).sum())
@@ -152,9 +154,9 @@ def _measure_word(
     low, high = np.quantile(by_chance, _CHANCE, method="nearest")
     return Change(
         word,
-        change,
-        n_old,
-        n_new,
+        change=change,
+        n_old=n_old,
+        n_new=n_new,
         p=(1 + n_as_much) / (1 + permutations),
         by_chance=(float(low), float(high)),
     )

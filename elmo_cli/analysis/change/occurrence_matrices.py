@@ -44,6 +44,9 @@ def read_occurrences(
     `measure_change` takes the two files, too. Use this function to look at the vectors
     or to choose among them first. `open_occurrences` returns each with its sentence.
 
+        old, new = read_occurrences("old.parquet", "new.parquet")
+        old["bank"].shape  # (occurrences of "bank" in the old file, 1024)
+
     Args:
         old, new: Files of `elmo occurrences`, or HDF5 of `elmo embed` with all tokens.
         words: Words to read: a list, the word of each form, or the path of a file that
@@ -88,7 +91,7 @@ def read_occurrences(
         new_matrices = _read_matrices(
             new_files, targets, layers, ignore_case=ignore_case
         )
-    _check_matrices([old_matrices, new_matrices], old, new)
+    _check_matrices([old_matrices, new_matrices], old=old, new=new)
     return old_matrices, new_matrices
 
 

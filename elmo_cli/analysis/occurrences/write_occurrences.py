@@ -88,7 +88,13 @@ def plan_occurrences(
         )
         remedy = "Choose {--state zero} or {--state warm}."
         raise SettingsError(problem, remedy=remedy)
-    plan = plan_file(text_input, output, selection, output_settings, state=state)
+    plan = plan_file(
+        text_input,
+        output,
+        selection=selection,
+        output_settings=output_settings,
+        state=state,
+    )
     if text_input.format.has_sequences:
         raise SettingsError(
             f"{text_input.source.name}: FASTA has no words",
@@ -145,7 +151,10 @@ def embed_occurrences(
         should_stop=should_stop,
     ) as file_run:
         embedded = file_run.embed_input(
-            keep=search.keep_targets, select=select_targets, on_restart=search.restart
+            keep=search.keep_targets,
+            select=select_targets,
+            on_restart=search.restart,
+            reads_lemmas=match == "lemma",
         )
         sink = embedded.sink
         if not embedded.was_complete:
@@ -301,14 +310,15 @@ def write_occurrences(
     check_embedder(embedder)
     words = targets.targets_of(words)
     opened = open_text(corpus, text_settings, embedder.files, reads_places=True)
-    plan = plan_occurrences(
-        opened,
-        output,
-        SelectionSettings(layers_text(layers)),
-        OutputSettings(overwrite=overwrite),
-        state=embedder.state,
-        match=match,
-    )
-    return embed_occurrences(
-        embedder.engine, plan, words, match=match, ignore_case=ignore_case
-    )
+    with opened.source:
+        plan = plan_occurrences(
+            opened,
+            output,
+            selection=SelectionSettings(layers_text(layers)),
+            output_settings=OutputSettings(overwrite=overwrite),
+            state=embedder.state,
+            match=match,
+        )
+        return embed_occurrences(
+            embedder.engine, plan, words, match=match, ignore_case=ignore_case
+        )

@@ -44,6 +44,9 @@ def plot_changes(
 ) -> int:
     """Draw the changes of words as points.
 
+        changes = measure_change("old.parquet", "new.parquet", permutations=1000)
+        plot_changes(changes, "change.svg")
+
     Behind each point is a band: the changes between the 5th and the 95th percentile of
     random divisions of the occurrences. Changes that were measured without permutations
     have no band. Points are filled if p (or the adjusted p, if there is one) is below
@@ -89,7 +92,12 @@ def plot_changes(
         caption += f" {_CHANCE_CAPTION}"
     height = 1.3 + 0.24 * len(drawn)
     with open_drawing(
-        output, title, caption, width=5.6, height=height, overwrite=overwrite
+        output,
+        title=title,
+        caption=caption,
+        width=5.6,
+        height=height,
+        overwrite=overwrite,
     ) as drawing:
         axes = drawing.figure.add_subplot()
         drawing.figure.suptitle(title, x=0, ha="left")
@@ -125,9 +133,9 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
             continue  # Otherwise the legend explains both kinds of points.
         drawing.add_points(
             axes,
-            f"{index}",
-            np.reshape([(values[row], row) for row in members], (-1, 2)),
-            [_change_tooltip(changes[row]) for row in members],
+            name=f"{index}",
+            points=np.reshape([(values[row], row) for row in members], (-1, 2)),
+            tooltips=[_change_tooltip(changes[row]) for row in members],
             label=label,
             zorder=2,
             color="C0",

@@ -96,6 +96,8 @@ def plot_occurrences(
 ) -> Picture:
     """Draw the occurrences of a word as points, with the sentences of some as labels.
 
+        plot_occurrences("corpus.hdf5", "bank", "bank.svg")
+
     Args:
         files: Path or list of paths, or the result of `open_occurrences` or
             `open_activations`. Each file has a colour and a shape.
@@ -152,7 +154,7 @@ def plot_occurrences(
     begin_step("drawing")
     caption = _caption(variance)
     with open_drawing(
-        output, title, caption, width=5.6, height=4.6, overwrite=overwrite
+        output, title=title, caption=caption, width=5.6, height=4.6, overwrite=overwrite
     ) as drawing:
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))
@@ -168,7 +170,7 @@ def plot_occurrences(
         _add_groups(drawing, axes, groups=members, points=points, tooltips=tooltips)
         drawing.figure.canvas.draw()  # Labels have to fit into the final layout.
         _label_points(axes, points, drawn)
-    return Picture(len(found), len(drawn), variance)
+    return Picture(n_occurrences=len(found), n_drawn=len(drawn), variance=variance)
 
 
 def _check_occurrence_count(
@@ -315,9 +317,9 @@ def _add_groups(
             label = f"{printable(name)} ({len(members):,})"
             drawing.add_points(
                 axes,
-                f"{number}-{round_index}",
-                points[drawn].reshape(-1, 2),
-                [tooltips[index] for index in drawn],
+                name=f"{number}-{round_index}",
+                points=points[drawn].reshape(-1, 2),
+                tooltips=[tooltips[index] for index in drawn],
                 color=colours(number),
                 marker=_MARKERS[number % len(_MARKERS)],
                 alpha=0.75,
@@ -423,7 +425,7 @@ class _LabelSpace:
         # The first one is the nearest.
         place = min(places, key=lambda place: self._n_points_on(place.line))
         self._take(point, place)
-        return draw_label(self._axes, point, label, place.side, place.shift)
+        return draw_label(self._axes, point, label, side=place.side, shift=place.shift)
 
     def _free_places(
         self, point: AnyArray, label: MarkedText, shifts: Sequence[tuple[float, float]]
@@ -432,7 +434,7 @@ class _LabelSpace:
         from matplotlib.transforms import Bbox
 
         for side in SIDES:
-            texts = draw_label(self._axes, point, label, side)
+            texts = draw_label(self._axes, point, label, side=side)
             extents = [text.get_window_extent(self._renderer) for text in texts]
             unshifted = Bbox.union(extents).padded(6)
             for text in texts:
@@ -447,7 +449,7 @@ class _LabelSpace:
                 box = unshifted.translated(x_pixels, y_pixels)
                 line = self._line(point, x_pixels, y_pixels)
                 if self._is_free(box, line):
-                    yield _Place(side, shift, box, line)
+                    yield _Place(side=side, shift=shift, box=box, line=line)
 
     def _line(self, point: AnyArray, x_pixels: float, y_pixels: float) -> AnyArray:
         """Return pixels on the line from a point to its label, shape (n, 2)."""

@@ -115,7 +115,12 @@ def plot_surprisals(
     width = max(5.6, 1 + n_words * _word_width(panels))
     height = sum(1.9 + 0.2 * len(panel.series) for panel in panels)
     with open_drawing(
-        output, title, caption, width=width, height=height, overwrite=overwrite
+        output,
+        title=title,
+        caption=caption,
+        width=width,
+        height=height,
+        overwrite=overwrite,
     ) as drawing:
         grid = drawing.figure.subplots(len(panels), 1, sharey=True, squeeze=False)
         rows = grid[:, 0]
@@ -220,9 +225,9 @@ def _draw_panel(drawing: Drawing, axes: Any, panel: _Panel) -> None:
         offset = (series_index - (n_series - 1) / 2) * width
         bars = drawing.add_bars(
             axes,
-            [index + offset for index in range(len(series.units))],
-            series.values,
-            tooltips,
+            positions=[index + offset for index in range(len(series.units))],
+            heights=series.values,
+            tooltips=tooltips,
             width=0.9 * width,
             color=colour,
             label=series.name,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from elmo_cli.text.occurrences import Occurrence
 
 BLOCK_TOKENS: Final = 2048
 """Approximate number of vectors per comparison: 8 MB, which the allocator reuses."""
+_Nearest = TypeVar("_Nearest")
 _TINY: Final = 1e-30
 """Smallest norm by which a vector is divided."""
 
@@ -43,11 +44,12 @@ class Neighbour(Occurrence):
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbours(Generic[_Nearest]):
     """Result of a search."""
 
-    nearest: list[list[Neighbour]]
-    """Neighbours of each query, the nearest first."""
+    nearest: _Nearest
+    """Neighbours, the nearest first: a list for one query, and a list of lists for
+    several queries."""
     mean_cosine: float | None
     """Mean cosine of all pairs of two tokens of the files; None for fewer than two."""
 
@@ -88,27 +90,28 @@ def find_neighbours(
     layers: Layers | None = None,
     device: Device = "cpu",
     is_excluded: Callable[[int, Neighbour], bool] | None = None,
-) -> Neighbours:
+) -> Neighbours[Any]:
     """Return the tokens whose vectors are most similar to query vectors, by cosine.
 
         vector = embedder.word_vector("We sat on the bank.", "bank", layers="top")
-        find_neighbours("corpus.hdf5", vector, layers="top").nearest[0]
+        find_neighbours("corpus.hdf5", vector, layers="top").nearest[0].marked
 
     All tokens are compared. Each file is read once, some MB at a time.
 
     Args:
         files: Path or list of paths, of files or folders, or the result of
             `open_occurrences` or `open_activations`.
-        vectors: Vectors of the queries, shape (Q, W), or of one query, shape (W,).
+        vectors: Vector of one query, float, shape (W,), or of n queries, shape (n, W).
         top: Maximum number of neighbours per query.
-        layers: Layers to average, such as "1,2", 2, -1 or
-            [0, 2]. None means all layers in the files except the token layer.
+        layers: Layers to average, such as "1,2", 2, -1 or [0, 2]. None means all layers
+            in the files except the token layer.
         device: Device of the comparison, as in `ElmoEmbedder`.
         is_excluded: Return whether a token cannot be a neighbour of a query, given by
             its index. By default, none are excluded.
 
     Returns:
-        The neighbours of each query, a list for each.
+        The neighbours: `nearest` is a list for the shape (W,), and a list of lists for
+        (n, W).
 
     Raises:
         InputError: `vectors` has another shape, or a file cannot be read, lacks tokens,
@@ -134,7 +137,10 @@ def find_neighbours(
                 )
             sum_of_units += compared.sum_of_units
             n_tokens += compared.cosines.shape[1]
-    return Neighbours(nearest, _mean_cosine(sum_of_units, n_tokens))
+    mean_cosine = _mean_cosine(sum_of_units, n_tokens)
+    if np.ndim(vectors) == 1:
+        return Neighbours(nearest[0], mean_cosine)
+    return Neighbours(nearest, mean_cosine)
 
 
 def _unit_queries(vectors: NDArray[np.floating], top: int, device: Device) -> Tensor:

@@ -452,7 +452,7 @@ def _stored_row(
     record_id = None if columns["id"] is None else str(columns["id"])
     return StoredRecord(
         record_index=line - 1,
-        record=Record("", sentence, record_id),
+        record=Record("", sentence, id=record_id),
         positions=[position],
         words=[word],
         values=values,

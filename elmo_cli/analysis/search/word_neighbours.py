@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,30 @@ Query = Occurrence | tuple[Text, str]
 """Word to search for: its occurrence, or a sentence and the word in it."""
 
 
+@overload
+def find_word_neighbours(
+    embedder: ElmoEmbedder,
+    files: VectorFiles | Activations | str | Path | Sequence[str | Path],
+    queries: Query,
+    top: int = 10,
+    *,
+    layers: Layers | None = None,
+    other_words: bool = False,
+) -> Neighbours[list[Neighbour]]: ...
+
+
+@overload
+def find_word_neighbours(
+    embedder: ElmoEmbedder,
+    files: VectorFiles | Activations | str | Path | Sequence[str | Path],
+    queries: Sequence[Query],
+    top: int = 10,
+    *,
+    layers: Layers | None = None,
+    other_words: bool = False,
+) -> Neighbours[list[list[Neighbour]]]: ...
+
+
 def find_word_neighbours(
     embedder: ElmoEmbedder,
     files: VectorFiles | Activations | str | Path | Sequence[str | Path],
@@ -41,11 +65,11 @@ def find_word_neighbours(
     *,
     layers: Layers | None = None,
     other_words: bool = False,
-) -> Neighbours:
+) -> Neighbours[Any]:
     """Return the neighbours of words in their sentences.
 
         query = ("We sat on the bank.", "bank")
-        find_word_neighbours(embedder, "corpus.hdf5", query).nearest[0]
+        find_word_neighbours(embedder, "corpus.hdf5", query).nearest[0].marked
 
     Where tokens are pooled, these are the neighbours of the sentences.
 
@@ -53,17 +77,18 @@ def find_word_neighbours(
         embedder: Model of the files, from the same initial state.
         files: Path or list of paths, of files or folders, or the result of
             `open_occurrences` or `open_activations`.
-        queries: One query or several: a sentence and its word, or an occurrence from
-            `find_occurrence`. A raw sentence is tokenized like the files. Tokens of the
-            same sentence are left out. Any word of a sentence represents it where
-            tokens are pooled.
+        queries: A query or a list of them: a sentence and its word, or an occurrence
+            from `find_occurrence`. A raw sentence is tokenized like the files. Tokens
+            of the same sentence are left out. Any word of a sentence represents it
+            where tokens are pooled.
         top: Maximum number of neighbours per query.
         layers: Layers to average, such as "1,2", 2, -1 or [0, 2]. None means all layers
             in the files except the token layer.
         other_words: Also exclude the word itself, in any case or form.
 
     Returns:
-        The neighbours of each query, a list for each.
+        The neighbours: `nearest` is a list for one query, and a list of lists for a
+        list of queries.
 
     Raises:
         InputError: A file was made with another model or cannot be read, or a word
@@ -76,7 +101,9 @@ def find_word_neighbours(
             _check_model(source, embedder)
         tokenizer = recorded_tokenizer(opened.attributes) or AUTO
         occurrences = [
-            _find_query(query, f"queries[{index}]", embedder, tokenizer)
+            _find_query(
+                query, name=f"queries[{index}]", embedder=embedder, tokenizer=tokenizer
+            )
             for index, query in enumerate(_list_queries(queries))
         ]
 
@@ -86,9 +113,10 @@ def find_word_neighbours(
                 return True
             return other_words and _is_same_word(opened, query.token, neighbour)
 
+        vectors = _embed_queries(embedder, opened, queries=occurrences, layers=layers)
         return find_neighbours(
             opened,
-            _embed_queries(embedder, opened, occurrences, layers),
+            vectors[0] if _is_one(queries) else vectors,
             top,
             layers=layers,
             device=embedder.device,
@@ -98,7 +126,7 @@ def find_word_neighbours(
 
 def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
     """Return the queries, of which one needs no list."""
-    if isinstance(queries, Occurrence) or _is_pair(queries):
+    if _is_one(queries):
         return [cast(Query, queries)]
     if isinstance(queries, str):
         raise InputError(
@@ -106,6 +134,11 @@ def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
             remedy=f"Give the word too: ({queries!r}, WORD).",
         )
     return list(check_batch(cast(Sequence[Query], queries), "queries"))
+
+
+def _is_one(queries: object) -> bool:
+    """Return whether a value is one query, not a list of them."""
+    return isinstance(queries, Occurrence) or _is_pair(queries)
 
 
 def _is_pair(query: object) -> bool:
@@ -128,7 +161,10 @@ def _find_query(
     chosen = choose_tokenizer_of_strings([sentence], settings, embedder.files)
     tokens = tokens_around(word, sentence, chosen, order="sentence")
     return occurrence_of(
-        word, tokens, None, partial(numbers_after, "find_occurrence(..., occurrence=")
+        word,
+        tokens,
+        number=None,
+        choice_of=partial(numbers_after, "find_occurrence(..., occurrence="),
     )
 
 

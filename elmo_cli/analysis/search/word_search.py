@@ -47,7 +47,7 @@ def find_occurrences(
     """
     finder = TargetFinder(words or {}, ignore_case=ignore_case)
     with opened_files(files) as opened:
-        occurrences = _find_all(opened, words, layers, finder)
+        occurrences = _find_all(opened, words, layers=layers, finder=finder)
         warning = finder.warning()
         if warning:
             logger.warning("%s: %s", opened.paths[0], warning)
@@ -57,6 +57,7 @@ def find_occurrences(
 def _find_all(
     files: VectorFiles,
     words: Mapping[str, str] | None,
+    *,
     layers: Layers | None,
     finder: TargetFinder,
 ) -> dict[str, list[EmbeddedOccurrence]]:
@@ -64,36 +65,43 @@ def _find_all(
     names = files.words if words is None else words.values()
     occurrences: dict[str, list[EmbeddedOccurrence]] = {name: [] for name in names}
     for vectors in files.read(layers):
-        found = dict(enumerate(vectors.words))
-        if words is not None and "match" not in vectors.source.attributes:
-            found = _find_in_record(vectors, words, occurrences, finder)
+        if words is None:
+            found = dict(enumerate(vectors.words))
+        else:
+            found = _find_in_record(vectors, words, names=occurrences, finder=finder)
         for index, name in found.items():
-            if words is None or name in occurrences:
-                occurrence = _embedded_occurrence(vectors, index)
-                occurrences.setdefault(name, []).append(occurrence)
+            occurrence = _embedded_occurrence(vectors, index)
+            occurrences.setdefault(name, []).append(occurrence)
     return occurrences
 
 
 def _find_in_record(
     vectors: Vectors,
     words: Mapping[str, str],
+    *,
     names: Container[str],
     finder: TargetFinder,
 ) -> dict[int, str]:
     """Return the target word of each vector that has one, by its index.
 
-    `names` are the values of `words`. A target word of the file counts in other forms
-    too, because it may be annotated.
+    `names` are the values of `words`.
     """
+    own_words = {
+        index: word for index, word in enumerate(vectors.words) if word in names
+    }
+    if "match" in vectors.source.attributes:
+        # The file found its target words by lemmas or places, so forms do not count.
+        return own_words
     tokens = [vectors.record.tokens[position] for position in vectors.positions]
-    own_words: dict[int, str] = {}
+    annotated: dict[int, str] = {}
     if vectors.source.has_targets:
-        for index, word in enumerate(vectors.words):
-            if word in names and tokens[index] not in words:
-                own_words[index] = word
-    for index in own_words:
-        tokens[index] = ""
-    found = {**finder.find(tokens), **own_words}
+        # A target word of the file counts in other forms too: it may be annotated.
+        for index, word in own_words.items():
+            if tokens[index] not in words:
+                annotated[index] = word
+                # The finder would count it as a form in another case.
+                tokens[index] = ""
+    found = {**finder.find(tokens), **annotated}
     return dict(sorted(found.items()))
 
 

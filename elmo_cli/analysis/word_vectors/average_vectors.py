@@ -66,15 +66,15 @@ def write_average_vectors(
     averages = _average(
         embedder,
         _read_sentences(embedder, corpus, on_progress or ignore),
-        listed,
-        averaging,
+        words=listed,
+        averaging=averaging,
         name=corpus.source.name,
     )
     write_vectors_file(
         output,
-        averages.words,
-        averages.vectors,
-        averages.counts,
+        words=averages.words,
+        vectors=averages.vectors,
+        counts=averages.counts,
         overwrite=overwrite,
     )
     return len(averages.words)
@@ -114,6 +114,10 @@ def average_word_vectors(
 ) -> AverageVectors:
     """Average the vectors of words over their occurrences, in one pass.
 
+        texts = ["The cat sat.", "A cat ran."]
+        averages = average_word_vectors(embedder, texts, ["cat"], min_count=1)
+        averages.vectors  # float32, (1, 1024)
+
     Sentences whose words all have enough occurrences are not computed. Memory
     holds one window of sentences and one float64 vector per word.
 
@@ -151,7 +155,7 @@ def average_word_vectors(
     settings = TextSettings(tokenizer=tokenizer, language=language)
     chosen = choose_tokenizer_of_strings(strings, settings, embedder.files)
     sentences = tokenize_texts(texts, chosen.tokenize)
-    return _average(embedder, sentences, words, averaging, name="texts")
+    return _average(embedder, sentences, words=words, averaging=averaging, name="texts")
 
 
 def _average(
@@ -171,7 +175,7 @@ def _average(
     at_most = averaging.at_most
     counts: Counter[str] = Counter()
     wanted = None if words is None else set(words)
-    to_average = _count_occurrences(sentences, wanted, counts, at_most)
+    to_average = _count_occurrences(sentences, wanted, counts=counts, at_most=at_most)
     sums = _sum_vectors(embedder, to_average, selection)
     if words is None:
         words = [word for word, _ in counts.most_common()]

@@ -210,7 +210,7 @@ def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
 def _write_hdf5(
     path: Path, _words: object, vectors: FloatArray, _counts: object, *, overwrite: bool
 ) -> None:
-    write_tensors(path, [("embedding", vectors)], "float32", overwrite=overwrite)
+    write_tensors(path, [("embedding", vectors)], dtype="float32", overwrite=overwrite)
 
 
 def _write_text(

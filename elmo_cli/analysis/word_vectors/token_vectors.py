@@ -102,11 +102,11 @@ def write_vectors_of_model(
     else:
         vectors = _encoder_vectors(
             listed,
-            token_encoder or load_bilm(files).token_encoder,
-            choose_device(device),
-            on_progress or ignore,
+            token_encoder=token_encoder or load_bilm(files).token_encoder,
+            device=choose_device(device),
+            on_progress=on_progress or ignore,
         )
-    write_vectors_file(output, listed, vectors, overwrite=overwrite)
+    write_vectors_file(output, words=listed, vectors=vectors, overwrite=overwrite)
     return len(listed)
 
 
@@ -116,7 +116,7 @@ def _softmax_vectors(words: list[str], files: ModelFiles) -> FloatArray:
     assert files.softmax is not None
     vocabulary = read_vocabulary(files.vocabulary)
     dim = files.architecture.lstm.projection_dim
-    check_softmax(files.softmax, len(vocabulary), dim)
+    check_softmax(files.softmax, n_words=len(vocabulary), dim=dim)
     return read_word_vectors(files.softmax, vocabulary.indices(words))
 
 

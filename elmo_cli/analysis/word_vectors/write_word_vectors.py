@@ -65,15 +65,16 @@ def write_word_vectors(
     check_embedder(embedder)
     averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
     opened = open_text(corpus, text_settings, embedder.files)
-    for option in ("shard", "keep_columns"):
-        if getattr(opened.settings, option):
-            raise SettingsError(f"{option} has no effect on mean vectors of words")
-    return write_average_vectors(
-        embedder,
-        opened,
-        output,
-        words,
-        averaging=averaging,
-        overwrite=overwrite,
-        on_progress=on_progress,
-    )
+    with opened.source:
+        for option in ("shard", "keep_columns"):
+            if getattr(opened.settings, option):
+                raise SettingsError(f"{option} has no effect on mean vectors of words")
+        return write_average_vectors(
+            embedder,
+            opened,
+            output,
+            words=words,
+            averaging=averaging,
+            overwrite=overwrite,
+            on_progress=on_progress,
+        )

@@ -82,13 +82,13 @@ def change(
         check_figure(plot, overwrite=overwrite)
     targets = None
     if words is not None:
-        targets = read_targets(words, input_format, text_column)
+        targets = read_targets(words, input_format=input_format, column=text_column)
     with progress_bar.progress_bar(" records", leave=False) as bar:
         old_occurrences, new_occurrences = read_occurrences(
             old,
             new,
-            targets,
-            layers,
+            words=targets,
+            layers=layers,
             match=settings.match,
             ignore_case=ignore_case,
             on_progress=bar.update,
@@ -97,7 +97,7 @@ def change(
         changes = measure_change(
             old_occurrences,
             new_occurrences,
-            settings.measure,
+            measure=settings.measure,
             permutations=settings.permutations,
             correction=settings.correction,
             on_progress=bar.update,

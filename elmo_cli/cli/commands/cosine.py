@@ -144,7 +144,7 @@ def cosine(
     else:
         names = ["cosine"]
     with open_row_printer(row_format, ["line", *names]) as rows:
-        _write_pairs(embedder, chunks, layers, rows)
+        _write_pairs(embedder, chunks, layers=layers, rows=rows)
 
 
 def _check_arguments(
@@ -204,7 +204,9 @@ def _find_pair(
     def find_on_side(side: int) -> "Occurrence":
         tokens = tokenizer.tokenize(sentences[side - 1])
         choice_of = partial(numbers_after, f"--occurrence{side} ")
-        return occurrence_of(words[side - 1], tokens, numbers[side - 1], choice_of)
+        return occurrence_of(
+            words[side - 1], tokens, number=numbers[side - 1], choice_of=choice_of
+        )
 
     return columns, (find_on_side(1), find_on_side(2))
 

@@ -170,10 +170,10 @@ def distribute(
     prepared = prepare_corpus(
         tuple(inputs),
         parts,
-        CorpusSettings(
+        settings=CorpusSettings(
             model=model_settings, text=text_settings, selection=selection, dtype=dtype
         ),
-        resolve_model(model_settings),
+        model=resolve_model(model_settings),
         resources=resources,
         on_tokenizer=partial(keep_tokenizer, text_settings=text_settings),
     )
@@ -190,7 +190,7 @@ def distribute(
             parts,
             plan,
             settings,
-            run_on_workers,
+            run_on_workers=run_on_workers,
             device=str(model_settings.device),
             shard=shard,
             verify=verify,

@@ -11,7 +11,7 @@ from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.load_model import load_model, resolve_model
 from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.option_conditions import options_on_command_line
-from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH
 from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted, rate_text
@@ -57,7 +57,7 @@ def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
 
 @command()
 @click.argument("input_file", metavar="INPUT", type=PATH)
-@click.argument("output_file", metavar="OUTPUT", type=PATH)
+@click.argument("output_file", metavar="OUTPUT", type=OUTPUT_PATH)
 @shared_options.selection_options()
 @shared_options.output_options(OUTPUT_FORMATS, field_option(OutputSettings, "rows"))
 @shared_options.input_options()
@@ -67,9 +67,9 @@ def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
 )
 @option_group(
     "AllenNLP's old flags",
-    _old_flag("--all", "all_layers", "all"),
-    _old_flag("--top", "top_layer", "top"),
-    _old_flag("--average", "average_layers", "average"),
+    _old_flag("--all", parameter="all_layers", layers="all"),
+    _old_flag("--top", parameter="top_layer", layers="top"),
+    _old_flag("--average", parameter="average_layers", layers="average"),
     shared_options.batch_size_option(hidden=True),
     field_option(OutputSettings, "forget_sentences", hidden=True),
     field_option(OutputSettings, "use_sentence_keys", hidden=True),
@@ -136,8 +136,8 @@ def embed(
     plan = plan_file(
         text_input,
         output_file,
-        settings.selection,
-        settings.output,
+        selection=settings.selection,
+        output_settings=settings.output,
         state=model_settings.state,
     )
     text_input.source.check()  # Loading the model can take a while.

@@ -8,7 +8,7 @@ from elmo_cli.cli import shared_options
 from elmo_cli.cli.command import command
 from elmo_cli.cli.installation import describe_installation
 from elmo_cli.cli.value_completion import complete_models
-from elmo_cli.errors.wording import size_text
+from elmo_cli.errors.wording import counted, size_text
 from elmo_cli.files.json_form import json_text
 
 
@@ -87,13 +87,16 @@ def _architecture_rows(description: dict[str, Any]) -> list[tuple[str, str | Non
     )
     if lstm["cell_clip"]:
         lstm_layer += f", clipped at {lstm['cell_clip']:g}"
+    reads_backward = "backward" in description["directions"]
+    width = f"{description['width']:,} values per token and layer"
     rows = [
         (
             "layers",
             f"{description['layers']}: the token layer "
-            f"and {lstm['n_layers']} LSTM layers",
+            f"and {counted(lstm['n_layers'], 'LSTM layer')}",
         ),
-        ("width", f"{description['width']:,} values per token and layer"),
+        ("directions", None if reads_backward else "only forward"),
+        ("width", width if reads_backward else None),
         ("words", f"{words:,}" if words else None),
         ("LSTM layer", lstm_layer),
         ("residual connections", "yes" if lstm["use_skip_connections"] else "no"),

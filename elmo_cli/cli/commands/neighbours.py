@@ -128,7 +128,9 @@ def neighbours(
         else:
             word, text = query
             tokenizer = load_tokenizer(text_settings, model, [text])
-            chunks = [[_find_in_text(word, text, occurrence, tokenizer)]]
+            chunks = [
+                [_find_in_text(word, text, occurrence=occurrence, tokenizer=tokenizer)]
+            ]
         results = _search(
             files,
             chunks,
@@ -193,7 +195,10 @@ def _find_in_text(
 
     tokens = tokenizer.tokenize(text)
     return occurrence_of(
-        word, tokens, occurrence, partial(numbers_after, "--occurrence ")
+        word,
+        tokens,
+        number=occurrence,
+        choice_of=partial(numbers_after, "--occurrence "),
     )
 
 
@@ -226,7 +231,7 @@ def _search(
                 embedder,
                 files,
                 queries,
-                settings.top,
+                top=settings.top,
                 layers=layers,
                 other_words=settings.other_words,
             )

@@ -11,7 +11,7 @@ from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.load_model import load_model, resolve_model
 from elmo_cli.cli.open_text import open_text
-from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
@@ -25,7 +25,7 @@ from elmo_cli.options.text import TextSettings
 
 @command()
 @click.argument("text", metavar="INPUT", type=PATH)
-@click.argument("output_file", metavar="OUTPUT", type=PATH)
+@click.argument("output_file", metavar="OUTPUT", type=OUTPUT_PATH)
 @shared_options.words_option(required=True)
 @field_option(TargetSettings, "match")
 @field_option(TargetSettings, "ignore_case")
@@ -82,8 +82,8 @@ def occurrences(
     plan = plan_occurrences(
         opened,
         output_file,
-        selection,
-        settings_from(OutputSettings, values),
+        selection=selection,
+        output_settings=settings_from(OutputSettings, values),
         state=model_settings.state,
         match=target_settings.match,
     )

@@ -1,6 +1,5 @@
 """`elmo perplexity`."""
 
-from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -23,9 +22,7 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
-    from elmo_cli.language_model.language_model import SentenceScore
     from elmo_cli.language_model.perplexity import Perplexity
-    from elmo_cli.types import Sentence
 
 
 @command()
@@ -85,27 +82,7 @@ def perplexity(
     )
     model = load_language_model(resolved)
 
-    from elmo_cli.language_model.perplexity import (
-        SENTENCE_COLUMNS,
-        perplexity_of_scores,
-        sentence_row,
-    )
-    from elmo_cli.language_model.scored_records import score_records
-
-    def score(sentences: "Iterable[Sentence]") -> "Iterator[SentenceScore]":
-        return model.iter_scores(
-            sentences, batch_size, is_ready=opened.records.is_ready
-        )
-
-    def scores() -> "Iterator[SentenceScore]":
-        n_tokens = 0
-        for scored in score_records(opened.records.records, score):
-            if rows is not None:
-                row = sentence_row(scored.result)
-                rows.write([row], scored.record.columns, scored.names)
-            yield from scored.result
-            n_tokens += len(scored.record.tokens)
-            opened.show_rate(n_tokens)
+    from elmo_cli.language_model.perplexity import SENTENCE_COLUMNS, run_perplexity
 
     with open_scored_text(
         opened_text, model, reads_ids=per_sentence, may_be_empty=False
@@ -113,10 +90,19 @@ def perplexity(
         columns = [*opened.columns, *SENTENCE_COLUMNS]
         printer = open_row_printer(row_format, columns, opened.records.example.columns)
         with printer if per_sentence else nullcontext() as rows:
-            result = perplexity_of_scores(scores(), source.name)
+            result = run_perplexity(
+                model,
+                opened.records,
+                name=source.name,
+                write=None if rows is None else rows.write,
+                batch_size=batch_size,
+                on_tokens=opened.show_rate,
+            )
     if per_sentence:
-        average = f"{result.all_words.average:,.2f} (average of directions)"
-        stderr.say(f"{counted(result.tokens, 'token')}, perplexity {average}")
+        mean = f"{result.all_words.forward:,.2f} (forward)"
+        if result.all_words.average is not None:
+            mean = f"{result.all_words.average:,.2f} (average of directions)"
+        stderr.say(f"{counted(result.tokens, 'token')}, perplexity {mean}")
     elif row_format == "jsonl":
         click.echo(json_text(asdict(result)))
     else:
@@ -124,15 +110,19 @@ def perplexity(
 
 
 def _perplexity_table(text_perplexity: "Perplexity") -> str:
+    directions = "in each direction"
+    if text_perplexity.all_words.backward is None:
+        directions = "of the forward direction"
     lines = [
         f"sentences    {text_perplexity.sentences:>12,}",
         f"tokens       {text_perplexity.tokens:>12,}",
-        f"predictions  {text_perplexity.predictions:>12,}  in each direction",
+        f"predictions  {text_perplexity.predictions:>12,}  {directions}",
         f"unknown      {text_perplexity.unknown:>12.2%}  of the tokens",
         "",
         f"perplexity   {'all words':>12}  {'known words':>12}",
     ]
     known_words = asdict(text_perplexity.known_words)
     for name, value in asdict(text_perplexity.all_words).items():
-        lines.append(f"{name:<11}  {value:>12,.2f}  {known_words[name]:>12,.2f}")
+        if value is not None:
+            lines.append(f"{name:<11}  {value:>12,.2f}  {known_words[name]:>12,.2f}")
     return "\n".join(lines)

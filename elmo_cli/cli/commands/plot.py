@@ -7,7 +7,7 @@ import click
 
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
-from elmo_cli.cli.parameter_types import PATH, WholeNumber
+from elmo_cli.cli.parameter_types import OUTPUT_PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error, swapped_error
 from elmo_cli.errors.wording import counted
@@ -19,7 +19,7 @@ from elmo_cli.options.fields import settings_from
 @click.argument(
     "arguments",
     metavar="WORD FILE... OUTPUT",
-    type=PATH,
+    type=OUTPUT_PATH,
     nargs=-1,
     required=True,
 )

@@ -2,11 +2,10 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +23,7 @@ from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.options.fields import settings_from
-from elmo_cli.options.model import ModelSettings
+from elmo_cli.options.model import Direction, ModelSettings
 from elmo_cli.options.prediction import PredictionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.ids import IdRules
@@ -36,14 +35,8 @@ from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.language_model import LanguageModel
-    from elmo_cli.language_model.next_words import Prediction
-    from elmo_cli.language_model.samples import Samples
+    from elmo_cli.language_model.prediction_run import Answer, PredictionSummary
     from elmo_cli.language_model.scored_records import ScoredRecord
-    from elmo_cli.language_model.substitutes import Substitutes
-    from elmo_cli.types import Sentence
-
-    Answer = Prediction | Substitutes | Samples
-    Find = Callable[[Iterator[Sentence]], Iterable[Answer]]
 
 
 _READING = (
@@ -114,26 +107,25 @@ def predict(
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     path = _find_texts(text, file)
+    direction: Direction = "both" if settings.each else settings.direction
     resolved = resolve_model(model_settings)
-    opened: Tokenizer | TextInput
     if path is None:
-        opened = load_tokenizer(text_settings, resolved, [text or ""])
-    else:
-        source = Source(path)
-        source.check()
-        opened = open_text(source, text_settings, resolved, lines_are_texts=True)
-        if opened.splits_records and not settings.each:
-            raise SettingsError(
-                "{--split-sentences True} of a table requires {--each True}"
-            )
-        text_settings.check_whole_records()
-    model = load_language_model(resolved)
-    if isinstance(opened, Tokenizer):
-        texts = _typed_text(text or "", opened, each=settings.each)
-        _print_answers(texts, model, settings, row_format)
-    else:
-        with _open_texts(opened, each=settings.each) as texts:
-            _print_answers(texts, model, settings, row_format)
+        tokenizer = load_tokenizer(text_settings, resolved, [text or ""])
+        typed = _typed_text(text or "", tokenizer, settings)
+        model = load_language_model(resolved, direction)
+        _print_answers(typed, model, settings=settings, row_format=row_format)
+        return
+    source = Source(path)
+    source.check()
+    opened = open_text(source, text_settings, resolved, lines_are_texts=True)
+    if opened.splits_records and not settings.each:
+        raise SettingsError(
+            "{--split-sentences True} of a table requires {--each True}"
+        )
+    text_settings.check_whole_records()
+    model = load_language_model(resolved, direction)
+    with _open_texts(opened, each=settings.each) as texts:
+        _print_answers(texts, model, settings=settings, row_format=row_format)
 
 
 def _find_texts(text: str | None, file: str | None) -> str | None:
@@ -172,11 +164,19 @@ class _Texts(NamedTuple):
     """Columns of the input that the first row has."""
 
 
-def _typed_text(text: str, tokenizer: Tokenizer, *, each: bool) -> _Texts:
-    from elmo_cli.language_model.gaps import cut_around_gaps
+def _typed_text(
+    text: str, tokenizer: Tokenizer, settings: PredictionSettings
+) -> _Texts:
+    from elmo_cli.language_model.gaps import GAP, cut_around_gaps
 
     tokens = cut_around_gaps(text, tokenizer.tokenize)
-    record = _check_record(Record(text, tokens), each=each)
+    record = _check_record(Record(text, tokens), each=settings.each)
+    if settings.direction == "backward" and GAP in record.tokens:
+        raise SettingsError(
+            "{--direction backward} has no effect on a gap, which is predicted from "
+            "both sides",
+            remedy="Remove {--direction}.",
+        )
     return _Texts(columns=("line",), chunks=[[record]], are_from_file=False)
 
 
@@ -197,8 +197,8 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
             chunks=in_chunks(
                 read.records,
                 partial(_check_record, each=each),
-                read.is_ready,
-                f"{text_input.source.name}, {text_input.unit}",
+                is_ready=read.is_ready,
+                name=f"{text_input.source.name}, {text_input.unit}",
             ),
             are_from_file=True,
             kept_columns=read.example.columns,
@@ -216,136 +216,56 @@ def _check_record(record: Record, *, each: bool) -> Record:
     return record
 
 
-def _make_find(
-    model: "LanguageModel", settings: PredictionSettings
-) -> "tuple[Find, Sequence[str]]":
-    """Return the function that finds the answers, and the names of their columns."""
-    from elmo_cli.language_model.candidates import PREDICTION_COLUMNS
-    from elmo_cli.language_model.next_words import predict_words
-    from elmo_cli.language_model.samples import (
-        SAMPLE_COLUMNS,
-        Samples,
-        sample_sentences,
-    )
-    from elmo_cli.language_model.substitutes import (
-        SUBSTITUTE_COLUMNS,
-        iter_substitutes,
-    )
-
-    def sample(texts: "Iterator[Sentence]") -> "Iterator[Samples]":
-        assert settings.n_samples is not None
-        for text in texts:
-            samples = sample_sentences(
-                model,
-                text,
-                settings.n_samples,
-                direction=settings.direction,
-                temperature=settings.temperature,
-                seed=settings.seed,
-                max_words=settings.max_words,
-            )
-            yield Samples(text, samples)
-
-    def substitute(texts: "Iterator[Sentence]") -> "Iterator[Substitutes]":
-        return iter_substitutes(model, texts, settings.top)
-
-    def predict(texts: "Iterator[Sentence]") -> "list[Prediction]":
-        return predict_words(
-            model,
-            list(texts),
-            settings.top,
-            direction=settings.direction,
-            with_unknown=settings.with_unknown,
-        )
-
-    if settings.n_samples is not None:
-        return sample, SAMPLE_COLUMNS
-    if settings.each:
-        return substitute, SUBSTITUTE_COLUMNS
-    return predict, PREDICTION_COLUMNS
-
-
-def _find_answers(texts: _Texts, find: "Find") -> "Iterator[ScoredRecord[Answer]]":
-    from elmo_cli.language_model.scored_records import ScoredRecord, record_names
-    from elmo_cli.runs.pipeline import per_item
-
-    numbers = count(1)
-    for chunk in texts.chunks:
-        for record, answers in per_item(chunk, Record.split, find):
-            names = record_names(next(numbers), record)
-            yield ScoredRecord(names, record, _join_answers(answers))
-
-
-def _join_answers(answers: "list[Answer]") -> "Answer":
-    """Return the answer for a record; it has several sentences only with --each."""
-    from elmo_cli.language_model.substitutes import Substitutes
-
-    if len(answers) == 1:
-        return answers[0]
-    joined = Substitutes([], [])
-    for answer in answers:
-        assert isinstance(answer, Substitutes)
-        joined.tokens.extend(answer.tokens)
-        joined.candidates.extend(answer.candidates)
-    return joined
-
-
 def _print_answers(
     texts: _Texts,
     model: "LanguageModel",
     settings: PredictionSettings,
     row_format: str | None,
 ) -> None:
-    from elmo_cli.language_model.next_words import Prediction
-    from elmo_cli.language_model.samples import Samples
+    from elmo_cli.language_model.prediction_run import (
+        answer_columns,
+        answer_rows,
+        run_prediction,
+    )
 
-    find, columns = _make_find(model, settings)
     is_table = texts.are_from_file and settings.n_samples is None
     as_rows = row_format is not None or is_table
-    printer = open_row_printer(
-        row_format, [*texts.columns, *columns], texts.kept_columns
-    )
-    shares_unknown = []
-    n_samples = 0
-    n_empty = 0
+    columns = [*texts.columns, *answer_columns(settings)]
+    printer = open_row_printer(row_format, columns, texts.kept_columns)
     with printer if as_rows else nullcontext() as rows:
-        for scored in _find_answers(texts, find):
-            answer = scored.result
+
+        def write(scored: "ScoredRecord[Answer]") -> None:
             if rows is not None:
-                rows.write(_rows_of(answer, model), scored.record.columns, scored.names)
+                answer = answer_rows(scored.result, model)
+                rows.write(answer, scored.record.columns, scored.names)
             else:
-                for line in _lines_of(answer):
+                for line in _lines_of(scored.result):
                     click.echo(line)
-            if isinstance(answer, Prediction) and answer.place != "gap":
-                shares_unknown.append(answer.unknown)
-            if isinstance(answer, Samples):
-                n_samples += len(answer.samples)
-                n_empty += answer.samples.count(list(answer.tokens))
-    if n_empty > 0:
+
+        summary = run_prediction(model, settings, chunks=texts.chunks, write=write)
+    _say_summary(summary, settings)
+
+
+def _say_summary(summary: "PredictionSummary", settings: PredictionSettings) -> None:
+    """Say how many samples are empty, and which share of the words is unknown."""
+    if summary.n_empty > 0:
         boundary = "starts" if settings.direction == "backward" else "ends"
         stderr.say(
-            f"Empty continuations: {n_empty} of {n_samples}. The sentence "
-            f"{boundary} there."
+            f"Empty continuations: {summary.n_empty} of {summary.n_samples}. The "
+            f"sentence {boundary} there."
         )
-    if shares_unknown and not settings.with_unknown:
-        mean = sum(shares_unknown) / len(shares_unknown)
-        if mean < 0.001:
-            return
-        share = f"{mean:.1%}"
-        if len(shares_unknown) > 1:
-            share = f"On average, {share}"
-        stderr.say(
-            f"{share} of the probability is on <UNK>, which stands for all words "
-            "outside the vocabulary. Use --with-unknown to show it."
-        )
-
-
-def _rows_of(answer: "Answer", model: "LanguageModel") -> Iterator[list[object]]:
-    from elmo_cli.language_model.substitutes import Substitutes
-
-    if isinstance(answer, Substitutes):
-        return answer.rows(model.vocabulary)
-    return answer.rows()
+    if not summary.unknown or settings.with_unknown:
+        return
+    mean = sum(summary.unknown) / len(summary.unknown)
+    if mean < 0.001:
+        return
+    share = f"{mean:.1%}"
+    if len(summary.unknown) > 1:
+        share = f"On average, {share}"
+    stderr.say(
+        f"{share} of the probability is on <UNK>, which stands for all words "
+        "outside the vocabulary. Use --with-unknown to show it."
+    )
 
 
 def _lines_of(answer: "Answer") -> Iterator[str]:

@@ -127,9 +127,9 @@ def surprisal(
     if settings.pair_columns:
         _print_pairs(
             sources,
-            text_settings,
-            settings,
-            resolved,
+            text_settings=text_settings,
+            settings=settings,
+            resolved=resolved,
             row_format=row_format,
             batch_size=batch_size,
         )
@@ -144,7 +144,12 @@ def surprisal(
         splits_words=by_word,
     )
     drawn = _print_units(
-        opened, unit, settings, resolved, row_format=row_format, batch_size=batch_size
+        opened,
+        unit=unit,
+        settings=settings,
+        resolved=resolved,
+        row_format=row_format,
+        batch_size=batch_size,
     )
     if plot is not None:
         from elmo_cli.analysis.pictures.plot_surprisals import plot_surprisals
@@ -195,7 +200,7 @@ def _print_units(
         with_regions=settings.regions is not None and unit != "region",
         with_sentence_numbers=text_input.splits_records,
     )
-    model = load_language_model(resolved)
+    model = load_language_model(resolved, settings.direction)
     with open_scored_text(
         text_input, model, may_have_regions=True, region_column=settings.regions
     ) as opened:
@@ -280,7 +285,7 @@ def _print_pairs(
 
     table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
     text_inputs = _open_tables_of_pairs(sources, table, resolved)
-    model = load_language_model(resolved)
+    model = load_language_model(resolved, settings.direction)
     accuracy = Accuracy(settings.direction)
     rows: RowPrinter | None = None
     name_columns: Sequence[str] = ()
@@ -300,14 +305,16 @@ def _print_pairs(
                     )
                 if opened.columns != name_columns:
                     raise _other_names_error(
-                        text_input.source.name, opened.columns, name_columns
+                        text_input.source.name,
+                        columns=opened.columns,
+                        first_columns=name_columns,
                     )
                 for scored in table.measure(
                     model,
                     opened.records.records,
-                    text_input.tokenizer,
-                    batch_size,
-                    opened.records.is_ready,
+                    tokenizer=text_input.tokenizer,
+                    batch_size=batch_size,
+                    is_ready=opened.records.is_ready,
                     direction=settings.direction,
                 ):
                     row = [*file, *scored.names, *scored.result.row]

@@ -194,9 +194,9 @@ def train(
                 validation_share=validation_share,
             ),
             folder,
-            start_settings,
-            training_settings,
-            settings_from(RunSettings, values),
+            start_settings=start_settings,
+            training_settings=training_settings,
+            run_settings=settings_from(RunSettings, values),
             should_stop=should_stop,
         )
     if perplexity is not None:

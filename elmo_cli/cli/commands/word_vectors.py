@@ -16,7 +16,7 @@ from elmo_cli.cli.load_model import (
     say_model,
 )
 from elmo_cli.cli.open_text import open_text
-from elmo_cli.cli.parameter_types import PATH, WholeNumber
+from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import extra_arguments_error, missing_error
 from elmo_cli.errors.wording import counted
@@ -30,7 +30,7 @@ from elmo_cli.text.sources import Source
 
 @command("word-vectors", "--words FILE OUTPUT")
 @click.argument("inputs", metavar="INPUT", type=PATH, nargs=-1)
-@click.argument("output", metavar="OUTPUT", type=PATH)
+@click.argument("output", metavar="OUTPUT", type=OUTPUT_PATH)
 @shared_options.path_option(
     "--words FILE",
     help="File of the words that get a vector, one per line, in this order.",
@@ -130,7 +130,7 @@ def word_vectors(
                 embedder,
                 text_input,
                 output,
-                words,
+                words=words,
                 averaging=averaging,
                 overwrite=overwrite,
                 on_progress=bar.update,

@@ -41,13 +41,13 @@ pytest.importorskip("matplotlib", reason='needs pip install "elmo-cli[plot]"')
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def senses(n_each: int, seed: int = 0) -> Corpus:
+def senses(n_each: int, n_second: int | None = None, *, seed: int = 0) -> Corpus:
     """Return lines with "bank" in two senses, whose vectors are far apart.
 
-    The shape of each value is (4, 6).
+    The shape of each value is (4, 6). The second sense has as many lines by default.
     """
     texts = [f"river bank <{i}> &" for i in range(n_each)]
-    texts += [f"bank $ {i} $" for i in range(n_each)]
+    texts += [f"bank $ {i} $" for i in range(n_each if n_second is None else n_second)]
     records = [line_record(text) for text in texts]
     random = np.random.default_rng(seed)
     values = random.normal(size=(len(texts), 4, 6)).astype(np.float32)
@@ -229,6 +229,15 @@ def test_each_cluster_and_file_has_a_colour() -> None:
     assert "cluster 1 (20)" in shown
     assert "cluster 2 (20)" in shown
 
+    for n_first, n_second in ((6, 15), (15, 6)):
+        name = f"{n_first}.hdf5"
+        write(senses(n_first, n_second), name)
+        plot("unequal.svg", name, clusters=2, overwrite=True)
+        assert {"cluster 1 (15)", "cluster 2 (6)"} <= set(texts("unequal.svg"))
+        largest = tooltips("unequal.svg")[0]
+        assert len(largest) == 15
+        assert all(("river" in title) == (n_first > n_second) for title in largest)
+
     write(senses(3, seed=0), "w.hdf5")
     write(senses(3, seed=1), "a.hdf5")
     plot("files.SVG", "w.hdf5", "a.hdf5", "v.hdf5")
@@ -377,8 +386,11 @@ def test_each_word_has_a_band_of_changes_by_chance() -> None:
         assert change.by_chance is not None
         expected = [origin + scale * edge for edge in change.by_chance]
         np.testing.assert_allclose([left, right], expected, atol=0.01)
-    mouse = next(groups("c.svg", "points")[0].iter(f"{SVG}use"))
-    assert float(mouse.get("x", "")) == pytest.approx(origin + scale * 0.5, abs=0.01)
+    drawn_at = []
+    for group in groups("c.svg", "points"):
+        drawn_at += [float(point.get("x", "")) for point in group.iter(f"{SVG}use")]
+    expected = [origin + scale * each for each in (0.5, 0.3, 0.2)]
+    np.testing.assert_allclose(drawn_at, expected, atol=0.01)
     assert "by chance (5–95%)" in texts("c.svg")
 
 
@@ -447,6 +459,30 @@ def bars(path: str) -> list[ElementTree.Element]:
     return [next(group.iter(f"{SVG}path")) for group in groups(path, "bars")]
 
 
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom edge of a shape."""
+
+
+def box_of(shape: ElementTree.Element) -> Box:
+    corners = re.findall(r"[ML] (\S+) (\S+)", shape.get("d", ""))
+    points = np.array(corners, float)
+    left, top = points.min(axis=0).tolist()
+    right, bottom = points.max(axis=0).tolist()
+    return left, top, right, bottom
+
+
+def panels(path: str) -> list[Box]:
+    """Return the edges of the panels that have bars."""
+    found = []
+    for axes in ElementTree.parse(path).iter(f"{SVG}g"):
+        is_panel = axes.get("id", "").startswith("axes_")
+        parts = [part.get("id", "") for part in axes.iter(f"{SVG}g")]
+        if is_panel and any(name.startswith("bars-") for name in parts):
+            background = next(axes.iter(f"{SVG}path"))
+            found.append(box_of(background))
+    return found
+
+
 def styles(path: str) -> list[str]:
     return [bar.get("style", "") for bar in bars(path)]
 
@@ -473,6 +509,33 @@ def test_each_word_is_a_bar_with_its_figures() -> None:
         "8.2",
         "19.0",
     ]
+
+
+def test_the_height_of_a_bar_is_its_surprisal() -> None:
+    plot_surprisals([GARDEN_PATH], "s.svg")
+    boxes = [box_of(bar) for bar in bars("s.svg")]
+    heights = np.array([bottom - top for _, top, _, bottom in boxes])
+    np.testing.assert_allclose(heights / heights[0], [1, 8.25 / 2, 19 / 2], rtol=1e-3)
+    bottoms = [bottom for *_, bottom in boxes]
+    np.testing.assert_allclose(bottoms, bottoms[0])
+
+
+def test_all_bars_are_in_their_panels() -> None:
+    long = sentence_of(*[measured(f"w{n}", 5.0 + n) for n in range(9)])
+    plot_surprisals([GARDEN_PATH, long, ARE, IS, long], "s.svg")
+    found = panels("s.svg")
+    assert len(found) == 4
+    for bar in bars("s.svg"):
+        left, top, right, bottom = box_of(bar)
+        inside = [
+            panel
+            for panel in found
+            if panel[0] <= left
+            and panel[1] <= top
+            and right <= panel[2]
+            and bottom <= panel[3] + 0.01
+        ]
+        assert len(inside) == 1
 
 
 def test_unknown_words_are_grey() -> None:
@@ -638,6 +701,9 @@ def test_a_picture_has_a_maximum_of_points_words_and_sentences(
     assert picture.n_occurrences == 40
     assert picture.n_drawn == 7
     assert "bank: 40 occurrences, 7 of them drawn" in texts("few.svg")
+    # They are chosen at random, not the first ones.
+    are_rivers = {"river" in title for title in tooltips("few.svg")[0]}
+    assert are_rivers == {True, False}
     assert plot_changes([Change("inf", float("inf"), 3, 3), *CHANGES], "c.svg") == 2
     assert "Change of 3 words, the 2 with the largest changes" in texts("c.svg")
     assert "tree" not in texts("c.svg")

@@ -185,7 +185,7 @@ def test_one_vector_is_one_query(tmp_path: Path, tiny: ElmoEmbedder) -> None:
     path = tmp_path / "v.hdf5"
     embed(path, "The cat sat .\nA dog ran .\n", "top", tiny, layout="packed")
     vector = tiny.word_vector(["A", "dog", "ran", "."], "dog", layers="top")
-    [nearest] = find_neighbours(path, vector, 1).nearest
+    nearest = find_neighbours(path, vector, 1).nearest
     assert [hit.marked for hit in nearest] == ["A [dog] ran ."]
     assert nearest[0].cosine == pytest.approx(1, abs=1e-6)
 
@@ -196,18 +196,19 @@ def test_a_query_is_a_sentence_with_its_word(tmp_path: Path) -> None:
     Path(tmp_path / "text.txt").write_text("The cat sat, too.\nA dog ran.\n")
     embedder.embed_file(tmp_path / "text.txt", path, "top", tokenizer="moses")
     occurrence = find_occurrence(["A", "cat", "ran", "."], "cat")
-    expected = find_word_neighbours(embedder, path, [occurrence])
-    for query in (
-        ("A cat ran.", "cat"),
-        (["A", "cat", "ran", "."], "cat"),
-        occurrence,
-        [("A cat ran.", "cat")],
-    ):
-        assert find_word_neighbours(embedder, path, query) == expected
-    two = find_word_neighbours(embedder, path, [("A cat ran.", "cat"), occurrence])
+    expected = find_word_neighbours(embedder, path, occurrence)
+    assert {type(hit) for hit in expected.nearest} == {module.Neighbour}
+    one = ("A cat ran.", "cat")
+    assert find_word_neighbours(embedder, path, one) == expected
+    tokens = (["A", "cat", "ran", "."], "cat")
+    assert find_word_neighbours(embedder, path, tokens) == expected
+    in_list = find_word_neighbours(embedder, path, [one])
+    assert in_list.nearest == [expected.nearest]
+    assert in_list.mean_cosine == expected.mean_cosine
+    two = find_word_neighbours(embedder, path, [one, occurrence])
     for nearest in two.nearest:
         found = [hit.marked for hit in nearest]
-        assert found == [hit.marked for hit in expected.nearest[0]]
+        assert found == [hit.marked for hit in expected.nearest]
     with pytest.raises(ElmoError, match=r"^'dog' is not a token of 'A cat ran \.'"):
         find_word_neighbours(embedder, path, ("A cat ran.", "dog"))
 

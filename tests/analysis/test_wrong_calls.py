@@ -1,0 +1,105 @@
+"""Wrong calls of the functions that write occurrences and vectors of words."""
+
+import pytest
+
+from elmo_cli import (
+    average_word_vectors,
+    write_occurrences,
+    write_token_vectors,
+    write_word_vectors,
+)
+from elmo_cli.errors.exceptions import OutputError
+from tests.support.small_models import SmallModels
+from tests.support.wrong_calls import WrongCall, check_error, each_wrong_call
+
+
+@pytest.mark.usefixtures("folder")
+@each_wrong_call(
+    WrongCall(
+        lambda models: write_token_vectors(models.embedder, "missing", "out.txt"),
+        FileNotFoundError,
+        "missing: no such file",
+    ),
+    WrongCall(
+        lambda models: write_occurrences(
+            models.embedder, models.text, "x.npy", {"cat": "cat"}
+        ),
+        ValueError,
+        "x.npy: target words are written as Parquet or HDF5. "
+        "Name a file with .parquet or .hdf5.",
+    ),
+    WrongCall(
+        lambda models: average_word_vectors("We sat.", models.embedder),  # type: ignore[arg-type]
+        ValueError,
+        "embedder: expected an ElmoEmbedder, found the string 'We sat.'. Give the "
+        "model first, such as ElmoEmbedder().",
+    ),
+    WrongCall(
+        lambda models: write_occurrences(
+            models.embedder,
+            models.text,
+            "x.hdf5",
+            {"cat": "cat"},
+            text_settings="moses",  # type: ignore[arg-type]
+        ),
+        ValueError,
+        "text_settings: expected TextSettings, found the string 'moses'",
+    ),
+    WrongCall(
+        lambda models: write_word_vectors(
+            models.embedder, models.text, "x.vec", ["New York"]
+        ),
+        ValueError,
+        "words[0]: 'New York' has white space, which .vec cannot store. Choose HDF5 "
+        "or npz.",
+    ),
+    WrongCall(
+        lambda models: write_token_vectors(models.embedder, [], "x.vec"),
+        ValueError,
+        "words: expected a list of words, found an empty one",
+    ),
+)
+def test_a_wrong_argument_is_named(wrong: WrongCall, models: SmallModels) -> None:
+    check_error(wrong, models)
+
+
+@pytest.mark.usefixtures("folder")
+@each_wrong_call(
+    WrongCall(
+        lambda models: write_word_vectors(
+            models.embedder, models.text, "x.vec", min_count=100
+        ),
+        ValueError,
+        "FOLDER/in.txt: no word occurs 100 times or more. Lower min_count.",
+    ),
+)
+def test_words_without_vectors_are_named(wrong: WrongCall, models: SmallModels) -> None:
+    check_error(wrong, models)
+
+
+@pytest.mark.usefixtures("folder")
+@each_wrong_call(
+    WrongCall(
+        lambda models: write_word_vectors(models.embedder, models.text, models.vectors),
+        OutputError,
+        "FOLDER/out.hdf5: already exists. Use overwrite=True to replace it.",
+    ),
+    WrongCall(
+        lambda models: write_word_vectors(models.embedder, models.text, "x.doc"),
+        OutputError,
+        "x.doc: unknown suffix '.doc'. Choose .vec, .txt or .w2v (.gz may follow), "
+        ".bin, .npz, .tsv, .hdf5 or .h5.",
+    ),
+    WrongCall(
+        lambda models: write_occurrences(
+            models.embedder, models.text, models.vectors, {"cat": "cat"}
+        ),
+        OutputError,
+        "FOLDER/out.hdf5: already exists, with other options: "
+        "layers (it has all, you asked for top), words (it has none, you asked for "
+        '{"cat": "cat"}). Use '
+        "overwrite=True to replace it.",
+    ),
+)
+def test_a_wrong_output_is_named(wrong: WrongCall, models: SmallModels) -> None:
+    check_error(wrong, models)

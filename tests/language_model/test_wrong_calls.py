@@ -1,0 +1,35 @@
+"""Wrong calls of the functions of a language model."""
+
+import pytest
+
+from elmo_cli import (
+    measure_perplexity,
+    measure_surprisal,
+    sample_sentences,
+)
+from tests.support.small_models import SmallModels
+from tests.support.wrong_calls import WrongCall, check_error, each_wrong_call
+
+
+@pytest.mark.usefixtures("folder")
+@each_wrong_call(
+    WrongCall(
+        lambda models: sample_sentences(models.model, "a", max_words=-1),
+        ValueError,
+        "max_words: expected 0 or more, found -1",
+    ),
+    WrongCall(
+        lambda models: measure_surprisal("We sat.", models.model),  # type: ignore[call-overload]
+        ValueError,
+        "model: expected a LanguageModel, found the string 'We sat.'. Give the model "
+        "first, such as LanguageModel().",
+    ),
+    WrongCall(
+        lambda models: measure_perplexity(models.model, str(models.text)),
+        ValueError,
+        "texts: expected a text, found the file 'FOLDER/in.txt'. Read it first: "
+        "Path('FOLDER/in.txt').read_text().splitlines()",
+    ),
+)
+def test_a_wrong_argument_is_named(wrong: WrongCall, models: SmallModels) -> None:
+    check_error(wrong, models)

@@ -1,0 +1,186 @@
+"""Models that cannot be loaded: the errors of the classes that load them."""
+
+from typing import Any
+
+import pytest
+
+from elmo_cli import Elmo, ElmoEmbedder, HubElmo, LanguageModel
+from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.pretrained.convert import convert_weights
+from tests.support.commands import TINY
+from tests.support.small_models import SmallModels
+from tests.support.wrong_calls import WrongCall, check_error, each_wrong_call
+
+
+@pytest.mark.usefixtures("folder")
+@each_wrong_call(
+    WrongCall(
+        lambda models: ElmoEmbedder("missing", models.weights),
+        FileNotFoundError,
+        "missing: no such file",
+    ),
+    WrongCall(
+        lambda models: Elmo(models.options, "missing.hdf5"),
+        FileNotFoundError,
+        "missing.hdf5: no such file",
+    ),
+    WrongCall(
+        lambda models: Elmo(models.options, "missing.safetensors"),
+        FileNotFoundError,
+        "missing.safetensors: no such file",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder(model="./missing"),
+        FileNotFoundError,
+        "./missing: no such model folder or zip file. "
+        "`elmo models` lists the models that have a name.",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder.from_pretrained("missing.zip"),
+        FileNotFoundError,
+        "missing.zip: no such model folder or zip file. "
+        "`elmo models` lists the models that have a name.",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder(model="./empty"),
+        FileNotFoundError,
+        "empty: expected a model (options.json and weights.hdf5), found no "
+        "options.json and no weights.hdf5",
+    ),
+    WrongCall(
+        lambda models: LanguageModel(model=TINY),
+        FileNotFoundError,
+        f"{TINY}: predicting words requires a softmax. Add softmax.hdf5 next to "
+        f"{TINY}/weights.hdf5, or give softmax_file.",
+    ),
+    WrongCall(
+        lambda models: LanguageModel(vocabulary_file="missing"),
+        FileNotFoundError,
+        "missing: no such file",
+    ),
+    WrongCall(
+        lambda models: convert_weights("missing", "new.hdf5"),
+        FileNotFoundError,
+        "missing: no such file",
+    ),
+)
+def test_a_missing_file_of_a_model_is_named(
+    wrong: WrongCall, models: SmallModels
+) -> None:
+    check_error(wrong, models)
+
+
+@pytest.mark.usefixtures("folder")
+@each_wrong_call(
+    WrongCall(
+        lambda models: ElmoEmbedder(models.options),
+        ModelError,
+        "FOLDER/options.json: expected a name, a folder or a zip file, found "
+        "another file. Give the folder that has the options.json and the weights "
+        "of the model.",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder(models.options, "cuda"),
+        ValueError,
+        "weight_file: expected a file, found the device cuda. For a device, use "
+        "device='cuda'.",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder("cuda:0"),
+        FileNotFoundError,
+        "cuda:0: no such model. For a device, use device='cuda:0'.",
+    ),
+    WrongCall(
+        lambda models: LanguageModel("mps"),
+        FileNotFoundError,
+        "mps: no such model. For a device, use device='mps'.",
+    ),
+)
+def test_a_wrong_name_of_a_model_is_named(
+    wrong: WrongCall, models: SmallModels
+) -> None:
+    check_error(wrong, models)
+
+
+@pytest.mark.usefixtures("folder")
+@each_wrong_call(
+    WrongCall(
+        lambda models: ElmoEmbedder(weight_file=models.weights),  # type: ignore[call-overload]
+        ValueError,
+        "Give either options_file and weight_file, or model, or none",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder(  # type: ignore[call-overload]
+            "mini", options_file=models.options, weight_file=models.weights
+        ),
+        ValueError,
+        "Give either options_file and weight_file, or model, or none",
+    ),
+    WrongCall(
+        lambda models: Elmo(models.options, models.weights, model=TINY),
+        ValueError,
+        "Give either options_file and weight_file, or model, or none",
+    ),
+    WrongCall(
+        lambda models: Elmo(
+            models.options, models.weights, module=models.embedder.elmo_bilm
+        ),
+        ValueError,
+        "Give either options_file and weight_file, or module, or model",
+    ),
+)
+def test_two_ways_to_give_a_model_are_refused(
+    wrong: WrongCall, models: SmallModels
+) -> None:
+    check_error(wrong, models)
+
+
+@pytest.mark.usefixtures("folder")
+@each_wrong_call(
+    WrongCall(
+        lambda models: ElmoEmbedder(model=TINY, precision="float8"),  # type: ignore[call-overload]
+        ValueError,
+        "precision: expected float32, tf32, bfloat16, float16 or int8, found 'float8'",
+    ),
+    WrongCall(
+        lambda models: convert_weights(models.weights, "x", "float64"),
+        ValueError,
+        "dtype: expected float32 or float16, found 'float64'",
+    ),
+    WrongCall(
+        lambda models: convert_weights(models.weights, "x", ""),
+        ValueError,
+        "dtype: expected float32 or float16, found ''",
+    ),
+)
+def test_a_wrong_data_type_of_a_model_is_named(
+    wrong: WrongCall, models: SmallModels
+) -> None:
+    check_error(wrong, models)
+
+
+CLASSES = [ElmoEmbedder, LanguageModel, Elmo, HubElmo]
+each_class = pytest.mark.parametrize("load", CLASSES, ids=lambda load: load.__name__)
+
+
+@pytest.mark.usefixtures("folder")
+@each_class
+def test_a_misspelled_name_gets_a_suggestion(load: Any, models: SmallModels) -> None:
+    wrong = WrongCall(
+        lambda _models: load("orignal"),
+        FileNotFoundError,
+        "orignal: no such model. Did you mean 'original'? `elmo models` lists all "
+        "names.",
+    )
+    check_error(wrong, models)
+
+
+@pytest.mark.usefixtures("folder")
+@each_class
+def test_a_model_is_a_name_or_a_path(load: Any, models: SmallModels) -> None:
+    wrong = WrongCall(
+        lambda _models: load(3),
+        ValueError,
+        "model: expected a name or a path, found 3",
+    )
+    check_error(wrong, models)
