@@ -30,6 +30,7 @@ NAMES_OF_OTHERS = {
     "scikit-learn": {"set_output"},
     "spaCy": {"n_process", "spacy_factories", "to_disk"},
     "TensorFlow Hub": {"lstm_outputs1", "lstm_outputs2"},
+    "Python": {"dir"},
     "click": {"auto_envvar_prefix"},
     "R and pandas": {"NA", "delim", "read_csv"},
     "programs and file formats": {"input_NAME", "nohup", "sent_id", "ustar"},

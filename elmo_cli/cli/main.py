@@ -22,7 +22,6 @@ from elmo_cli.cli.command_list import (
 )
 from elmo_cli.cli.streams import prepare_streams
 from elmo_cli.errors.exceptions import ElmoError, StoppedError
-from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import first_line
 from elmo_cli.version import __version__
 
@@ -59,7 +58,7 @@ class ElmoGroup(click.Group):
             return super().main(*args, **arguments)
         except ElmoError:
             raise  # With -vv, its traceback is shown.
-        except (OSError, UnicodeEncodeError, MemoryError, RuntimeError) as error:
+        except (OSError, MemoryError, RuntimeError) as error:
             message = error_line(error)
             if message is None:
                 raise
@@ -171,9 +170,6 @@ def _interrupts() -> Iterator[None]:
 
 def error_line(error: Exception) -> str | None:
     """Return the message for an error of memory, a file or standard output, or None."""
-    if isinstance(error, UnicodeEncodeError):
-        remedy = "Set PYTHONIOENCODING=utf-8:replace to replace such characters."
-        return Message(f"standard output: {error}", remedy=remedy).as_options()
     if isinstance(error, io.UnsupportedOperation):
         return "standard output: cannot write it: it is closed"
     if isinstance(error, OSError) and error.filename:

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, Any, BinaryIO, Final, NamedTuple
 
 OPEN_SECONDS: Final = 2.0
@@ -151,8 +150,11 @@ def remove(path: str | Path, *, missing_ok: bool = False) -> None:
 
 
 def make_folder(path: str | Path) -> None:
-    """Make a folder and those above it, unless it exists."""
+    """Make a folder and those above it, unless it exists. Their names are synced."""
+    missing = [each for each in (Path(path), *Path(path).parents) if not each.exists()]
     os.makedirs(path, exist_ok=True)
+    for each in missing:
+        sync(each.parent)
 
 
 def remove_folder(path: str | Path) -> None:
@@ -170,6 +172,14 @@ def remove_tree(path: str | Path, *, ignore_errors: bool = False) -> None:
 
 @contextmanager
 def temporary_folder(parent: Path) -> Iterator[Path]:
-    """Make a folder in another one, and remove it with all that is in it at the end."""
-    with TemporaryDirectory(dir=parent) as folder:
-        yield Path(folder)
+    """Make a folder in a folder that is locked, and remove it at the end.
+
+    Another one that a killed run has left is removed first.
+    """
+    folder = parent / ".elmo-partial"
+    remove_tree(folder, ignore_errors=True)
+    os.mkdir(folder)
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)

@@ -76,6 +76,8 @@ def _placed_first(
             disk.remove(path, missing_ok=True)
         yield
         return
+    # Without the name of the unfinished vectors, the file would belong to nothing.
+    disk.sync(path.parent)
     if overwrite:
         disk.replace(new, path)
     else:
@@ -120,4 +122,3 @@ def _settle(path: Path, *, is_changed: bool) -> None:
         disk.replace(old, path)
     disk.remove(old, missing_ok=True)
     disk.remove(new, missing_ok=True)
-    disk.sync(path.parent)

@@ -11,7 +11,7 @@ from typing import Final
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.errors.wording import first_line, size_text
 from elmo_cli.files import disk
-from elmo_cli.pretrained.cache import get_once, hashed_folder
+from elmo_cli.pretrained.cache import get_once, hashed_folder, move_model
 from elmo_cli.pretrained.checksums import check_sha256
 from elmo_cli.pretrained.limits import size_limit
 from elmo_cli.pretrained.registry import PublishedModel
@@ -67,14 +67,7 @@ def unpack(archive: Path, folder: Path, model: PublishedModel | None = None) -> 
     """
     with _reporting_damage(archive), disk.temporary_folder(folder) as temporary:
         _unpack_members(archive, folder=temporary, model=model)
-        weights = find_candidates(temporary, "weights")
-        # The weights come last: a model counts as downloaded when they exist.
-        paths = sorted(temporary.iterdir(), key=lambda path: path in weights)
-        for path in paths:
-            if path in weights:
-                disk.sync(folder)
-            disk.replace(path, folder / path.name)
-        disk.sync(folder)
+        move_model(source=temporary, folder=folder)
 
 
 @contextmanager

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.files import disk
 from elmo_cli.files.locks import LOCK_FILE, locked_folder
 from elmo_cli.pretrained.registry import BUNDLED, PublishedModel
-from elmo_cli.pretrained.roles import only_file
+from elmo_cli.pretrained.roles import find_candidates, only_file
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,21 @@ def locked(folder: Path) -> AbstractContextManager[None]:
 
     lock_error = partial(not_written_error, folder / LOCK_FILE)
     return locked_folder(folder, lock_error, log_wait)
+
+
+def move_model(source: Path, folder: Path) -> None:
+    """Move the files of a model into its folder, with the weights last.
+
+    A model counts as complete when it has its weights.
+    """
+    weights = find_candidates(source, "weights")
+    for path in sorted(source.iterdir()):
+        if path not in weights:
+            disk.replace(path, folder / path.name)
+    disk.sync(folder)
+    for path in weights:
+        disk.replace(path, folder / path.name)
+    disk.sync(folder)
 
 
 def not_written_error(path: Path, error: OSError) -> ModelError:

@@ -10,7 +10,7 @@ from elmo_cli.errors.exceptions import MissingModelError, ModelError
 from elmo_cli.errors.wording import system_reason
 from elmo_cli.files import disk
 from elmo_cli.pretrained.archive import unpack
-from elmo_cli.pretrained.cache import locked, published_folder
+from elmo_cli.pretrained.cache import locked, move_model, published_folder
 from elmo_cli.pretrained.file_checks import check_file
 from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.registry import BUNDLED, PublishedModel
@@ -35,17 +35,14 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
     with locked(folder), disk.temporary_folder(folder) as staged:
         for source in sources:
             _stage(os.path.expanduser(source), staged, model)
-        # A model counts as complete when it has its weights, so they come last.
-        new = sorted(staged.iterdir(), key=lambda path: role_of(path.name) == "weights")
+        new = list(staged.iterdir())
         _complete(folder, staged, model)
         read_folder(staged, model.name)
         for path in new:
             sha256 = model.known_sha256(path.name)
             check_file(path, role=role_of(path.name), expected_sha256=sha256)
         replaced = _find_replaced(folder, new)
-        for path in new:
-            disk.replace(path, folder / path.name)
-        disk.sync(folder)
+        move_model(source=staged, folder=folder)
         for path in replaced:
             disk.remove(path)
         disk.sync(folder)
@@ -121,11 +118,10 @@ def _find_replaced(folder: Path, new: Sequence[Path]) -> list[Path]:
 
     They are removed after the new ones are there.
     """
-    names = [path.name for path in new]
-    roles = {role_of(name) for name in names}
-    replaced = []
-    for role in roles:
-        if role is not None:
-            old = find_candidates(folder, role)
-            replaced += [path for path in old if path.name not in names]
-    return replaced
+    names = {path.name for path in new}
+    roles = {role_of(name) for name in names} - {None}
+    return [
+        path
+        for path in folder.iterdir()
+        if role_of(path.name) in roles and path.name not in names
+    ]

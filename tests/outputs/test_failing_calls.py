@@ -3,65 +3,22 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import cache
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 
-from elmo_cli import ElmoEmbedder, write_occurrences
 from elmo_cli.errors.exceptions import OutputError
-from elmo_cli.outputs.saved_output import ResumePoint
-from elmo_cli.outputs.writer import ActivationsWriter
-from elmo_cli.runs.file_sink import Summary
-from tests.support.commands import TINY
 from tests.support.failing_disk import Disk, kills, restore
 from tests.support.runs import assert_same_file
-
-LINES = "The cat sat\n\na bank\n"
-OUTPUTS: dict[str, dict[str, Any]] = {
-    "allennlp.hdf5": {},
-    "packed.hdf5": {"layout": "packed"},
-    "rows.jsonl": {},
-    "arrays.npz": {},
-    "pooled.npy": {"pooling": "mean"},
-    "rows.parquet": {},
-    "tokens.parquet": {"rows": "tokens"},
-    **{f"occurrences.{suffix}": {} for suffix in ("hdf5", "parquet")},
-}
-
-
-@cache
-def embedder() -> ElmoEmbedder:
-    return ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5", batch_tokens=8)
-
-
-def run(text: Path, output: Path, *, overwrite: bool = False) -> Summary:
-    """Embed, or write a word's occurrences, with many checkpoints."""
-    with patch("elmo_cli.runs.embed_file.checkpoint_tokens", return_value=3):
-        if output.name.startswith("occurrences"):
-            words = {"bank": "bank"}
-            return write_occurrences(
-                embedder(), text, output, words, overwrite=overwrite
-            ).summary
-        settings = OUTPUTS[output.name]
-        return embedder().embed_file(text, output, overwrite=overwrite, **settings)
+from tests.support.short_runs import LINES, OUTPUTS, noted_checkpoints, run
 
 
 @contextmanager
 def used(disk: Disk) -> Iterator[list[int]]:
     """Use a disk in a block, and yield the numbers of records in its checkpoints."""
     kept = [0]
-    checkpoint = ActivationsWriter.checkpoint
-
-    def note(writer: ActivationsWriter, point: ResumePoint) -> None:
-        checkpoint(writer, point)
-        kept.append(point.progress.n_records if writer.settings.can_resume else 0)
-
-    with pytest.MonkeyPatch.context() as monkeypatch, disk.used():
-        monkeypatch.setattr(ActivationsWriter, "checkpoint", note)
+    with noted_checkpoints(kept.append), disk.used():
         yield kept
 
 

@@ -11,7 +11,6 @@ import tarfile
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -20,7 +19,6 @@ import torch
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, ModelError
-from elmo_cli.files import disk
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.checksums import content_sha256
@@ -227,42 +225,6 @@ def test_another_zip_file_of_equal_size_and_time_is_unpacked(
         sizes.add(path.stat().st_size)
         assert find_model(path).weights.read_bytes() == weights
     assert len(sizes) == 1
-
-
-def test_unpacked_files_are_synced_before_they_get_their_names(
-    tmp_path: Path, cache: Path
-) -> None:
-    path = zip_with(
-        tmp_path / "m.zip", {"options.json": OPTIONS, "weights.hdf5": WEIGHTS}
-    )
-    calls: list[tuple[str, str]] = []
-    replace, sync, sync_file = disk.replace, disk.sync, disk.sync_file
-
-    def note_replace(source: Any, target: Any) -> None:
-        calls.append(("rename", Path(target).name))
-        replace(source, target)
-
-    def note_sync(path: Any) -> None:
-        calls.append(("sync", Path(path).parent.name))
-        sync(path)
-
-    def note_sync_file(file: Any) -> None:
-        calls.append(("sync", Path(file.name).name))
-        sync_file(file)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(disk, "replace", note_replace)
-        patch.setattr(disk, "sync", note_sync)
-        patch.setattr(disk, "sync_file", note_sync_file)
-        find_model(path)
-    assert calls == [
-        ("sync", "options.json"),
-        ("sync", "weights.hdf5"),
-        ("rename", "options.json"),
-        ("sync", "archives"),
-        ("rename", "weights.hdf5"),
-        ("sync", "archives"),
-    ]
 
 
 @pytest.mark.parametrize("name", ["../weights.hdf5", "/etc/weights.hdf5"])

@@ -107,7 +107,7 @@ def state_of(folder: Path) -> State:
     state: State = {}
     first_names: dict[disk.FileIdentity, Path] = {}
     for path in sorted(folder.rglob("*")):
-        if path.suffix == ".lock":
+        if path.name.endswith(".lock"):
             continue
         name = path.relative_to(folder)
         if not path.is_file():

@@ -108,7 +108,8 @@ class PagedFile(FileIO):
         can fail before or after the log has its name.
         """
         self._kept_size = max(self.size, self._kept_size)
-        self.cut(self._kept_size)
+        disk.cut(self, self._kept_size)
+        disk.sync_file(self)
 
     def checksum_after(self, checksum: int) -> int:
         """Return the checksum of the file as HDF5 sees it.
@@ -125,10 +126,13 @@ class PagedFile(FileIO):
         return checksum % 2**64
 
     def apply(self, pages: Pages, size: int) -> None:
-        """Write the pages of a checkpoint to the disk, and cut the file to its size."""
+        """Write the pages of a checkpoint to the disk, and cut the file to its size.
+
+        They are not synced: the log has them until the next checkpoint syncs them.
+        """
         for index, page in pages.items():
             disk.write_at(self, index * PAGE_BYTES, page)
-        self.cut(size)
+        disk.cut(self, size)
         self.changed = {}
         self.size = size
         self._kept_size = size
@@ -138,9 +142,9 @@ class PagedFile(FileIO):
         """Remove the bytes behind every checkpoint that may count."""
         disk.cut(self, self._kept_size)
 
-    def cut(self, size: int) -> None:
-        """Cut the file on the disk, and sync it."""
-        disk.cut(self, size)
+    def sync_whole(self) -> None:
+        """Cut the file on the disk to its size, and sync it."""
+        disk.cut(self, self.size)
         disk.sync_file(self)
 
     def checksum_of(self, start: int, end: int, should_stop: Stop = never) -> int:

@@ -138,7 +138,7 @@ class ResumableFile:
             raise file.error
         if self.state is not None or self._has_appeared():
             self.commit(_FINISHED)
-        file.cut(file.size)
+        file.sync_whole()
         self.publish()
 
     def publish(self) -> None:
@@ -151,7 +151,6 @@ class ResumableFile:
             disk.sync(self._final.parent)
             disk.remove(self.path, missing_ok=True)  # It was linked, not renamed.
             disk.remove(self._log, missing_ok=True)
-            disk.sync(self._final.parent)
         finally:
             self.close()
 
