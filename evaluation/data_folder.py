@@ -25,6 +25,14 @@ class DataFolder:
     """Training and test file of each treebank, by its name."""
     blimp: list[Path] = field(default_factory=list)
     """Sets of BLiMP."""
+    ucl: Path | None = None
+    """`all_measures.csv` of de Varda et al. (2024)."""
+    story_times: Path | None = None
+    """`processed_wordinfo.tsv` of the Natural Stories corpus."""
+    story_frequencies: Path | None = None
+    """`freqs-1.tsv` of the Natural Stories corpus."""
+    story_gpt3: Path | None = None
+    """`all_stories_gpt3.csv` of the Natural Stories corpus."""
 
 
 def find_data(folder: Path) -> DataFolder:
@@ -43,13 +51,24 @@ def find_data(folder: Path) -> DataFolder:
             test = path.with_name(path.name.replace("-train.conllu", "-test.conllu"))
             if test.is_file():
                 data.treebanks[path.name.removesuffix("-train.conllu")] = (path, test)
-        elif path.suffix == ".jsonl" and _is_blimp(path):
-            data.blimp.append(path)
+        elif path.suffix in (".jsonl", ".csv", ".tsv"):
+            _find_by_columns(path, data)
     if not data.brown:
         data.brown = sorted(folder.rglob("brown.tagged"))[:1]
     return data
 
 
-def _is_blimp(path: Path) -> bool:
-    with open(path, encoding="utf-8") as file:
-        return '"sentence_good"' in file.readline()
+def _find_by_columns(path: Path, data: DataFolder) -> None:
+    """Add a file that is known by what its first line contains."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        first_line = file.readline()
+    if '"sentence_good"' in first_line:
+        data.blimp.append(path)
+    elif "s_GPT2," in first_line and "self_paced_reading_time" in first_line:
+        data.ucl = path
+    elif "meanItemRT" in first_line and "WorkerId" not in first_line:
+        data.story_times = path
+    elif first_line.startswith("1.1.whole\t1\t"):
+        data.story_frequencies = path
+    elif first_line.startswith("token,logprob,"):
+        data.story_gpt3 = path

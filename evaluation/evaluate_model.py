@@ -1,4 +1,4 @@
-"""Evaluation of a model: word senses, parts of speech and minimal pairs.
+"""Evaluation of a model: word senses, parts of speech, minimal pairs and reading.
 
     python evaluation --model mini --data FOLDER
 
@@ -14,8 +14,16 @@ from typing import Literal, NamedTuple, get_args
 
 from elmo_cli import ElmoEmbedder, ElmoError, LanguageModel, __version__
 from elmo_cli.pretrained.find_model import find_model
-from evaluation import minimal_pairs, part_of_speech, sense_lists, tables, word_senses
+from evaluation import (
+    minimal_pairs,
+    part_of_speech,
+    reading_times,
+    sense_lists,
+    tables,
+    word_senses,
+)
 from evaluation.data_folder import DataFolder, find_data
+from evaluation.reading_data import read_natural_stories, read_ucl
 from evaluation.sense_data import read_semcor, read_sense_numbers, read_test_sets
 from evaluation.tables import Table
 from evaluation.tagged_data import Split, read_brown, read_treebank
@@ -107,6 +115,7 @@ def run_tests(model: Model, data: DataFolder, n_pairs: int | None) -> Iterator[T
     """
     yield from evaluate_vectors(model, data)
     yield from evaluate_minimal_pairs(model, data, n_pairs)
+    yield from evaluate_reading(model, data)
 
 
 def evaluate_vectors(model: Model, data: DataFolder) -> Iterator[Table]:
@@ -167,6 +176,31 @@ def evaluate_minimal_pairs(
         return
     pairs = list(minimal_pairs.read_pairs(data.blimp, n_pairs))
     yield minimal_pairs.evaluate(pairs, minimal_pairs.measure(scorer, pairs))
+
+
+def evaluate_reading(model: Model, data: DataFolder) -> Iterator[Table]:
+    """Yield the tables of each reading corpus, for a model with a softmax."""
+    has_stories = data.story_times is not None and data.story_frequencies is not None
+    needed = [
+        "UCL sentences (all_measures.csv)",
+        "Natural Stories (processed_wordinfo.tsv, freqs-1.tsv)",
+    ]
+    if _is_missing("reading", [] if data.ucl or has_stories else needed):
+        return
+    try:
+        scorer = model.load_language_model()
+        if data.ucl is not None:
+            sentences = read_ucl(data.ucl)
+            surprisal = reading_times.measure(scorer, sentences.sentences)
+            yield from reading_times.evaluate(sentences, surprisal)
+        if data.story_times is not None and data.story_frequencies is not None:
+            stories = read_natural_stories(
+                data.story_times, data.story_frequencies, data.story_gpt3
+            )
+            surprisal = reading_times.measure(scorer, stories.sentences)
+            yield from reading_times.evaluate(stories, surprisal)
+    except ElmoError as error:
+        print(f"reading: skipped. {error}", file=sys.stderr)
 
 
 def _is_missing(test: str, missing: list[str]) -> bool:

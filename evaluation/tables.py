@@ -1,4 +1,4 @@
-"""Tables of figures, as Markdown and as JSON. All figures are in percent."""
+"""Tables of figures, as Markdown and as JSON."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,20 +9,25 @@ from evaluation.bootstrap import Estimate
 
 
 class Figure(NamedTuple):
-    """Figure in percent, with its interval if it was measured here."""
+    """Figure with its interval if it was measured here."""
 
     value: float
     low: float | None = None
     high: float | None = None
 
-    def __str__(self) -> str:
+    def to_text(self, n_decimals: int) -> str:
+        """Return the rounded figure and interval."""
+        value = _rounded(self.value, n_decimals)
         if self.low is None or self.high is None:
-            return _rounded(self.value)
-        return f"{_rounded(self.value)} ({_rounded(self.low)} to {_rounded(self.high)})"
+            return value
+        low = _rounded(self.low, n_decimals)
+        high = _rounded(self.high, n_decimals)
+        return f"{value} ({low} to {high})"
 
 
-def _rounded(value: float) -> str:
-    return f"{round(value, 1) + 0.0:.1f}"  # The addition turns -0.0 into 0.0.
+def _rounded(value: float, n_decimals: int) -> str:
+    # The addition turns -0.0 into 0.0.
+    return f"{round(value, n_decimals) + 0.0:.{n_decimals}f}"
 
 
 Cell = Figure | None
@@ -38,6 +43,8 @@ class Table:
     """Sentences that describe the figures and the number of items behind them."""
     columns: Sequence[str]
     rows: Mapping[str, Sequence[Cell]]
+    unit: str = "percent"
+    n_decimals: int = 1
 
     def to_markdown(self) -> str:
         """Return the heading, the note and the table."""
@@ -50,14 +57,17 @@ class Table:
             "|---" + "|--:" * len(self.columns) + "|",
         ]
         for name, cells in self.rows.items():
-            shown = ["" if cell is None else str(cell) for cell in cells]
+            shown = []
+            for cell in cells:
+                shown.append("" if cell is None else cell.to_text(self.n_decimals))
             lines.append("| " + " | ".join([name, *shown]) + " |")
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the note and the rows for JSON, without empty cells."""
+        """Return the note, the unit and the rows for JSON, without empty cells."""
         return {
             "note": self.note,
+            "unit": self.unit,
             "rows": {
                 name: {
                     column: {k: v for k, v in cell._asdict().items() if v is not None}
@@ -69,10 +79,10 @@ class Table:
         }
 
 
-def figures(estimate: Estimate) -> list[Figure]:
-    """Return the figures of an estimate of shares, in percent."""
+def figures(estimate: Estimate, factor: float = 100) -> list[Figure]:
+    """Return the figures of an estimate, times 100 for shares in percent."""
     return [
-        Figure(100 * float(value), 100 * float(low), 100 * float(high))
+        Figure(factor * float(value), factor * float(low), factor * float(high))
         for value, (low, high) in zip(estimate.values, estimate.intervals, strict=True)
     ]
 
@@ -85,7 +95,10 @@ def to_markdown(header: dict[str, str], tables: Iterable[Table]) -> str:
         tables: The tables, in their order.
     """
     header_lines = "".join(f"- {name}: {value}\n" for name, value in header.items())
-    remark = "Figures are in percent; in brackets are intervals of 95 % (bootstrap).\n"
+    remark = (
+        "Figures are in percent unless a test names another unit; in brackets are "
+        "intervals of 95 % (bootstrap).\n"
+    )
     return "\n".join(
         ["# Evaluation\n", header_lines, remark, *map(Table.to_markdown, tables)]
     )
@@ -96,7 +109,6 @@ def to_json(header: dict[str, str], tables: Iterable[Table]) -> str:
     tests = {table.name: table.to_dict() for table in tables}
     content = {
         **header,
-        "unit": "percent",
         "interval": "95 % (bootstrap)",
         "tests": tests,
     }

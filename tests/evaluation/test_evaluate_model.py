@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from elmo_cli.language_model.convert_torch import convert_torch_model
 from evaluation import bootstrap, data_folder, evaluate_model
 from evaluation.tables import Figure, Table, to_json, to_markdown
 from tests.support.golden import GOLDEN
+from tests.support.reading import draw_ucl_rows, write_stories, write_ucl
 
 pytestmark = pytest.mark.usefixtures("no_wordnet")
 
@@ -52,11 +55,14 @@ def plant(data: Path) -> None:
         path = data / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    write_ucl(data / "ucl" / "all_measures.csv", draw_ucl_rows())
+    write_stories(data / "stories")
 
 
 def test_every_test_runs_that_has_data(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("sentencex")
     plant(folder / "data")
     evaluate_model.main(["--model", "mini", "--data", "data", "--output", "mini"])
     content = json.loads((folder / "mini.json").read_text("utf-8"))
@@ -68,6 +74,10 @@ def test_every_test_runs_that_has_data(
         "Word senses without fallback",
         "Parts of speech",
         "Minimal pairs",
+        "Reading of single sentences: log-likelihood",
+        "Reading of single sentences: explained variance",
+        "Reading of stories: log-likelihood",
+        "Reading of stories: explained variance",
     ]
     assert list(tests) == names
     cells = tests["Lists of senses"]["rows"]["typical"].values()
@@ -85,6 +95,13 @@ def test_every_test_runs_that_has_data(
     assert speech["en_x-ud"]["value"] == 100
     agreement = tests["Minimal pairs"]["rows"]["agreement"]
     assert agreement["both"]["value"] == 100
+    assert tests["Minimal pairs"]["unit"] == "percent"
+    gains = tests["Reading of single sentences: log-likelihood"]
+    assert gains["unit"] == "0.001 nats per word"
+    assert gains["rows"]["N400"]["this model"]["value"] < 20  # of random measures
+    stories = tests["Reading of stories: log-likelihood"]
+    assert stories["note"].startswith("Gain over the base")
+    assert stories["rows"] == {"self-paced reading time": {}}  # too few words
     markdown = (folder / "mini.md").read_text("utf-8")
     headings = re.findall(r"^## (.*)$", markdown, re.MULTILINE)
     assert headings == names
@@ -99,18 +116,24 @@ def test_missing_data_is_reported(
 ) -> None:
     plant(folder / "data")
     (folder / "data" / "index.sense").unlink()
+    (folder / "data" / "ucl" / "all_measures.csv").unlink()
+    (folder / "data" / "stories" / "freqs-1.tsv").unlink()
     for path in (*folder.glob("data/*.conllu"), *folder.glob("data/brown/*")):
         path.unlink()
     evaluate_model.main(["--model", str(GOLDEN / "relu"), "--data", "data"])
     content = json.loads((folder / "results.json").read_text("utf-8"))
     assert list(content["tests"]) == ["Lists of senses"]
-    *lines, last = capsys.readouterr().err.splitlines()
+    *lines, pairs, reading = capsys.readouterr().err.splitlines()
     assert lines == [
         "word senses: skipped. --data has no index.sense.",
         "parts of speech: skipped. --data has no Brown corpus, "
         "no treebank (*-train.conllu).",
     ]
-    assert last.startswith("minimal pairs: skipped. ")  # The model has no softmax.
+    assert pairs.startswith("minimal pairs: skipped. ")  # The model has no softmax.
+    assert reading == (
+        "reading: skipped. --data has no UCL sentences (all_measures.csv), no Natural "
+        "Stories (processed_wordinfo.tsv, freqs-1.tsv)."
+    )
     with pytest.raises(SystemExit, match=r"^nowhere: no such folder"):
         evaluate_model.main(["--model", "mini", "--data", "nowhere"])
     with pytest.raises(SystemExit, match="no-such-model"):
@@ -121,6 +144,8 @@ def test_a_model_that_only_reads_forward_skips_what_needs_both_directions(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plant(folder / "data")
+    for name in ("ucl", "stories"):  # whose words the model does not know
+        shutil.rmtree(folder / "data" / name)
     source = GOLDEN / "torch-lstm"
     convert_torch_model(source / "tied.pt", folder / "lstm", source / "vocab.txt")
     evaluate_model.main(["--model", "lstm", "--data", "data"])
@@ -128,6 +153,19 @@ def test_a_model_that_only_reads_forward_skips_what_needs_both_directions(
         "vectors: skipped. The model only reads forward.",
         "minimal pairs: skipped. The model only reads forward.",
     ]
+
+
+def test_reading_data_is_known_by_its_columns(folder: Path) -> None:
+    for path in write_stories(folder / "data"):
+        path.rename(path.with_name(f"my-{path.name}"))
+    (folder / "data" / "processed_RTs.tsv").write_text("WorkerId\tRT\tmeanItemRT\n")
+    (folder / "data" / "freqs-2.tsv").write_text("1.1.whole\t2\tIf\t1\t1\n")
+    write_ucl(folder / "data" / "ucl.csv")
+    data = data_folder.find_data(folder)
+    assert data.ucl == folder / "data" / "ucl.csv"
+    assert data.story_times == folder / "data" / "my-processed_wordinfo.tsv"
+    assert data.story_frequencies == folder / "data" / "my-freqs-1.tsv"
+    assert data.story_gpt3 == folder / "data" / "my-all_stories_gpt3.csv"
 
 
 def test_results_are_written_after_each_table() -> None:
@@ -163,10 +201,11 @@ def test_a_table_as_markdown_and_json() -> None:
     }
     assert json.loads(to_json({"model": "mini"}, [table])) == {
         "model": "mini",
-        "unit": "percent",
         "interval": "95 % (bootstrap)",
-        "tests": {"Senses": {"note": "Two words.", "rows": figures}},
+        "tests": {"Senses": {"note": "Two words.", "unit": "percent", "rows": figures}},
     }
+    fine = replace(table, n_decimals=2)
+    assert "| layer 1 | 50.04 (-0.01 to 61.26) |  |" in fine.to_markdown()
 
 
 # Standard errors and intervals
