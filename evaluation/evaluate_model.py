@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from elmo_cli import ElmoEmbedder, ElmoError, LanguageModel, __version__
+from elmo_cli.pretrained.find_model import find_model
 from evaluation import (
     minimal_pairs,
     part_of_speech,
@@ -112,12 +113,20 @@ def run_tests(model: Model, data: DataFolder, n_pairs: int | None) -> Iterator[T
         data: The data.
         n_pairs: Maximum number of pairs per set of BLiMP.
     """
+    yield from evaluate_vectors(model, data)
+    yield from evaluate_minimal_pairs(model, data, n_pairs)
+    yield from evaluate_reading(model, data)
+
+
+def evaluate_vectors(model: Model, data: DataFolder) -> Iterator[Table]:
+    """Yield the tables of a model's vectors, unless it only reads forward."""
+    if "backward" not in find_model(model.name).architecture.directions:
+        print("vectors: skipped. The model only reads forward.", file=sys.stderr)
+        return
     embedder = model.load_embedder()
     yield sense_lists.evaluate(embedder)
     yield from evaluate_senses(embedder, data)
     yield from evaluate_parts_of_speech(embedder, data)
-    yield from evaluate_minimal_pairs(model, data, n_pairs)
-    yield from evaluate_reading(model, data)
 
 
 def evaluate_senses(embedder: Embedder, data: DataFolder) -> Iterator[Table]:
@@ -161,6 +170,9 @@ def evaluate_minimal_pairs(
         scorer = model.load_language_model()
     except ElmoError as error:
         print(f"minimal pairs: skipped. {error}", file=sys.stderr)
+        return
+    if "backward" not in scorer.directions:
+        print("minimal pairs: skipped. The model only reads forward.", file=sys.stderr)
         return
     pairs = list(minimal_pairs.read_pairs(data.blimp, n_pairs))
     yield minimal_pairs.evaluate(pairs, minimal_pairs.measure(scorer, pairs))

@@ -61,9 +61,10 @@ class Folder:
     """Folder whose files are written as a whole, by any number of processes."""
 
     def __init__(self, location: str) -> None:
-        self.is_local = "://" not in location
-        self.location = os.path.abspath(location) if self.is_local else location
         self._file_system, self._root = find_file_system(location)
+        # A URI may also begin with file://.
+        self.is_local = self._file_system.type_name == "local"
+        self.location = self._root if self.is_local else location
 
     def read(self, name: str) -> bytes | None:
         """Read a small file. Return None if it is missing."""

@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from elmo_cli.errors.exceptions import InputError, OutputError, OutputNameError
 from elmo_cli.errors.wording import counted
+from elmo_cli.files import disk
 from elmo_cli.files.atomic import write_lines
 from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.language_model.softmax_file import write_softmax
@@ -97,11 +98,11 @@ def convert_torch_model(
     words = _read_words(Path(vocabulary_file))
     _check_words(words, len(model.embedding), vocabulary_file)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        disk.make_folder(folder)
         for name in FILE_NAMES.values():
             check_output(folder / name, source, vocabulary_file, may_exist=overwrite)
         # Without weights, the files that are not replaced yet are no model.
-        (folder / FILE_NAMES["weights"]).unlink(missing_ok=True)
+        disk.remove(folder / FILE_NAMES["weights"], missing_ok=True)
         _write_files(folder, model, words, sha256(source))
     except OSError as error:
         raise output_error(folder, error) from None

@@ -316,6 +316,8 @@ def test_a_signal_while_ray_is_imported_ends_the_run(
 
 def test_a_folder_may_be_a_uri(folder: Path) -> None:
     uri = f"file://{folder}/out"
+    # A URI of the local disk is synced and linked like a path.
+    assert Folder(uri).is_local
     result = elmo("distribute", "text.txt", uri, *SMALL_PARTS)
     assert result.exit_code == 0
     assert not Path("out/_elmo/work").exists()

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmo_cli.language_model.convert_torch import convert_torch_model
 from evaluation import bootstrap, data_folder, evaluate_model
 from evaluation.tables import Figure, Table, to_json, to_markdown
 from tests.support.golden import GOLDEN
@@ -136,6 +138,21 @@ def test_missing_data_is_reported(
         evaluate_model.main(["--model", "mini", "--data", "nowhere"])
     with pytest.raises(SystemExit, match="no-such-model"):
         evaluate_model.main(["--model", "no-such-model"])
+
+
+def test_a_model_that_only_reads_forward_skips_what_needs_both_directions(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(folder / "data")
+    for name in ("ucl", "stories"):  # whose words the model does not know
+        shutil.rmtree(folder / "data" / name)
+    source = GOLDEN / "torch-lstm"
+    convert_torch_model(source / "tied.pt", folder / "lstm", source / "vocab.txt")
+    evaluate_model.main(["--model", "lstm", "--data", "data"])
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "vectors: skipped. The model only reads forward.",
+        "minimal pairs: skipped. The model only reads forward.",
+    ]
 
 
 def test_reading_data_is_known_by_its_columns(folder: Path) -> None:

@@ -3,11 +3,13 @@
 import random
 import shutil
 from collections.abc import Iterable
+from inspect import isfunction
 from pathlib import Path
 
 import pytest
 
-from tests.support.power_failure import Failure, sync_calls
+from elmo_cli.files import disk
+from tests.support.power_failure import CHANGING, SYNCING, Failure, sync_calls
 from tests.support.power_jobs import JOBS, Recording, record, write_sources
 
 SYNC_CALLS = sync_calls()
@@ -29,6 +31,16 @@ def first_problem(recording: Recording, failures: Iterable[Failure]) -> str | No
             names = ", ".join(map(str, failure.state))
             return f"before {failure.call}, with {names}: {problem}"
     return None
+
+
+def test_the_simulation_watches_all_functions_that_change_files() -> None:
+    functions = {
+        name
+        for name, value in vars(disk).items()
+        if isfunction(value) and value.__module__ == disk.__name__
+    }
+    readers = {"identity", "identity_at"}
+    assert functions - readers == {*CHANGING, *SYNCING}
 
 
 @pytest.mark.parametrize("name", JOBS)

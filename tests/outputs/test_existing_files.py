@@ -210,13 +210,16 @@ def test_no_command_writes_over_a_file_that_it_reads(
     assert state_of(Path()) == inputs
 
 
-@pytest.mark.parametrize("start", ["--options-file m/options.json", "--init-from m"])
+@pytest.mark.parametrize(
+    ("start", "path"),
+    [("--options-file m/options.json", "m/options.json"), ("--init-from m", "m")],
+)
 def test_training_does_not_write_over_the_model_it_starts_from(
-    start: str, inputs: State
+    start: str, path: str, inputs: State
 ) -> None:
     result = elmo("train", "t.txt", *start.split(), "--output", "m")
     assert result.exit_code == 1
-    assert result.stderr.count("Error: m: ") == 1
+    assert result.stderr.count(f"Error: {path}: ") == 1
     assert state_of(Path()) == inputs
 
 

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +54,9 @@ def embed(source: str, output: str, on_progress: Any = None, **options: Any) -> 
         "embed {out.hdf5.partial.lock} out.hdf5",
         "embed {out.hdf5.partial.log.elmo-partial} out.hdf5",
         "occurrences in.txt out.hdf5 --words {out.hdf5.partial.log}",
-        "word-vectors {out.vec.elmo-partial} out.vec",
-        "word-vectors {out.metadata.tsv} out.tsv",
-        "word-vectors {out.metadata.tsv.elmo-partial} out.tsv --corpus in.txt",
+        "word-vectors --words {out.vec.elmo-partial} out.vec",
+        "word-vectors --words {out.metadata.tsv} out.tsv",
+        "word-vectors {out.metadata.tsv.elmo-partial} out.tsv",
         "convert {m.hdf5.elmo-partial} m.hdf5",
     ],
 )
@@ -114,6 +116,57 @@ def test_the_zip_file_of_a_model_is_not_overwritten(
     assert Path("m.zip").read_bytes() == content
 
 
+@pytest.fixture
+def opened() -> Iterator[list[str]]:
+    """Collect the names of the files that Python opens below the current folder."""
+    names: list[str] = []
+    is_watching = True
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if is_watching and event == "open" and isinstance(arguments[0], (str, Path)):
+            path = os.path.abspath(arguments[0])
+            if path.startswith(os.getcwd() + os.sep) and os.path.isfile(path):
+                names.append(os.path.relpath(path))
+
+    sys.addaudithook(note)  # A hook cannot be removed.
+    yield names
+    is_watching = False
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "embed in.csv {} --format hdf5 --model m",
+        "embed in.csv {} --format npz --model m.zip",
+        "embed in.csv {} --format jsonl --options-file t/options.json "
+        "--weight-file t/weights.hdf5",
+        "occurrences in.csv {} --format hdf5 --words w.txt --model m",
+        "convert t/weights.hdf5 {}",
+        "word-vectors --words w.txt {} --model t",
+    ],
+)
+def test_whatever_a_command_opens_is_no_output(
+    command: str, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_CACHE", os.path.abspath("cache"))
+    shutil.copytree(GOLDEN / "many-langs" / "both", "m")
+    shutil.copytree(TINY, "t")
+    Path("w.txt").write_text("cat\nbank\n")
+    with zipfile.ZipFile("m.zip", "w") as archive:
+        for name in ("options.json", "weights.hdf5"):
+            archive.write(TINY / name, name)
+    output = "out.vec" if command.startswith("word") else "out.hdf5"
+    assert elmo(*command.format(output).split()).exit_code == 0
+    read = {name for name in opened if not name.startswith("out")}
+    read = {name for name in read if not name.endswith((".lock", ".elmo-partial"))}
+    assert len(read) > 1 or command.startswith("convert")
+    before = state_of(Path())
+    for name in read:
+        result = elmo(*command.format(name).split(), "--overwrite")
+        assert result.exit_code in (1, 2), name
+        assert state_of(Path()) == before, name
+
+
 # Files of somebody else
 
 
@@ -168,7 +221,7 @@ def test_word_vectors_keep_a_file_that_appears(
         sync(path)
 
     monkeypatch.setattr(disk, "sync", appear)
-    result = elmo("word-vectors", "words.txt", output)
+    result = elmo("word-vectors", "--words", "words.txt", output)
     assert result.exit_code == 1
     last = result.stderr.splitlines()[-1]
     assert "created this file during the run. The finished output is out." in last
@@ -211,7 +264,7 @@ def test_a_picture_of_another_program_is_not_renamed(
         return own
 
     monkeypatch.setattr(disk, "identity", replace)
-    result = elmo("word-vectors", "words.txt", "out.vec")
+    result = elmo("word-vectors", "--words", "words.txt", "out.vec")
     assert "another program has removed or replaced" in result.stderr
     assert not Path("out.vec").exists()
     assert Path("out.vec.elmo-partial").read_bytes() == MINE

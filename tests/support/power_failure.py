@@ -35,7 +35,7 @@ SECTOR_BYTES: Final = 512
 """Number of bytes that a disk writes as a whole."""
 _MAX_COMBINED: Final = 4
 """Maximum number of changed names of which every combination is tried."""
-_CHANGING: Final = (
+CHANGING: Final = (
     "create",
     "open_to_append",
     "write_at",
@@ -49,7 +49,8 @@ _CHANGING: Final = (
     "remove_tree",
     "temporary_folder",
 )
-"""Functions of `disk` that change files. They are all its functions but syncs."""
+"""Functions of `disk` that change files."""
+SYNCING: Final = ("sync", "sync_file")
 _FOLDER: Final = -1
 """Number of every folder. Files have their own numbers."""
 
@@ -57,7 +58,7 @@ AT_END: Final = "end"
 """Call of a failure after the last call of a run."""
 
 Names = dict[Path, int]
-"""Number of the file of each name."""
+"""Number of the file of each name, or `_FOLDER`."""
 Changes = dict[Path, int | None]
 """New number of the file of each changed name; None for a removed name."""
 
@@ -95,7 +96,7 @@ def sync_calls() -> dict[str, CallSite]:
 def _is_sync(call: ast.Call, path: Path) -> bool:
     owner, _, name = ast.unparse(call.func).rpartition(".")
     is_from_disk = owner == "disk" or path == Path(disk.__file__)
-    return is_from_disk and name in ("sync", "sync_file")
+    return is_from_disk and name in SYNCING
 
 
 @dataclass
@@ -196,9 +197,9 @@ class UnsafeDisk:
         """Watch a run in a block. A sync that `without` calls does nothing."""
         with pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-            for name in _CHANGING:
+            for name in CHANGING:
                 monkeypatch.setattr(disk, name, self._watched(name))
-            for name in ("sync", "sync_file"):
+            for name in SYNCING:
                 monkeypatch.setattr(disk, name, self._watched_sync(name, without))
             yield
         self._note_failures(AT_END)
