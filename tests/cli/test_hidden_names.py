@@ -26,7 +26,7 @@ SHOWN = {
     "--softmax-file": set(),
     "--top": {"neighbours", "predict"},
     "--use-sentence-keys": set(),
-    "--vocabulary-file": {"embed", "train"},
+    "--vocabulary-file": {"convert", "embed", "train"},
     "--weight-file": {"embed"},
 }
 """Commands whose help shows an option that others hide."""
