@@ -178,6 +178,22 @@ def test_the_page_of_promises_names_tests_that_exist() -> None:
         assert f"\ndef {name}(" in code, f"{path}::{name}"
 
 
+def test_every_promise_has_a_test_that_always_runs() -> None:
+    page = TEXTS["docs/promises.md"]
+    for row in re.findall(r"^\| [^|]+ \| `tests/.*$", page, flags=re.M):
+        names = re.findall(r"`(tests/\S+\.py)::(\w+)`", row)
+        assert not all(_is_long(path, name) for path, name in names), row
+
+
+def _is_long(path: str, name: str) -> bool:
+    """Return whether a test only runs with `-m long`."""
+    code = (ROOT / path).read_text(encoding="utf-8")
+    before, _, _ = code.partition(f"\ndef {name}(")
+    marks = before.rpartition("\n\n")[2]
+    of_file = re.search(r"^pytestmark = .*$", code, flags=re.M)
+    return "mark.long" in marks or (of_file is not None and "mark.long" in of_file[0])
+
+
 @pages
 def test_pages_are_short(page: str) -> None:
     no_row = [line for line in TEXTS[page].splitlines() if not line.startswith("|")]
