@@ -99,6 +99,15 @@ class Record(NamedTuple):
     lacks_blank_line: bool = False
     """True if a CoNLL-U sentence begins without a blank line before it."""
 
+    def __repr__(self) -> str:
+        """Return the fields that are not empty."""
+        shown = []
+        for name, value in self._asdict().items():
+            if value:
+                printed = dict(value) if isinstance(value, Mapping) else value
+                shown.append(f"{name}={printed!r}")
+        return f"Record({', '.join(shown)})"
+
     @property
     def id_value(self) -> str | int | None:
         """Id as its input has it, text or integer, to join an output with the input."""

@@ -27,6 +27,7 @@ from elmo_cli import (
     open_occurrences,
     plot_changes,
     plot_occurrences,
+    plot_surprisals,
     predict_words,
     read_occurrences,
     read_targets,
@@ -304,6 +305,11 @@ WRONG_ARGUMENTS = [
     ),
     wrong("changes", NO_MAPPING, lambda models, value: plot_changes(value, "new.svg")),
     wrong(
+        "surprisals",
+        NO_MAPPING,
+        lambda models, value: plot_surprisals(value, "new.svg"),
+    ),
+    wrong(
         "temperature",
         NO_NUMBER,
         lambda models, value: sample_sentences(models.model, "the", temperature=value),
@@ -432,6 +438,23 @@ def test_vectors_of_occurrences_have_a_function_of_their_own() -> None:
     Path("old.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"use open_occurrences\.$"):
         open_activations("old.parquet")
+
+
+def test_results_show_what_they_are(models: SmallModels) -> None:
+    path = str(models.vectors)
+    with open_activations(path) as activations:
+        record, _ = next(iter(activations.records()))
+    assert repr(record) == "Record(text='a cat', tokens=['a', 'cat'])"
+    with open_occurrences(path) as files:
+        vectors = next(files.read())
+    assert repr(vectors) == (
+        f"Vectors(words=['a', 'cat'], path={path!r}, number=1, shape=(2, 6))"
+    )
+    query = ("a cat sat", "cat")
+    [nearest] = find_word_neighbours(models.embedder, path, query, top=1).nearest
+    assert repr(nearest) == (
+        f"Neighbour('a [cat]', cosine={nearest.cosine:.4f}, path={path!r}, number=1)"
+    )
 
 
 def test_a_unit_shows_its_surprisal(models: SmallModels) -> None:
