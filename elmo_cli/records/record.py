@@ -66,8 +66,8 @@ class Record(NamedTuple):
     Several columns of an id are joined by `/`, and are in `columns` too.
     """
     attributes: Mapping[str, Any] = MappingProxyType({})
-    """Attributes of its dataset in a file of vectors, such as `positions` of target
-    words."""
+    """Attributes of its dataset in a file of vectors, such as `line_index`, or the
+    `positions` of target words."""
     error: str | Message | None = None
     """Why the record is invalid or was skipped. It has no tokens then."""
     columns: Mapping[str, object] = MappingProxyType({})

@@ -11,6 +11,7 @@ from elmo_cli import (
     Elmo,
     ElmoEmbedder,
     ElmoVectorizer,
+    Neighbour,
     ScalarMix,
     average_word_vectors,
     batch_to_ids,
@@ -450,10 +451,16 @@ def test_results_show_what_they_are(models: SmallModels) -> None:
     assert repr(vectors) == (
         f"Vectors(words=['a', 'cat'], path={path!r}, number=1, shape=(2, 6))"
     )
-    query = ("a cat sat", "cat")
-    [nearest] = find_word_neighbours(models.embedder, path, query, top=1).nearest
-    assert repr(nearest) == (
-        f"Neighbour('a [cat]', cosine={nearest.cosine:.4f}, path={path!r}, number=1)"
+    neighbour = Neighbour(
+        record.tokens,
+        1,
+        cosine=0.5,
+        record_index=0,
+        location=vectors.location,
+        word="cat",
+    )
+    assert repr(neighbour) == (
+        f"Neighbour('a [cat]', cosine=0.5000, path={path!r}, number=1)"
     )
 
 
