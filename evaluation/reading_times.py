@@ -235,12 +235,15 @@ def r_squared_of(regressions: Regressions) -> dict[str, Floats]:
     by_name = {}
     for name, predictors in regressions.predictors.items():
         columns = np.column_stack([predictors, regressions.values])
-        columns = (columns - columns.mean(axis=0)) / columns.std(axis=0)
+        columns -= columns.mean(axis=0)
+        spread = columns.std(axis=0)
+        columns /= np.where(spread > 0, spread, 1)  # All words may have one length.
         columns = np.column_stack([np.ones(len(columns)), columns])
         totals = _totals_of_products(columns, regressions.sentences)
         products = totals[:, :-1, :-1]
         with_values = totals[:, :-1, -1:]
         n_words = totals[:, 0, 0]
+        # The normal equations of each draw need only its sums over sentences.
         weights = np.linalg.pinv(products, hermitian=True) @ with_values
         explained = (weights * with_values).sum(axis=(1, 2))
         of_mean = totals[:, 0, -1] ** 2 / n_words

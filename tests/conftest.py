@@ -24,6 +24,8 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from elmo_cli import ElmoEmbedder
+from elmo_cli.compiled.kernels import has_tiles
+from elmo_cli.inference.int8 import has_int8
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -255,9 +257,17 @@ def pytest_xdist_auto_num_workers() -> int | None:
     return 1 + (len(os.sched_getaffinity(0)) if has_mask else os.cpu_count() or 1)
 
 
-def pytest_report_header() -> str:
-    """Say how random moments are chosen."""
-    return f"random moments: ELMO_TEST_SEED={SEED} ELMO_TEST_SECONDS={SECONDS:g}"
+def pytest_report_header() -> list[str]:
+    """Say how random moments are chosen, and which kernels this machine cannot test."""
+    lines = [f"random moments: ELMO_TEST_SEED={SEED} ELMO_TEST_SECONDS={SECONDS:g}"]
+    missing = []
+    if not has_tiles():
+        missing.append("bfloat16 (needs AMX)")
+    if not has_int8():
+        missing.append("int8 (needs AVX-512 VNNI)")
+    if missing:
+        lines.append(f"kernels that are not tested here: {', '.join(missing)}")
+    return lines
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -8,7 +8,7 @@ import fnmatch
 import glob
 import logging
 import os
-from multiprocessing.pool import ThreadPool
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from elmo_cli.distributed.input_files import sha256_of
@@ -42,8 +42,8 @@ def find_inputs(patterns: tuple[str, ...], folder: Folder) -> list[Input]:
     Files in the output `folder` are skipped.
     """
     paths = find_paths(patterns, folder)
-    with ThreadPool(_N_THREADS) as pool:
-        hashes = pool.map(sha256_of, paths)
+    with ThreadPoolExecutor(_N_THREADS) as pool:
+        hashes = list(pool.map(sha256_of, paths))
     return [Input(path, sha256) for path, sha256 in zip(paths, hashes, strict=True)]
 
 

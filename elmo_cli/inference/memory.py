@@ -13,8 +13,10 @@ _MESSAGES: Final = (
     "std::bad_alloc",
     "out of memory",
     "STATUS_ALLOC_FAILED",
+    "can't start new thread",
 )
-"""Parts of the messages of torch's allocator for the CPU, of oneDNN, and of cuBLAS."""
+"""Parts of the messages of torch's allocator for the CPU, of oneDNN, of cuBLAS, and of
+Python, whose threads need memory too."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

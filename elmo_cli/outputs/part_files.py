@@ -14,9 +14,9 @@ files below a folder. A part belongs to a plan by its content, not by its name.
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from multiprocessing.pool import ThreadPool
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -86,8 +86,8 @@ def read_footers(folder: Folder) -> dict[int, Footer | None]:
     """Read the footers of all files that have the name of a part, by their numbers."""
     matches = map(_PART_NAME.fullmatch, folder.names(only_files=True))
     numbers = [int(match[1]) for match in matches if match]
-    with ThreadPool(_N_THREADS) as pool:
-        footers = pool.map(partial(read_footer, folder), numbers)
+    with ThreadPoolExecutor(_N_THREADS) as pool:
+        footers = list(pool.map(partial(read_footer, folder), numbers))
     return dict(zip(numbers, footers, strict=True))
 
 

@@ -94,6 +94,9 @@ def load_checkpoint(description: Description) -> TrainingCheckpoint | None:
     if not is_identity(content["identity"]):
         raise damage_error(folder, "wrong form of identity")
     _check_types(content, folder)
+    for name in ("identity", "options"):
+        if not _is_plain(content[name]):
+            raise damage_error(folder, f"wrong type of {name}")
     before = Signature(
         content["identity"], options=content["options"], words=content["words"]
     )
@@ -125,6 +128,15 @@ def _has_type(value: Any, hint: Any) -> bool:
         _, of_values = get_args(hint)
         return all(_has_type(each, of_values) for each in value.values())
     return True
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether values can be compared: text, numbers and their containers."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (str, int, float))
 
 
 def damage_error(folder: Path, reason: str) -> ModelError:

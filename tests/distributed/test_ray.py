@@ -16,8 +16,8 @@ from unittest.mock import Mock, patch
 import pytest
 from pyarrow import parquet
 
-from elmo_cli.distributed.ray_engine import embed_on_ray
-from elmo_cli.errors.exceptions import ElmoError
+from elmo_cli.distributed.ray_engine import _max_workers, embed_on_ray
+from elmo_cli.errors.exceptions import DeviceError, ElmoError
 from elmo_cli.errors.messages import spelled_as_options
 from elmo_cli.options.resources import ResourceSettings
 from tests.support.commands import PROGRAMS, TINY, Forked, run_python, start_elmo
@@ -214,6 +214,29 @@ def test_an_error_of_ray_leads_to_a_remedy(
     ):
         next(embed_on_ray([], Mock(), ResourceSettings(address)))
     assert spelled_as_options(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("resources", "there", "message"),
+    [
+        (
+            ResourceSettings(cpus_per_worker=9),
+            {"CPU": 4.0},
+            "--cpus-per-worker 9: the cluster has 4 CPUs in all",
+        ),
+        (
+            ResourceSettings(gpus_per_worker=2),
+            {"CPU": 4.0},
+            "--gpus-per-worker 2: the cluster has 0 GPUs in all",
+        ),
+    ],
+)
+def test_a_cluster_that_is_too_small_is_an_error(
+    resources: ResourceSettings, there: dict[str, float], message: str
+) -> None:
+    with pytest.raises(DeviceError) as raised:
+        _max_workers(there, resources)
+    assert spelled_as_options(raised.value) == f"{message}. Ask for fewer."
 
 
 @pytest.mark.long

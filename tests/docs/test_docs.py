@@ -1,5 +1,6 @@
 """The pages say what the program does, and their site has what they link to."""
 
+import hashlib
 import inspect
 import re
 import runpy
@@ -178,6 +179,22 @@ def test_the_page_of_promises_names_tests_that_exist() -> None:
         assert f"\ndef {name}(" in code, f"{path}::{name}"
 
 
+def test_every_promise_has_a_test_that_always_runs() -> None:
+    page = TEXTS["docs/promises.md"]
+    for row in re.findall(r"^\| [^|]+ \| `tests/.*$", page, flags=re.M):
+        names = re.findall(r"`(tests/\S+\.py)::(\w+)`", row)
+        assert not all(_is_long(path, name) for path, name in names), row
+
+
+def _is_long(path: str, name: str) -> bool:
+    """Return whether a test only runs with `-m long`."""
+    code = (ROOT / path).read_text(encoding="utf-8")
+    before, _, _ = code.partition(f"\ndef {name}(")
+    marks = before.rpartition("\n\n")[2]
+    of_file = re.search(r"^pytestmark = .*$", code, flags=re.M)
+    return "mark.long" in marks or (of_file is not None and "mark.long" in of_file[0])
+
+
 @pages
 def test_pages_are_short(page: str) -> None:
     no_row = [line for line in TEXTS[page].splitlines() if not line.startswith("|")]
@@ -222,6 +239,14 @@ def test_the_card_and_the_readme_are_short() -> None:
     assert len(card.split()) <= 600
     assert len(re.findall(r"^\|[-|:]+\|$", card, re.MULTILINE)) == 1
     assert len(TEXTS["README.md"].split()) <= 700
+
+
+def test_the_card_names_the_weights_that_are_bundled() -> None:
+    folder = ROOT / "elmo_cli" / "data" / "mini"
+    card = (folder / "card.md").read_text("utf-8")
+    [beginning] = re.findall(r"SHA-256, `(\w{12})`", card)
+    digest = hashlib.sha256((folder / "weights.hdf5").read_bytes()).hexdigest()
+    assert digest.startswith(beginning)
 
 
 def test_every_page_of_the_site_is_in_the_navigation() -> None:

@@ -117,6 +117,10 @@ def test_compute_in_batches_raises_other_errors() -> None:
     assert first_line(caught.value) == "CUDA error: unspecified launch failure"
 
 
+def test_a_thread_that_cannot_start_is_too_little_memory() -> None:
+    assert is_out_of_memory(RuntimeError("can't start new thread"))
+
+
 def test_is_out_of_memory_recognizes_torch_and_python() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 60, dtype=torch.uint8)

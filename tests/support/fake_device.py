@@ -13,6 +13,7 @@ mps" out of `GPUS` in conftest.py, until it is repaired: a real GPU runs the sam
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -259,7 +260,9 @@ def fake_device(
     patch(torch.cuda, "_lazy_init", lambda: None)
     patch(torch.cuda, "manual_seed_all", lambda seed: None)
     patch(torch.mps, "manual_seed", lambda seed: None)
-    patch(torch.backends.mps, "is_available", lambda: kind == "mps")
+    # The compiler of torch looks for the function that `functools.cache` wraps.
+    has_mps = cache(lambda: kind == "mps")
+    patch(torch.backends.mps, "is_available", has_mps)
     as_tensor = torch.as_tensor
 
     def as_tensor_in_steps(data: Any, dtype: Any = None, device: Any = None) -> Tensor:

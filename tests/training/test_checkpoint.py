@@ -8,7 +8,7 @@ import resource
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from tests.support.training_runs import (
     run_in,
     train,
 )
+from tests.support.trials import trials
 from tests.support.website import zip_with
 
 pytestmark = pytest.mark.usefixtures("training_folder")
@@ -290,6 +291,49 @@ def test_damaged_or_other_checkpoint_is_one_line(
     checkpoint.write_bytes(damage(checkpoint.read_bytes()))
     with pytest.raises(ModelError, match=rf"^model/checkpoint.pt: {message}[^\n]*$"):
         resume()
+
+
+ODD: list[Any] = [-5, "x", None, 2**63, math.nan, [], {}, (), torch.zeros(0), True]
+"""Values that a program may write by mistake, or somebody to do harm."""
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of each value in nested containers, and of the containers."""
+    yield path
+    if isinstance(value, dict):
+        for key in value:
+            yield from leaves(value[key], (*path, key))
+    elif isinstance(value, (list, tuple)):
+        for index, each in enumerate(value):
+            yield from leaves(each, (*path, index))
+
+
+def replaced_at(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """Return nested containers with another value at a path."""
+    if not path:
+        return new
+    key, *rest = path
+    if isinstance(value, dict):
+        return {**value, key: replaced_at(value[key], tuple(rest), new)}
+    items = list(value)
+    items[key] = replaced_at(items[key], tuple(rest), new)
+    return type(value)(items)
+
+
+@pytest.mark.long
+def test_a_forged_checkpoint_is_one_line_or_resumes(checkpoint: Path) -> None:
+    whole = checkpoint.read_bytes()
+    content = torch.load(io.BytesIO(whole), weights_only=True)
+    paths = list(leaves(content))
+    for chance in trials("forged checkpoints", at_least=20):
+        path = chance.choice(paths)
+        odd = chance.choice(ODD)
+        print(f"{path}: {odd}")  # noqa: T201
+        checkpoint.write_bytes(saved(replaced_at(content, path, odd)))
+        with suppress(ElmoError):
+            resume()
+        shutil.rmtree("model")
+        checkpoint.parent.mkdir()
 
 
 @pytest.mark.parametrize("error", [torch.cuda.OutOfMemoryError, MemoryError, TypeError])
