@@ -274,7 +274,7 @@ def test_a_damaged_heap_of_names_is_damage(layout: str, tmp_path: Path) -> None:
     free_list = content.index(b"HEAP") + 16
     content[free_list : free_list + 8] = b"\xee" * 8
     path.write_bytes(content)
-    with pytest.raises(InputError, match="the file is damaged: .*free list"):
+    with pytest.raises(InputError, match=r"the file is damaged: .*free list"):
         open_activations(path)
 
 
