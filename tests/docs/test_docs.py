@@ -303,6 +303,7 @@ INTERNAL = {
     "LanguageModel": {"compute_batches", "predict_batch", "read"},
     "ModelFiles": {"architecture"},
     "Prediction": {"rows"},
+    "Record": {"id_value", "split"},
     "Substitutes": {"rows"},
     "VectorFiles": {"check_pooling", "has_token_layer", "on_progress"},
 }
