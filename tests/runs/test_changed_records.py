@@ -203,6 +203,14 @@ def test_an_output_of_an_earlier_version_is_compared_by_its_texts() -> None:
         embed("in.csv", output, layout="allennlp")
 
 
+def test_one_changed_record_is_a_singular() -> None:
+    Path("in.txt").write_text("a cat\n")
+    embed("in.txt", "one.h5", layout="allennlp")
+    Path("in.txt").write_text("a dog\n")
+    with pytest.raises(OtherInputError, match="its first line differs"):
+        embed("in.txt", "one.h5", layout="allennlp")
+
+
 def test_a_run_of_an_earlier_version_resumes() -> None:
     """Resume from a log without a hash of records, which says nothing about ids."""
     source = Input("in.csv", TABLE)

@@ -1,6 +1,7 @@
 """Target words with their forms, and their positions in records."""
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -61,7 +62,10 @@ def read_targets(
         InputError: The file cannot be read, has no words, or has a form of two words.
         SettingsError: `input_format` is unknown, or there is no such column.
     """
-    remedy = "Give the name of a file with one word per line, or - to pipe them."
+    remedy = (
+        "Give the name of a file with one word per line, or pipe the words: "
+        f"`echo {shlex.quote(str(path))} | elmo COMMAND ... --words -`."
+    )
     source = Source(path, remedy)
     file_format = find_format(source, input_format)
     is_table = file_format.has_columns

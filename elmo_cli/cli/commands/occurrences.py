@@ -57,6 +57,10 @@ def occurrences(
     vector. HDF5 (.hdf5) has one array per line, like `elmo embed`, and an interrupted
     run can be resumed. `elmo change`, `elmo plot` and `elmo neighbours` read both.
 
+    By default, the vectors are of the top layer. In files of `elmo embed`, these
+    commands average layers 1 and 2, so cosines differ: to get the same, use --layers
+    1,2.
+
     Only sentences with a target word are embedded. A table can also say which
     occurrence a row is about, by the characters of the word: in a column
     indexes_target_token, such as 14:18, in start and end, or in the spans of JSON. The
