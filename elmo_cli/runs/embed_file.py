@@ -302,11 +302,13 @@ class FileRun:
         if not reader.progress.has_same_records(point.progress):
             n_records = point.progress.n_records
             first = f"{n_records:,} {unit}s differ"
+            their = "their"
             if n_records == 1:
                 first = f"{unit} differs"
+                their = "its"
             problem = "{path} was written for a different input: its first {first}"
             if reader.progress.has_same_texts(point.progress):
-                problem += " in ids, tokens or sentences"
+                problem += f" in {their} ids, tokens or sentences"
             raise OtherInputError(
                 problem,
                 remedy="Use {--overwrite True} to start over.",

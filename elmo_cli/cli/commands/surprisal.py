@@ -204,7 +204,7 @@ def _print_units(
         # Its sentences become records, which have no marks.
         raise SettingsError(
             "{--split-sentences True} with {--by region}: requires a table",
-            remedy="Remove {--split-sentences}.",
+            remedy="Remove {--split-sentences True}.",
         )
     if has_marks:
         tokenizer = ignore_marks(text_input.tokenizer)
