@@ -104,8 +104,11 @@ def _check_is_no_file(text: str, name: str) -> None:
     is_like_path = _PATH.fullmatch(text) is not None
     if is_like_path and os.path.isfile(text):
         raise InputError(
-            f"{name}: expected a text, found the file {text!r}",
-            remedy=f"Read it first: Path({text!r}).read_text().splitlines()",
+            "{name}: expected a text, found the file {text}",
+            remedy="Read it first: {path}.read_text().splitlines()",
+            name=name,
+            text=repr(text),
+            path=f"Path({text!r})",
         )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Template
 from elmo_cli.files.output_checks import check_not_read, check_output
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
@@ -47,11 +48,13 @@ def plan_file(
     """
     check_type("output_file_path", output_path, (str, Path), "a path")
     if text_input.settings.shard is not None and state == "carry":
-        problem = (
-            "{--shard} requires {--state zero} or {--state warm}: carried states need "
-            "all lines in their order"
+        raise SettingsError(
+            Template(
+                "{--shard} requires {--state zero} or {--state warm}: carried states "
+                "need all lines in their order"
+            ),
+            remedy="Remove {--shard}.",
         )
-        raise SettingsError(problem, remedy="Remove {--shard}.")
     if output_settings.use_sentence_keys and not text_input.format.is_plain:
         problem = (
             "{--use-sentence-keys True} has no effect with {input_name}, which has ids"
