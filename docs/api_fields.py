@@ -55,7 +55,13 @@ TEXTS: Final = {
 NAME: Final = re.compile(r"\b[A-Za-z_]\w*")
 CREATED_BY_FUNCTIONS: Final = ("Activations",)
 """Classes whose constructors are not shown, unlike their methods."""
-HIDDEN: Final = {"VectorFiles.on_progress", "VectorFiles.sources"}
+HIDDEN: Final = {
+    *{"VectorFiles.on_progress", "VectorFiles.sources"},
+    *{f"Record.{name}" for name in ("sentences", "words", "word_columns", "fields")},
+    *{f"Record.{name}" for name in ("places", "lemmas", "start", "line")},
+    *{f"Record.{name}" for name in ("id_is_integer", "lacks_blank_line")},
+}
+"""Fields for the modules inside."""
 ALIASES: Final = {
     **{
         name: f"Literal{[*get_args(choices)]}"
@@ -85,9 +91,12 @@ ALIASES: Final = {
     "SupportsIndex": "int",
     "TextFile": "IO[str] | str | Path",
     "VectorSource": "object",
+    "_Nearest": "list[Neighbour] | list[list[Neighbour]]",
     "_Path": "str | Path | None",
 }
 """Names of types in signatures that a reader cannot look up."""
+RESULT_OF_SEARCH: Final = "Neighbours[Any]"
+"""Type of a result whose form depends on the shape of an array."""
 DEFAULTS: Final = {
     "AUTO": "'auto'",
     "DEFAULT_BATCH_SIZE": "64",
@@ -132,6 +141,11 @@ class Fields(griffe.Extension):
             parameter.default = DEFAULTS.get(str(parameter.default), parameter.default)
         func.returns = without_aliases(func.returns, func)
 
+    def on_attribute(self, *, attr: griffe.Attribute, **_: Any) -> None:
+        """Replace names in the type of a property that are not public."""
+        if "property" in attr.labels:
+            attr.annotation = without_aliases(attr.annotation, attr)
+
 
 def show_defaults_of_options(cls: griffe.Class) -> None:
     """Replace `option(None, "Help.", ...)` by the default of the field."""
@@ -157,6 +171,7 @@ def without_aliases(annotation: Any, parent: Any) -> Any:
         return None
     old = str(annotation)
     new = NAME.sub(lambda name: ALIASES.get(name[0], name[0]), old)
+    new = new.replace(RESULT_OF_SEARCH, "Neighbours")
     if new == old:
         return annotation
     tree = ast.parse(new, mode="eval")

@@ -75,12 +75,24 @@ KINDS: Final = {
 }
 """Kind of a shared option, by the heading under which a help shows it."""
 
+SHARED_OPTIONS: Final = (
+    "Many commands share these options. Each name is a link to its description in "
+    "[the overview](../commands.md#shared-options), and `{name} --help` describes "
+    "them too."
+)
+"""Sentences above the links to the shared options on the page of a command."""
+
 HELP_TOPIC: Final = re.compile(r"`elmo help (formats|layers)`")
 TOPIC_LINKS: Final = {
     "formats": "[input formats]({docs}input.md)",
     "layers": "[their shapes]({docs}output.md#shapes)",
 }
 """Link that replaces a topic of `elmo help` in the description of an option."""
+COMMANDS_WITH: Final = {
+    "--device": "every command with [`--device`](#option-device)",
+    "--delimiter": "every command that reads a text, except for `distribute`",
+}
+"""What all commands with an option are called in a table."""
 LINKS_OF_OPTIONS: Final = {
     "--mix": "[a trained mix]({docs}output.md#a-trained-mix)",
     "--tokenizer": "[tokenizers]({docs}text.md#tokenizers)",
@@ -118,12 +130,12 @@ def overview(text: str, shared: dict[Names, Row]) -> str:
     own = [row for row in command_rows(main) if row.names not in shared]
     tables = {
         "commands": tables_of_commands(),
-        "own options": table_of_rows("option", own),
+        "own options": table_of_rows(own),
         "hidden options": hidden_options_table(),
     }
     for kind in KINDS.values():
         rows = [row for row in shared.values() if KINDS[row.heading] == kind]
-        tables[kind] = table_of_rows("option", rows)
+        tables[kind] = table_of_rows(rows)
 
     def replace(match: re.Match[str]) -> str:
         return f"{match['begin']}{tables[match['name']]}\n\n{match['end']}"
@@ -177,6 +189,7 @@ def command_page(
     own = [row for row in rows if not is_shared(row, shared)]
     parts.append("## Options")
     parts += tables_of_rows(own)
+    parts += ["### Shared options", SHARED_OPTIONS.format(name=full_name)]
     parts.append(table_of_shared(common))
     return COMMENT + "\n\n".join(parts) + "\n"
 
@@ -252,21 +265,27 @@ def is_shared(row: Row, shared: dict[Names, Row]) -> bool:
 
 
 def tables_of_rows(rows: list[Row]) -> list[str]:
-    """Return a table for each heading, in the order of the help."""
+    """Return a table for each heading, in the order of the help.
+
+    The heading "Options" gets none of its own, because it is that of all tables.
+    """
     by_heading: dict[str, list[Row]] = {}
     for row in rows:
         by_heading.setdefault(row.heading, []).append(row)
-    return [
-        table_of_rows(heading, own, docs="../") for heading, own in by_heading.items()
-    ]
+    parts = []
+    for heading, own in by_heading.items():
+        if heading != "Options":
+            parts.append(f"### {heading}")
+        parts.append(table_of_rows(own, docs="../"))
+    return parts
 
 
-def table_of_rows(heading: str, rows: list[Row], docs: str = "") -> str:
+def table_of_rows(rows: list[Row], docs: str = "") -> str:
     """Return a table of options. A name is a link to itself, to be copied.
 
     `docs` leads from the page to the folder of the docs.
     """
-    lines = [f"| {heading} | description |", "|---|---|"]
+    lines = ["| option | description |", "|---|---|"]
     for row in rows:
         shown = ""
         for part in re.split(r"(, | )", html.escape(row.names).replace("|", "&#124;")):
@@ -290,7 +309,7 @@ def with_links(text: str, option: str, docs: str = "") -> str:
 def table_of_shared(rows: list[Row]) -> str:
     """Return a table of links to the options that the overview describes."""
     lines = [
-        "| shared options | described in the overview (default in brackets) |",
+        "| kind | options (default in brackets) |",
         "|---|---|",
     ]
     by_kind: dict[str, list[str]] = {}
@@ -324,11 +343,28 @@ def hidden_options_table() -> str:
         for option in command.params:
             if isinstance(option, Option):
                 for row in hidden_rows(command, option):
-                    commands_of.setdefault(row, []).append(f"`{name}`")
+                    commands_of.setdefault(row, []).append(name)
     lines = ["| option | description | commands |", "|---|---|---|"]
     for (names, text), commands in sorted(commands_of.items()):
-        lines.append(f"| {names} | {text} | {', '.join(commands)} |")
+        lines.append(f"| {names} | {text} | {shown_commands(commands)} |")
     return "\n".join(lines)
+
+
+def shown_commands(commands: list[str]) -> str:
+    """Return the names of commands, or what they have in common if they are many."""
+    for option, text in COMMANDS_WITH.items():
+        if commands == commands_with(option):
+            return text
+    return ", ".join(f"`{name}`" for name in commands)
+
+
+def commands_with(option: str) -> list[str]:
+    """Return the commands that take an option, even if their help leaves it out."""
+    return [
+        name
+        for name in COMMANDS
+        if any(option in parameter.opts for parameter in find_command(name).params)
+    ]
 
 
 def hidden_rows(command: click.Command, option: Option) -> list[tuple[str, str]]:

@@ -31,7 +31,7 @@ Letters in shapes:
     T    tokens of the longest sentence in it
     L    layers, the token layer included: 3 for the published models
     W    numbers per vector: 1,024 for the published models and the bundled one
-    n    any other number, said where it occurs
+    n    any other number, explained where it occurs
 
 `pydoc elmo_cli.model` lists the letters for what is inside a model.
 
@@ -90,10 +90,12 @@ _MODULES = {
     "Picture": "elmo_cli.analysis.pictures.plot_occurrences",
     "plot_changes": "elmo_cli.analysis.pictures.plot_changes",
     "plot_occurrences": "elmo_cli.analysis.pictures.plot_occurrences",
+    "plot_surprisals": "elmo_cli.analysis.pictures.plot_surprisals",
     "predict_words": "elmo_cli.language_model.next_words",
     "Prediction": "elmo_cli.language_model.next_words",
     "read_occurrences": "elmo_cli.analysis.change.occurrence_matrices",
     "read_targets": "elmo_cli.analysis.occurrences.targets",
+    "Record": "elmo_cli.records.record",
     "sample_sentences": "elmo_cli.language_model.samples",
     "ScalarMix": "elmo_cli.model.scalar_mix",
     "SentenceScore": "elmo_cli.language_model.language_model",

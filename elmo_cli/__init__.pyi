@@ -17,6 +17,9 @@ from elmo_cli.analysis.pictures.plot_occurrences import Picture as Picture
 from elmo_cli.analysis.pictures.plot_occurrences import (
     plot_occurrences as plot_occurrences,
 )
+from elmo_cli.analysis.pictures.plot_surprisals import (
+    plot_surprisals as plot_surprisals,
+)
 from elmo_cli.analysis.search.neighbours import Neighbour as Neighbour
 from elmo_cli.analysis.search.neighbours import Neighbours as Neighbours
 from elmo_cli.analysis.search.neighbours import find_neighbours as find_neighbours
@@ -82,6 +85,7 @@ from elmo_cli.options.text import TextSettings as TextSettings
 from elmo_cli.outputs.reader import Activations as Activations
 from elmo_cli.outputs.reader import open_activations as open_activations
 from elmo_cli.pretrained.model_files import ModelFiles as ModelFiles
+from elmo_cli.records.record import Record as Record
 from elmo_cli.runs.file_sink import Summary as Summary
 from elmo_cli.similarity import Similarity as Similarity
 from elmo_cli.text.alignment import CharacterSpan as CharacterSpan

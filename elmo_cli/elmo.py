@@ -186,8 +186,8 @@ class Elmo(nn.Module):
     def reload_weights(self) -> None:
         """Make the next call use the current weights of `bilm`.
 
-        Only changes that torch does not count need it: see `ElmoEmbedder.elmo_bilm`.
-        With `vocab_to_cache`, all changes except `load_state_dict` need it.
+        Call it after changes that torch does not notice: see `ElmoEmbedder.elmo_bilm`.
+        With `vocab_to_cache`, call it after all changes except `load_state_dict`.
         """
         self._runner.reload_weights()
         if self.token_table is not None:

@@ -70,7 +70,7 @@ from elmo_cli.pretrained.find_model import find_model
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
-from elmo_cli.runs.file_plan import plan_file
+from elmo_cli.runs.file_plan import plan_file, warn_about_suffix
 from elmo_cli.runs.open_text import open_text
 from elmo_cli.similarity import Similarity, compare_vectors, mean_of_tokens
 from elmo_cli.text.choose_tokenizer import (
@@ -914,7 +914,7 @@ class ElmoEmbedder:
 
         Args: Output
             file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None: by suffix,
-                else `hdf5`.
+                else `hdf5`, with a warning for an unknown suffix.
             dtype: Data type of the stored values: `float32` or `float16`.
             rows: Rows of Parquet and JSON lines: `sentences`, or `tokens` for one row
                 per token.
@@ -990,6 +990,8 @@ class ElmoEmbedder:
                 output_settings=output_settings,
                 state=self.state,
             )
+            if file_format is None:
+                warn_about_suffix(plan)
             return embed_file(
                 self.engine,
                 plan,

@@ -30,11 +30,12 @@ class Prediction(NamedTuple):
 
     tokens: Sentence
     place: str
-    """`after` the text, `before` it, or in the `gap` that it has."""
+    """Where the words belong: "after" or "before" the text, or in its "gap"."""
     candidates: list[Candidate]
     """Words, the most probable first."""
-    unknown: float
-    """Probability of `<UNK>`, of all words outside the vocabulary; 0 in a gap."""
+    unknown: float | None
+    """Probability of `<UNK>`, of all words outside the vocabulary; None in a gap, which
+    is filled by words only."""
 
     def rows(self) -> Iterator[list[object]]:
         """Yield `PREDICTION_COLUMNS` of each candidate."""
@@ -133,7 +134,7 @@ def predict_words(
             else:
                 place = "before" if direction == "backward" else "after"
                 log_p = next(beside)
-            p_unknown = log_p[unknown].exp().item()
+            p_unknown = None if place == "gap" else log_p[unknown].exp().item()
             if not with_unknown:
                 log_p[unknown] = -torch.inf
             candidates = most_probable(model, log_p, top)

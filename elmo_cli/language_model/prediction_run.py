@@ -36,7 +36,7 @@ class PredictionSummary:
 
     def add(self, answer: Answer) -> None:
         """Count an answer."""
-        if isinstance(answer, Prediction) and answer.place != "gap":
+        if isinstance(answer, Prediction) and answer.unknown is not None:
             self.unknown.append(answer.unknown)
         if isinstance(answer, Samples):
             self.n_samples += len(answer.samples)

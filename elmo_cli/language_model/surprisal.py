@@ -1,4 +1,4 @@
-"""Surprisal of the tokens, words or regions of texts, in bits: -log2 of probabilities.
+"""Surprisal of tokens, words, regions or sentences, in bits: -log2 of probabilities.
 
 A token that is not in the vocabulary has the surprisal of `<UNK>`, which covers all
 unknown words.
@@ -79,7 +79,7 @@ def measure_surprisal(
     split_sentences: bool = False,
     batch_size: int = DEFAULT_BATCH_SIZE,
 ) -> list[UnitSurprisal] | list[list[UnitSurprisal]]:
-    """Measure the surprisal of the tokens, words or regions of texts, in bits.
+    """Measure the surprisal of tokens, words, regions or sentences, in bits.
 
         for word in measure_surprisal(model, "The keys are here.", by="word"):
             print(word.text, word.surprisal)

@@ -24,12 +24,16 @@ class SurprisalSummary:
     """Number of units that share a token with another one."""
     sharing: str = ""
     """Text of the first unit that shares a token with another one."""
+    n_with_tokens: int = 0
+    """Number of records that have tokens."""
     first_records: list[MeasuredRecord] = field(default_factory=list)
-    """First records that have units, for a picture."""
+    """First records that have tokens, for a picture."""
 
     def add(self, measured: MeasuredRecord) -> None:
         """Count the tokens and rows of a record."""
         self.n_tokens += len(measured.record.tokens)
+        if measured.record.tokens:
+            self.n_with_tokens += 1
         self.n_rows += len(measured.result)
         for unit in measured.result:
             self.n_unknown += unit.n_unknown
@@ -72,7 +76,7 @@ def run_surprisal(
     )
     for measured in measured_records:
         _write_record(table, measured, write)
-        if measured.result and len(summary.first_records) < n_first:
+        if measured.record.tokens and len(summary.first_records) < n_first:
             summary.first_records.append(measured)
         summary.add(measured)
         on_tokens(summary.n_tokens)

@@ -66,8 +66,8 @@ class Record(NamedTuple):
     Several columns of an id are joined by `/`, and are in `columns` too.
     """
     attributes: Mapping[str, Any] = MappingProxyType({})
-    """Attributes of its dataset in a file of vectors, such as `positions` of target
-    words."""
+    """Attributes of its dataset in a file of vectors, such as `line_index`, or the
+    `positions` of target words."""
     error: str | Message | None = None
     """Why the record is invalid or was skipped. It has no tokens then."""
     columns: Mapping[str, object] = MappingProxyType({})
@@ -98,6 +98,15 @@ class Record(NamedTuple):
     """True if the id is an integer in its input, and in outputs that have integers."""
     lacks_blank_line: bool = False
     """True if a CoNLL-U sentence begins without a blank line before it."""
+
+    def __repr__(self) -> str:
+        """Return the fields that are not empty."""
+        shown = []
+        for name, value in self._asdict().items():
+            if value:
+                printed = dict(value) if isinstance(value, Mapping) else value
+                shown.append(f"{name}={printed!r}")
+        return f"Record({', '.join(shown)})"
 
     @property
     def id_value(self) -> str | int | None:

@@ -1,19 +1,23 @@
 """Plan of a run over a file, made before a model is loaded."""
 
+import logging
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Template
+from elmo_cli.errors.messages import Message, Template
 from elmo_cli.files.output_checks import check_not_read, check_output
 from elmo_cli.options.model import InitialState
-from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
+from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings, is_hdf5_name
+from elmo_cli.options.output_format import HDF5
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.shard import Shard
 from elmo_cli.outputs.required_packages import load_packages
 from elmo_cli.records.input_format import TextInput
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -98,3 +102,13 @@ def plan_file(
         selection=selection,
         output_settings=output_settings,
     )
+
+
+def warn_about_suffix(plan: FilePlan) -> None:
+    """Log a warning if an output becomes HDF5, although its name has another suffix."""
+    path = plan.output_path
+    if plan.output_settings.format is HDF5 and not is_hdf5_name(path):
+        warning = Message(
+            f"{path} will be HDF5", remedy="Choose another format with {--format}."
+        )
+        logger.warning("%s", warning)

@@ -34,7 +34,7 @@ class Summary:
     """Summary of a run, so far or in total."""
 
     n_records: int = 0
-    """Number of records, such as sentences, that it has embedded."""
+    """Number of records, such as sentences, that it has read in this run."""
     n_tokens: int = 0
     """Number of their tokens."""
     n_bytes: int = 0

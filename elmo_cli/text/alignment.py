@@ -26,7 +26,9 @@ class CharacterSpan(NamedTuple):
     """Characters of a text, from 0. `text[start:end]` are the characters."""
 
     start: int
+    """Index of the first character."""
     end: int
+    """Index after the last one."""
 
 
 class AlignedTokens(NamedTuple):

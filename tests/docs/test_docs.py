@@ -1,5 +1,6 @@
 """The pages say what the program does, and their site has what they link to."""
 
+import hashlib
 import inspect
 import re
 import runpy
@@ -240,6 +241,14 @@ def test_the_card_and_the_readme_are_short() -> None:
     assert len(TEXTS["README.md"].split()) <= 700
 
 
+def test_the_card_names_the_weights_that_are_bundled() -> None:
+    folder = ROOT / "elmo_cli" / "data" / "mini"
+    card = (folder / "card.md").read_text("utf-8")
+    [beginning] = re.findall(r"SHA-256, `(\w{12})`", card)
+    digest = hashlib.sha256((folder / "weights.hdf5").read_bytes()).hexdigest()
+    assert digest.startswith(beginning)
+
+
 def test_every_page_of_the_site_is_in_the_navigation() -> None:
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     before, _, navigation = settings.partition("\nnav:")
@@ -294,6 +303,7 @@ INTERNAL = {
     "LanguageModel": {"compute_batches", "predict_batch", "read"},
     "ModelFiles": {"architecture"},
     "Prediction": {"rows"},
+    "Record": {"id_value", "split"},
     "Substitutes": {"rows"},
     "VectorFiles": {"check_pooling", "has_token_layer", "on_progress"},
 }

@@ -11,6 +11,7 @@ from elmo_cli import (
     Elmo,
     ElmoEmbedder,
     ElmoVectorizer,
+    Neighbour,
     ScalarMix,
     average_word_vectors,
     batch_to_ids,
@@ -27,6 +28,7 @@ from elmo_cli import (
     open_occurrences,
     plot_changes,
     plot_occurrences,
+    plot_surprisals,
     predict_words,
     read_occurrences,
     read_targets,
@@ -304,6 +306,11 @@ WRONG_ARGUMENTS = [
     ),
     wrong("changes", NO_MAPPING, lambda models, value: plot_changes(value, "new.svg")),
     wrong(
+        "surprisals",
+        NO_MAPPING,
+        lambda models, value: plot_surprisals(value, "new.svg"),
+    ),
+    wrong(
         "temperature",
         NO_NUMBER,
         lambda models, value: sample_sentences(models.model, "the", temperature=value),
@@ -432,6 +439,29 @@ def test_vectors_of_occurrences_have_a_function_of_their_own() -> None:
     Path("old.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match=r"use open_occurrences\.$"):
         open_activations("old.parquet")
+
+
+def test_results_show_what_they_are(models: SmallModels) -> None:
+    path = str(models.vectors)
+    with open_activations(path) as activations:
+        record, _ = next(iter(activations.records()))
+    assert repr(record) == "Record(text='a cat', tokens=['a', 'cat'])"
+    with open_occurrences(path) as files:
+        vectors = next(files.read())
+    assert repr(vectors) == (
+        f"Vectors(words=['a', 'cat'], path={path!r}, number=1, shape=(2, 6))"
+    )
+    neighbour = Neighbour(
+        record.tokens,
+        1,
+        cosine=0.5,
+        record_index=0,
+        location=vectors.location,
+        word="cat",
+    )
+    assert repr(neighbour) == (
+        f"Neighbour('a [cat]', cosine=0.5000, path={path!r}, number=1)"
+    )
 
 
 def test_a_unit_shows_its_surprisal(models: SmallModels) -> None:

@@ -284,7 +284,7 @@ def test_a_gap_is_filled_from_both_sides(
     product[:3] = 0  # <S>, </S> and <UNK>
     expected = product / product.sum()
     assert prediction.place == "gap"
-    assert prediction.unknown == 0
+    assert prediction.unknown is None
     assert_allclose(probabilities(prediction), expected, atol=1e-5)
 
 
@@ -333,6 +333,7 @@ def test_the_best_come_first_and_as_many_as_asked(model: LanguageModel) -> None:
     [more] = predict_words(model, [["the"]], top=100)
     assert more.candidates[:3] == prediction.candidates
     assert len(more.candidates) == len(WORDS) - 1
+    assert more.unknown is not None
     assert probabilities(more).sum() + more.unknown == pytest.approx(1)
     [everything] = predict_words(model, [["the"]], top=100, with_unknown=True)
     assert probabilities(everything)[2] == pytest.approx(more.unknown)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
-from elmo_cli import open_activations
+from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
 from elmo_cli.options.output import LAYOUTS, OUTPUT_COMPRESSIONS
@@ -197,6 +197,19 @@ def test_an_unknown_suffix_gives_hdf5_and_a_warning(text: Path) -> None:
     warning = "Warning: out.dat will be HDF5. Choose another format with --format.\n"
     assert warning in result.stderr
     assert h5py.is_hdf5("out.dat")
+
+
+def test_python_warns_of_an_unknown_suffix_too(
+    text: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedder = ElmoEmbedder(model=TINY)
+    embedder.embed_file(text, "out.foo")
+    warning = "out.foo will be HDF5. Choose another format with file_format."
+    assert warning in caplog.messages
+    caplog.clear()
+    embedder.embed_file(text, "out.txt", file_format="hdf5")
+    embedder.embed_file(text, "out")
+    assert not [each for each in caplog.messages if "will be HDF5" in each]
 
 
 @pytest.mark.parametrize("options", ["v", "v.txt --format jsonl"])

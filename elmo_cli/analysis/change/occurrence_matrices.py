@@ -39,13 +39,11 @@ def read_occurrences(
     """Read the vectors of words in two files, one matrix per word.
 
         old, new = read_occurrences("old.parquet", "new.parquet")
+        old["bank"].shape  # (occurrences of "bank" in the old file, 1024)
         changes = measure_change(old, new)
 
     `measure_change` takes the two files, too. Use this function to look at the vectors
     or to choose among them first. `open_occurrences` returns each with its sentence.
-
-        old, new = read_occurrences("old.parquet", "new.parquet")
-        old["bank"].shape  # (occurrences of "bank" in the old file, 1024)
 
     Args:
         old, new: Files of `elmo occurrences`, or HDF5 of `elmo embed` with all tokens.

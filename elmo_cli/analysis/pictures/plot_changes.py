@@ -22,6 +22,12 @@ from elmo_cli.options.analysis import Measure
 MAX_WORDS: Final = 100
 """Maximum number of words in a picture; they have the largest changes."""
 _LEVEL: Final = 0.05
+_GREY: Final = "#737373"
+"""Colour of the points of words without a p."""
+_P_HEIGHT: Final = 17
+"""Height of the name of the p above the first row, in points (1/72 inch)."""
+_LEGEND_HEIGHT: Final = _P_HEIGHT + 20
+"""Height of the name of the p and of the legend above it, in points."""
 _CHANCE_LABEL: Final = "by chance (5–95%)"
 _CHANCE_CAPTION: Final = (
     "Its band shows what chance gives: the changes between the 5th and the 95th "
@@ -48,10 +54,10 @@ def plot_changes(
         plot_changes(changes, "change.svg")
 
     Behind each point is a band: the changes between the 5th and the 95th percentile of
-    random divisions of the occurrences. Changes that were measured without permutations
-    have no band. Points are filled if p (or the adjusted p, if there is one) is below
-    0.05. In SVG and HTML the tooltip of each point has the figures of its word. Equal
-    changes give equal files.
+    random divisions of the occurrences. Points are filled if p (or the adjusted p, if
+    there is one) is below 0.05. Changes that were measured without permutations have no
+    band and are grey. In SVG and HTML the tooltip of each point has the figures of its
+    word. Equal changes give equal files.
 
     Args:
         changes: Result of `measure_change`, in its order. Words without a change, or
@@ -100,13 +106,14 @@ def plot_changes(
         overwrite=overwrite,
     ) as drawing:
         axes = drawing.figure.add_subplot()
-        drawing.figure.suptitle(title, x=0, ha="left")
         axes.set_xlabel(_AXIS_LABELS[measure])
-        _draw_changes(drawing, axes, drawn)
+        has_p = _draw_changes(drawing, axes, drawn)
+        axes.set_title(title, pad=_LEGEND_HEIGHT if has_p else None)
     return len(drawn)
 
 
-def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> None:
+def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> bool:
+    """Draw the changes, and return whether they have a p and thus a legend."""
     values = [change.change or 0 for change in changes]
     rows = range(len(changes))
     axes.grid(axis="y", color="black", alpha=0.12, linewidth=0.8)
@@ -119,18 +126,23 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
     p_name = "adjusted p" if is_adjusted else "p"
     low_rows = []
     high_rows = []
+    other_rows = []
     for row, p in enumerate(p_values):
-        if p is None or p < _LEVEL:
+        if p is None:
+            other_rows.append(row)
+        elif p < _LEVEL:
             low_rows.append(row)
         else:
             high_rows.append(row)
     groups = [
-        (low_rows, f"{p_name} < {_LEVEL}", "C0"),
-        (high_rows, f"{p_name} ≥ {_LEVEL}", "white"),
+        (low_rows, f"{p_name} < {_LEVEL}", "C0", "C0"),
+        (high_rows, f"{p_name} ≥ {_LEVEL}", "C0", "white"),
+        (other_rows, None, _GREY, _GREY),
     ]
-    for index, (members, label, fill_colour) in enumerate(groups):
-        if not members and not has_p:
-            continue  # Otherwise the legend explains both kinds of points.
+    for index, (members, label, colour, fill_colour) in enumerate(groups):
+        explains_p = has_p and colour != _GREY
+        if not members and not explains_p:
+            continue
         drawing.add_points(
             axes,
             name=f"{index}",
@@ -138,7 +150,7 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
             tooltips=[_change_tooltip(changes[row]) for row in members],
             label=label,
             zorder=2,
-            color="C0",
+            color=colour,
             markerfacecolor=fill_colour,
             markersize=5,
         )
@@ -148,32 +160,42 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> Non
     axes.margins(x=0.05)
     if has_p:
         _add_p_values(axes, p_values, p_name)
+        from matplotlib.transforms import offset_copy
+
+        above_name = offset_copy(
+            axes.transAxes, axes.figure, y=_P_HEIGHT, units="points"
+        )
         axes.legend(
             loc="lower left",
-            bbox_to_anchor=(0, 1 + 1 / len(changes)),  # Above the name of the p.
+            bbox_to_anchor=(0, 1),
+            bbox_transform=above_name,
             ncols=3,
             frameon=False,
             borderaxespad=0.2,
             handletextpad=0.3,
         )
+    return has_p
 
 
 def _add_p_values(axes: Any, p_values: Sequence[float | None], name: str) -> None:
     """Write the p of each word to the right of its row, below the name of the p."""
-    texts = [None if p is None else f"{p:.4f}" for p in p_values]
-    for row, text in enumerate([name, *texts], start=-1):
-        if text is None:
-            continue
-        axes.annotate(
-            text,
-            (1, row),
-            xycoords=axes.get_yaxis_transform(),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8,
-            alpha=0.7,
-        )
+    _write_beside(axes, name, row=-0.5, points_above=_P_HEIGHT / 2)
+    for row, p in enumerate(p_values):
+        if p is not None:
+            _write_beside(axes, f"{p:.4f}", row=row)
+
+
+def _write_beside(axes: Any, text: str, row: float, points_above: float = 0) -> None:
+    axes.annotate(
+        text,
+        (1, row),
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(6, points_above),
+        textcoords="offset points",
+        va="center",
+        fontsize=8,
+        alpha=0.7,
+    )
 
 
 def _draw_bands(axes: Any, changes: Sequence[Change]) -> None:

@@ -3,6 +3,7 @@
 Points that are near each other have similar vectors.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -40,6 +41,8 @@ MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
 """Minimum number of occurrences. Fewer would show the method and not the word."""
 MAX_POINTS: Final = 2000
 MAX_LABELS: Final = 40
+_MAX_FORMS: Final = 4
+"""Maximum number of forms of the word in the title, beside the word itself."""
 _LABEL_CHARACTERS: Final = 18
 """Maximum number of characters in a label on either side of the word."""
 _MARKERS: Final = ("o", "^", "s", "D", "v", "P", "X", "*")
@@ -148,7 +151,7 @@ def plot_occurrences(
     else:
         groups = _cluster(vectors, clusters)
         names = [f"cluster {number}" for number in range(1, clusters + 1)]
-    title = f"{word}: {counted(len(found), 'occurrence')}"
+    title = f"{_name_with_forms(word, found)}: {counted(len(found), 'occurrence')}"
     if len(drawn) < len(found):
         title += f", {len(drawn):,} of them drawn"
     begin_step("drawing")
@@ -197,6 +200,21 @@ def _check_occurrence_count(
         files=paths[0] if len(paths) == 1 else f"{paths[0]} and the other files",
         minimum=minimum,
     )
+
+
+def _name_with_forms(word: str, occurrences: Sequence[EmbeddedOccurrence]) -> str:
+    """Return a word with its other forms: `say (said, says)`.
+
+    The most frequent forms come first. Case makes no other form.
+    """
+    counts = Counter(occurrence.token.lower() for occurrence in occurrences)
+    del counts[word.lower()]
+    forms = [form for form, _ in counts.most_common(_MAX_FORMS)]
+    if not forms:
+        return word
+    if len(counts) > _MAX_FORMS:
+        forms.append("…")
+    return f"{word} ({', '.join(forms)})"
 
 
 def _sample(occurrences: list[EmbeddedOccurrence]) -> list[EmbeddedOccurrence]:

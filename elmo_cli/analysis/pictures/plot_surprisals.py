@@ -16,10 +16,11 @@ from elmo_cli.analysis.pictures.drawing import (
     open_drawing,
     printable,
 )
+from elmo_cli.errors.checks import check_batch, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
-from elmo_cli.language_model.surprisal_table import MeasuredRecord, UnitSurprisal
-from elmo_cli.options.model import Direction
+from elmo_cli.language_model.surprisal_table import UnitSurprisal
+from elmo_cli.options.model import DIRECTIONS, Direction, reading_directions
 from elmo_cli.text.join_tokens import join_tokens
 
 MAX_SENTENCES: Final = 50
@@ -33,11 +34,21 @@ _LABEL_WIDTH: Final = 12
 """Number of characters after which the text below a bar goes on in the next line."""
 _MAX_WORD_WIDTH: Final = 16
 """Maximum number of characters of one word below a bar."""
+_LEGEND_CHARACTERS: Final = 24
+"""Space of the legend with both directions, beside the text of a sentence."""
 _HEADING_SIZE: Final = 10
 _WORD_SIZE: Final = 9
 _UNKNOWN_ALPHA: Final = 0.3
 _SHARED_ALPHA: Final = 0.45
 """Opacity of the bars of words that all sentences of a panel have."""
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """Sentence with its units, without those that have no tokens."""
+
+    name: str
+    units: Sequence[UnitSurprisal]
 
 
 @dataclass(frozen=True)
@@ -76,22 +87,48 @@ class _Panel:
 
 
 def plot_surprisals(
-    sentences: Sequence[MeasuredRecord],
+    surprisals: Sequence[UnitSurprisal] | Sequence[Sequence[UnitSurprisal]],
     output: str | Path,
     direction: Direction = "forward",
     *,
+    names: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> int:
-    """Draw the surprisals of the first sentences that have tokens.
+    """Draw the surprisals of one or several sentences as bars.
+
+        texts = ["The keys are here.", "The keys is here."]
+        plot_surprisals(measure_surprisal(model, texts, by="word"), "surprisal.svg")
+
+    Up to four sentences that follow each other, and differ in a few words only, share a
+    panel, in which the bars of words that differ are darker. Unknown words are grey. In
+    SVG and HTML the tooltip of each bar has its figure. Equal surprisals give equal
+    files.
+
+    Args:
+        surprisals: Result of `measure_surprisal`, of one string or several texts. The
+            first 50 sentences are drawn. Those without tokens are skipped.
+        output: Path in .svg, .png, .pdf or .html.
+        direction: The `direction` of `measure_surprisal`.
+        names: Name of each sentence. None numbers them from 1.
+        overwrite: Replace an existing file.
 
     Returns:
         The number of sentences that were drawn.
+
+    Raises:
+        InputError: No sentence has tokens, the surprisals are of other directions, or
+            there are not as many names as sentences.
+        SettingsError: The direction is unknown.
+        OutputError: `output` has another suffix, already exists or cannot be written.
+        ElmoError: matplotlib is not installed.
     """
+    check_choice("direction", direction, DIRECTIONS)
+    directions = reading_directions(direction)
+    sentences = _check_sentences(surprisals, names, n_directions=len(directions))
     check_figure(output, overwrite=overwrite)
-    with_tokens = [sentence for sentence in sentences if _drawn_units(sentence)]
+    with_tokens = [sentence for sentence in sentences if sentence.units]
     if not with_tokens:
         raise InputError(f"{output}: no sentence has tokens to draw")
-    directions = ["forward", "backward"] if direction == "both" else [direction]
     panels: list[_Panel] = []
     n_drawn = 0
     for group in _groups(with_tokens[:MAX_SENTENCES]):
@@ -109,8 +146,13 @@ def plot_surprisals(
         for unit in series.units
     )
     caption = "Each bar is the surprisal of a word in bits."
+    notes = []
+    if any(panel.are_sentences for panel in panels):
+        caption += " Bars of words that differ are darker."
+        notes.append("darker: words that differ")
     if has_unknown:
         caption += " Words in grey are not in the vocabulary."
+        notes.append("grey: not in the vocabulary")
     n_words = max(len(panel.series[0].units) for panel in panels)
     width = max(5.6, 1 + n_words * _word_width(panels))
     height = sum(1.9 + 0.2 * len(panel.series) for panel in panels)
@@ -132,20 +174,51 @@ def plot_surprisals(
             axes.set_ylim(0, 1.15 * highest)  # Values stand on the bars.
             if panel.is_first:
                 _add_heading(axes, panel, n_characters=round(72 * width / 6.5))
-        drawing.figure.supylabel("surprisal (bits)", fontsize=_WORD_SIZE)
-        if has_unknown:
-            rows[-1].set_xlabel("grey: not in the vocabulary")
+            axes.set_ylabel("surprisal (bits)")
+        rows[-1].set_xlabel("; ".join(notes))
     return n_drawn
 
 
-def _drawn_units(sentence: MeasuredRecord) -> list[UnitSurprisal]:
-    """Return the units that have a surprisal; words of the input may have no tokens."""
-    return [unit for unit in sentence.result if unit.n_tokens]
+def _check_sentences(
+    surprisals: Sequence[UnitSurprisal] | Sequence[Sequence[UnitSurprisal]],
+    names: Sequence[str] | None,
+    *,
+    n_directions: int,
+) -> list[_Sentence]:
+    """Return the sentences with their names, or raise an `InputError`."""
+    given: list[Any] = list(check_batch(surprisals, "surprisals"))
+    if given and all(isinstance(unit, UnitSurprisal) for unit in given):
+        given = [given]  # one text
+    if names is None:
+        names = [str(number) for number in range(1, len(given) + 1)]
+    if len(names) != len(given):
+        raise InputError(
+            f"names: expected {counted(len(given), 'name')}, found {len(names)}"
+        )
+    sentences = []
+    for index, (name, units) in enumerate(zip(names, given, strict=True)):
+        argument = f"surprisals[{index}]"
+        wanted = "a list of UnitSurprisal, from measure_surprisal"
+        check_type(argument, units, Sequence, wanted)
+        drawn = []
+        for unit in units:
+            check_type(argument, unit, UnitSurprisal, wanted)
+            if len(unit.surprisals) != n_directions:
+                expected = counted(n_directions, "direction")
+                raise InputError(
+                    f"{argument}: expected {expected}, found {len(unit.surprisals)}",
+                    remedy="Use the {--direction} of measure_surprisal.",
+                )
+            # Words of the input may have no tokens.
+            if unit.n_tokens:
+                drawn.append(unit)
+        sentences.append(_Sentence(name, drawn))
+    return sentences
 
 
-def _groups(sentences: Sequence[MeasuredRecord]) -> list[list[MeasuredRecord]]:
+def _groups(sentences: Sequence[_Sentence]) -> list[list[_Sentence]]:
     """Return the sentences, with those together that are compared with each other."""
-    groups: list[list[MeasuredRecord]] = []
+    groups: list[list[_Sentence]] = []
     for sentence in sentences:
         has_space = bool(groups) and len(groups[-1]) < _MAX_TOGETHER
         if has_space and _are_similar(groups[-1][0], sentence):
@@ -155,10 +228,10 @@ def _groups(sentences: Sequence[MeasuredRecord]) -> list[list[MeasuredRecord]]:
     return groups
 
 
-def _are_similar(first: MeasuredRecord, second: MeasuredRecord) -> bool:
+def _are_similar(first: _Sentence, second: _Sentence) -> bool:
     """Return whether sentences are equally long, and half of their words are equal."""
-    words = [unit.text for unit in _drawn_units(first)]
-    others = [unit.text for unit in _drawn_units(second)]
+    words = [unit.text for unit in first.units]
+    others = [unit.text for unit in second.units]
     if len(words) != len(others):
         return False
     pairs = zip(words, others, strict=True)
@@ -166,9 +239,7 @@ def _are_similar(first: MeasuredRecord, second: MeasuredRecord) -> bool:
     return 2 * n_equal >= len(words)
 
 
-def _panels(
-    group: Sequence[MeasuredRecord], directions: Sequence[str]
-) -> Iterator[_Panel]:
+def _panels(group: Sequence[_Sentence], directions: Sequence[str]) -> Iterator[_Panel]:
     """Yield the panels of sentences that are drawn together."""
     by_direction = []
     for index, direction in enumerate(directions):
@@ -179,22 +250,21 @@ def _panels(
     else:
         # The bars of both directions stand side by side.
         together = [[series for [series] in by_direction]]
-    n_words = len(_drawn_units(group[0]))
+    n_words = len(group[0].units)
     for all_series in together:
         for start in range(0, n_words, _MAX_WORDS):
             parts = [series.panel(start) for series in all_series]
             yield _Panel(parts, are_sentences, is_first=start == 0)
 
 
-def _series(sentence: MeasuredRecord, index: int, direction: str) -> _Series:
+def _series(sentence: _Sentence, index: int, direction: str) -> _Series:
     """Return the series of a sentence in a direction, by its index."""
-    units = _drawn_units(sentence)
     return _Series(
-        name=str(sentence.record.id or sentence.names[-1]),
-        text=join_tokens([unit.text for unit in units]),
+        name=sentence.name,
+        text=join_tokens([unit.text for unit in sentence.units]),
         direction=direction,
-        units=units,
-        values=[unit.surprisals[index] or 0.0 for unit in units],
+        units=sentence.units,
+        values=[unit.surprisals[index] or 0.0 for unit in sentence.units],
     )
 
 
@@ -239,7 +309,7 @@ def _draw_panel(drawing: Drawing, axes: Any, panel: _Panel) -> None:
                 bar.set(alpha=_SHARED_ALPHA)
         values = [f"{value:.1f}" for value in series.values]
         axes.bar_label(bars, values, padding=1, fontsize=7.5)
-    _label_words(axes, words)
+    _label_words(axes, words, n_series)
 
 
 def _words_below_bars(panel: _Panel) -> list[dict[str, str]]:
@@ -251,8 +321,11 @@ def _words_below_bars(panel: _Panel) -> list[dict[str, str]]:
     return words
 
 
-def _label_words(axes: Any, words: Sequence[dict[str, str]]) -> None:
-    """Write the words below their bars. Words that differ are bold and coloured."""
+def _label_words(axes: Any, words: Sequence[dict[str, str]], n_series: int) -> None:
+    """Write the words below their bars. Words that differ are bold.
+
+    If each of the sentences has its own word, the words have the colours of their bars.
+    """
     labels: list[str] = []
     for index, colours in enumerate(words):
         if len(colours) == 1:
@@ -270,7 +343,7 @@ def _label_words(axes: Any, words: Sequence[dict[str, str]]) -> None:
                 va="top",
                 fontsize=_WORD_SIZE,
                 weight="bold",
-                color=colour,
+                color=colour if len(colours) == n_series else "black",
             )
             n_lines += 1 + label.count("\n")
         # The texts stand in the space of this label.
@@ -300,6 +373,8 @@ def _cut(line: str) -> str:
 def _add_heading(axes: Any, panel: _Panel, n_characters: int) -> None:
     """Write the sentences of a panel above it, and what its colours mean."""
     texts = []
+    if not panel.are_sentences and len(panel.series) > 1:
+        n_characters -= _LEGEND_CHARACTERS
     for series in panel.series:
         name = series.name
         if panel.are_sentences and series.direction == "backward":

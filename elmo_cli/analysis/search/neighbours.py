@@ -42,6 +42,12 @@ class Neighbour(Occurrence):
     word: str
     """Target word that the token is a form of, or the token itself."""
 
+    def __repr__(self) -> str:
+        return (
+            f"Neighbour({self.marked!r}, cosine={self.cosine:.4f}, "
+            f"path={str(self.location.path)!r}, number={self.location.number})"
+        )
+
 
 @dataclass(frozen=True)
 class Neighbours(Generic[_Nearest]):

@@ -82,6 +82,13 @@ class Vectors(NamedTuple):
     vectors: AnyArray
     """float, shape (n, W), or (1, W) if all tokens are pooled."""
 
+    def __repr__(self) -> str:
+        location = self.location
+        return (
+            f"Vectors(words={list(self.words)}, path={str(location.path)!r}, "
+            f"number={location.number}, shape={self.vectors.shape})"
+        )
+
     @property
     def location(self) -> Location:
         """Location of the record."""

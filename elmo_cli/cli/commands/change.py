@@ -114,7 +114,11 @@ def change(
         advice = ""
         if settings.permutations == 0:
             advice = ". Add --permutations 1000 to see how much changes by chance"
-        stderr.say(f"Wrote {plot}: {counted(n_drawn, 'word')}{advice}")
+        words = counted(n_drawn, "word")
+        n_measured = len([each for each in changes if each.change is not None])
+        if n_drawn < n_measured:
+            words = f"{n_drawn} of {counted(n_measured, 'word')}"
+        stderr.say(f"Wrote {plot}: {words}{advice}")
 
 
 def _print(changes: "list[Change]", measure: str, row_format: str | None) -> None:

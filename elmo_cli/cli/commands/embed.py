@@ -22,12 +22,11 @@ from elmo_cli.options.output import (
     OUTPUT_FORMATS,
     STANDARD_OUTPUT,
     OutputSettings,
-    is_hdf5_name,
 )
 from elmo_cli.options.output_format import HDF5
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.runs.file_plan import FilePlan, plan_file
+from elmo_cli.runs.file_plan import FilePlan, plan_file, warn_about_suffix
 
 if TYPE_CHECKING:
     from elmo_cli.engine import Engine
@@ -143,7 +142,7 @@ def embed(
     )
     text_input.source.check()  # Loading the model can take a while.
     if not has_format:
-        _warn_about_format(plan)
+        warn_about_suffix(plan)
     engine = load_model(
         model,
         check_layers=settings.selection.for_model,
@@ -204,13 +203,6 @@ def _like_allennlp(settings: _EmbedSettings, layers: str) -> _EmbedSettings:
         selection=replace(settings.selection, layers=layers),
         output=output,
     )
-
-
-def _warn_about_format(plan: FilePlan) -> None:
-    """Warn if an output becomes HDF5, although its name has another suffix."""
-    path = plan.output_path
-    if plan.output_settings.format is HDF5 and not is_hdf5_name(path):
-        stderr.warn(f"{path} will be HDF5", "Choose another format with {--format}.")
 
 
 def _warn_about_batch_size(engine: "Engine") -> None:

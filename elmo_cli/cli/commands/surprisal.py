@@ -30,7 +30,6 @@ from elmo_cli.text.sources import Source
 if TYPE_CHECKING:
     from elmo_cli.language_model.pairs import PairTable
     from elmo_cli.language_model.surprisal_run import SurprisalSummary
-    from elmo_cli.language_model.surprisal_table import MeasuredRecord
     from elmo_cli.pretrained.find_model import ResolvedModel
 
 
@@ -143,7 +142,7 @@ def surprisal(
         lines_are_texts=by_word or source.path is None,
         splits_words=by_word,
     )
-    drawn = _print_units(
+    summary = _print_units(
         opened,
         unit=unit,
         settings=settings,
@@ -154,8 +153,18 @@ def surprisal(
     if plot is not None:
         from elmo_cli.analysis.pictures.plot_surprisals import plot_surprisals
 
-        n_drawn = plot_surprisals(drawn, plot, settings.direction, overwrite=overwrite)
-        stderr.say(f"Wrote {plot}: {counted(n_drawn, 'sentence')}")
+        drawn = summary.first_records
+        n_drawn = plot_surprisals(
+            [measured.result for measured in drawn],
+            plot,
+            settings.direction,
+            names=[str(measured.record.id or measured.names[-1]) for measured in drawn],
+            overwrite=overwrite,
+        )
+        sentences = counted(summary.n_with_tokens, "sentence")
+        if n_drawn < summary.n_with_tokens:
+            sentences = f"{n_drawn} of {sentences}"
+        stderr.say(f"Wrote {plot}: {sentences}")
 
 
 def _check_is_table(
@@ -176,8 +185,8 @@ def _print_units(
     *,
     row_format: str | None,
     batch_size: int,
-) -> "list[MeasuredRecord]":
-    """Print the rows of a text, and return its first records for a picture."""
+) -> "SurprisalSummary":
+    """Print the rows of a text, and return what was measured."""
     from elmo_cli.analysis.pictures.plot_surprisals import MAX_SENTENCES
     from elmo_cli.language_model.surprisal_run import run_surprisal
     from elmo_cli.language_model.surprisal_table import SurprisalTable
@@ -219,7 +228,7 @@ def _print_units(
     _say_counts(summary, settings.frequencies)
     if summary.n_sharing:
         _say_sharing(summary, unit)
-    return summary.first_records
+    return summary
 
 
 def _read_frequencies(path: str) -> dict[str, float]:

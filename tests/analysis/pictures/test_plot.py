@@ -2,10 +2,10 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,8 +14,12 @@ import pytest
 from elmo_cli import (
     ElmoEmbedder,
     ElmoError,
+    InputError,
+    LanguageModel,
+    measure_surprisal,
     open_occurrences,
     plot_changes,
+    plot_surprisals,
     write_occurrences,
 )
 from elmo_cli.analysis.change.measure_change import Change
@@ -27,11 +31,10 @@ from elmo_cli.analysis.pictures.plot_occurrences import (
     Picture,
     plot_occurrences,
 )
-from elmo_cli.analysis.pictures.plot_surprisals import plot_surprisals
 from elmo_cli.arrays import AnyArray
 from elmo_cli.cli.main import main
-from elmo_cli.language_model.surprisal_table import MeasuredRecord, UnitSurprisal
-from elmo_cli.records.record import Record
+from elmo_cli.language_model.surprisal_table import UnitSurprisal
+from elmo_cli.options.model import Direction
 from tests.support.commands import TINY, Terminal, assert_fails, elmo
 from tests.support.layouts import Corpus, line_record, write
 from tests.support.table_files import write_matrices
@@ -255,6 +258,7 @@ def test_a_target_word_is_drawn_with_all_its_forms(name: str) -> None:
     write_occurrences(ElmoEmbedder(model=TINY), "t.txt", name, words)
     assert plot("bank.svg", name).n_occurrences == 4
     assert tooltips("bank.svg")[0][1] == "2: all [banks] closed"
+    assert "bank (banks): 4 occurrences" in texts("bank.svg")
     with pytest.raises(ElmoError, match="'banks' has 2 occurrences in "):
         plot("banks.svg", name, word="banks")
 
@@ -400,12 +404,32 @@ def test_an_infinite_band_is_left_out() -> None:
     assert len(bands("c.svg")) == 1
 
 
+def colours_of_points(path: str) -> set[str]:
+    colours = set()
+    for group in groups(path, "points"):
+        for point in group.iter(f"{SVG}use"):
+            colours.update(re.findall("fill: (#[0-9a-f]+)", point.get("style", "")))
+    return colours
+
+
+GREY_POINT = "#737373"
+
+
+def test_a_word_without_p_is_grey_among_others() -> None:
+    without_p = CHANGES[2]._replace(p=None, adjusted_p=None)
+    plot_changes([*CHANGES[:2], without_p], "c.svg")
+    assert [len(group) for group in tooltips("c.svg")] == [1, 1, 1]
+    assert colours_of_points("c.svg") == {"#1f77b4", "#ffffff", GREY_POINT}
+
+
 def test_changes_may_have_no_p() -> None:
     without_p = [
         change._replace(p=None, adjusted_p=None, by_chance=None) for change in CHANGES
     ]
     plot_changes(without_p, "c.svg", "jsd")
     assert [len(group) for group in tooltips("c.svg")] == [3]
+    # Filled points in blue would look like small ps.
+    assert colours_of_points("c.svg") == {GREY_POINT}
     shown = texts("c.svg")
     assert not any("p <" in text for text in shown)
     assert bands("c.svg") == []
@@ -441,16 +465,33 @@ def measured(text: str, *bits: float, is_known: bool = True) -> UnitSurprisal:
     return UnitSurprisal(0, text, 1, int(not is_known), list(bits), [], None)
 
 
-def sentence_of(*units: UnitSurprisal, identifier: str | None = None) -> MeasuredRecord:
-    """Return a sentence with an id, or sentence 7."""
-    return MeasuredRecord((identifier or 7,), Record("", [], identifier), list(units))
+class Sentence(NamedTuple):
+    """Sentence with its surprisals."""
+
+    name: str
+    units: list[UnitSurprisal]
+
+
+def sentence_of(*units: UnitSurprisal, name: str = "7") -> Sentence:
+    return Sentence(name, list(units))
+
+
+def draw_surprisals(
+    sentences: Sequence[Sentence], output: str, direction: Direction = "forward"
+) -> int:
+    return plot_surprisals(
+        [sentence.units for sentence in sentences],
+        output,
+        direction,
+        names=[sentence.name for sentence in sentences],
+    )
 
 
 GARDEN_PATH = sentence_of(
     measured("The", 2.0),
     measured("<horse>", 8.25, is_known=False),
     measured("fell.", 19.0),
-    identifier="mv1",
+    name="mv1",
 )
 
 
@@ -494,7 +535,7 @@ GREY = "opacity: 0.3; stroke: #000000; stroke-linejoin: miter"
 
 def test_each_word_is_a_bar_with_its_figures() -> None:
     empty = sentence_of()
-    assert plot_surprisals([GARDEN_PATH, empty, empty], "s.svg") == 1
+    assert draw_surprisals([GARDEN_PATH, empty, empty], "s.svg") == 1
     assert tooltips("s.svg", "bars") == [
         ["The: 2.00 bits forward"],
         ["<horse>: 8.25 bits forward, unknown"],
@@ -512,7 +553,7 @@ def test_each_word_is_a_bar_with_its_figures() -> None:
 
 
 def test_the_height_of_a_bar_is_its_surprisal() -> None:
-    plot_surprisals([GARDEN_PATH], "s.svg")
+    draw_surprisals([GARDEN_PATH], "s.svg")
     boxes = [box_of(bar) for bar in bars("s.svg")]
     heights = np.array([bottom - top for _, top, _, bottom in boxes])
     np.testing.assert_allclose(heights / heights[0], [1, 8.25 / 2, 19 / 2], rtol=1e-3)
@@ -522,7 +563,7 @@ def test_the_height_of_a_bar_is_its_surprisal() -> None:
 
 def test_all_bars_are_in_their_panels() -> None:
     long = sentence_of(*[measured(f"w{n}", 5.0 + n) for n in range(9)])
-    plot_surprisals([GARDEN_PATH, long, ARE, IS, long], "s.svg")
+    draw_surprisals([GARDEN_PATH, long, ARE, IS, long], "s.svg")
     found = panels("s.svg")
     assert len(found) == 4
     for bar in bars("s.svg"):
@@ -539,31 +580,31 @@ def test_all_bars_are_in_their_panels() -> None:
 
 
 def test_unknown_words_are_grey() -> None:
-    plot_surprisals([GARDEN_PATH], "s.svg")
+    draw_surprisals([GARDEN_PATH], "s.svg")
     the, horse, fell = styles("s.svg")
     assert the.startswith(BLUE)
     assert fell.startswith(BLUE)
     assert horse.startswith("opacity: 0.3")
     assert "grey: not in the vocabulary" in texts("s.svg")
     known = sentence_of(measured("The", 2.0), measured("end", 3.0))
-    plot_surprisals([known], "known.svg")
+    draw_surprisals([known], "known.svg")
     assert all(style.startswith(BLUE) for style in styles("known.svg"))
     assert "grey: not in the vocabulary" not in texts("known.svg")
 
 
 ARE = sentence_of(
     measured("keys", 11.0), measured("are", 3.0), measured("here.", 14.0),
-    identifier="a1",
+    name="a1",
 )  # fmt: skip
 IS = sentence_of(
     measured("keys", 11.0), measured("is", 6.0), measured("here.", 15.0),
-    identifier="a2",
+    name="a2",
 )  # fmt: skip
 
 
 def test_sentences_that_differ_in_a_word_are_laid_over_each_other() -> None:
     other = sentence_of(measured("Go", 1.0), measured("home", 2.0), measured("!", 3.0))
-    assert plot_surprisals([ARE, IS, other], "s.svg") == 3
+    assert draw_surprisals([ARE, IS, other], "s.svg") == 3
     assert tooltips("s.svg", "bars") == [
         ["a1, keys: 11.00 bits forward"],
         ["a1, are: 3.00 bits forward"],
@@ -587,6 +628,43 @@ def test_sentences_that_differ_in_a_word_are_laid_over_each_other() -> None:
     for text in ("a1: keys are here.", "a2: keys is here.", "are", "is", "7: Go home!"):
         assert text in shown
     assert shown.count("keys") == 1
+    assert "darker: words that differ" in shown
+
+
+def colours_of_words(path: str) -> dict[str, str]:
+    """Return the colour of each word in bold."""
+    colours = {}
+    for text in ElementTree.parse(path).iter(f"{SVG}text"):
+        style = text.get("style", "")
+        if "font-weight: 700" in style:
+            found = re.search(r"fill: (#\w+)", style)
+            colours[text.text or ""] = found[1] if found else "black"
+    return colours
+
+
+def test_words_have_colours_if_each_sentence_has_its_own() -> None:
+    draw_surprisals([ARE, IS], "two.svg")
+    assert colours_of_words("two.svg") == {"are": "#1f77b4", "is": "#ff7f0e"}
+    draw_surprisals([ARE, IS, ARE], "three.svg")
+    assert colours_of_words("three.svg") == {"are": "black", "is": "black"}
+
+
+def test_surprisals_of_one_or_several_texts_can_be_drawn() -> None:
+    model = LanguageModel()
+    one = measure_surprisal(model, "We sat.", by="word", direction="both")
+    assert plot_surprisals(one, "one.svg", "both") == 1
+    assert "1: We sat." in texts("one.svg")
+    several = measure_surprisal(model, ["We sat.", "We ran."], by="word")
+    assert plot_surprisals(several, "several.svg", names=["a", "b"]) == 2
+    assert {"a: We sat.", "b: We ran."} <= set(texts("several.svg"))
+    directions = (
+        r"^surprisals\[0\]: expected 1 direction, found 2\. "
+        "Use the direction of measure_surprisal"
+    )
+    with pytest.raises(InputError, match=directions):
+        plot_surprisals(one, "wrong.svg")
+    with pytest.raises(InputError, match=r"^names: expected 2 names, found 1$"):
+        plot_surprisals(several, "wrong.svg", names=["a"])
 
 
 def test_sentences_of_other_lengths_or_words_have_panels_of_their_own() -> None:
@@ -594,9 +672,9 @@ def test_sentences_of_other_lengths_or_words_have_panels_of_their_own() -> None:
     different = sentence_of(
         measured("keys", 1.0), measured("lay", 2.0), measured("there.", 3.0)
     )
-    plot_surprisals([ARE, shorter, different], "s.svg")
+    draw_surprisals([ARE, shorter, different], "s.svg")
     assert all(style.startswith(BLUE) for style in styles("s.svg"))
-    plot_surprisals([ARE, IS] * 3, "six.svg")
+    draw_surprisals([ARE, IS] * 3, "six.svg")
     # Four are together, then two.
     assert len(colours_of("six.svg", 0, 12)) == 4
     assert len(colours_of("six.svg", 12, 18)) == 2
@@ -610,7 +688,7 @@ def colours_of(path: str, start: int, stop: int) -> set[str]:
 def test_both_directions_are_bars_next_to_each_other() -> None:
     sentence = sentence_of(measured("a" * 20, 1.0, 2.0), measured("b", 3.0, 4.0))
     other = sentence_of(measured("c", 5.0, 6.0))
-    assert plot_surprisals([sentence, other], "s.html", "both") == 2
+    assert draw_surprisals([sentence, other], "s.html", "both") == 2
     page = Path("s.html").read_text(encoding="utf-8")
     assert "<title>Surprisal of 2 sentences</title>" in page
     svg = page[page.index("<svg") : page.index("</div>")]
@@ -629,13 +707,9 @@ def test_both_directions_are_bars_next_to_each_other() -> None:
 
 
 def test_similar_sentences_in_both_directions_have_a_panel_per_direction() -> None:
-    first = sentence_of(
-        measured("a", 1.0, 2.0), measured("b", 3.0, 4.0), identifier="x"
-    )
-    second = sentence_of(
-        measured("a", 5.0, 6.0), measured("c", 7.0, 8.0), identifier="y"
-    )
-    plot_surprisals([first, second], "s.svg", "both")
+    first = sentence_of(measured("a", 1.0, 2.0), measured("b", 3.0, 4.0), name="x")
+    second = sentence_of(measured("a", 5.0, 6.0), measured("c", 7.0, 8.0), name="y")
+    draw_surprisals([first, second], "s.svg", "both")
     shown = texts("s.svg")
     for text in ("x: a b", "y: a c", "x, backward: a b", "y, backward: a c"):
         assert text in shown
@@ -644,12 +718,12 @@ def test_similar_sentences_in_both_directions_have_a_panel_per_direction() -> No
 
 def test_a_long_passage_goes_on_in_the_next_panel() -> None:
     words = [measured(f"w{number}", 1.0) for number in range(40)]
-    assert plot_surprisals([sentence_of(*words)], "s.svg") == 1
+    assert draw_surprisals([sentence_of(*words)], "s.svg") == 1
     shown = texts("s.svg")
-    assert shown.count("surprisal (bits)") == 1
+    assert shown.count("surprisal (bits)") == 3  # in each panel
     assert "w39" in shown
     many = [measured("w", 1.0)] * 40_000
-    assert plot_surprisals([sentence_of(*many)], "s.png") == 1
+    assert draw_surprisals([sentence_of(*many)], "s.png") == 1
 
 
 # All pictures
@@ -658,7 +732,7 @@ DRAW: dict[str, Callable[[str], Any]] = {
     "pca": lambda path: plot(path, clusters=2),
     "tsne": lambda path: plot(path, method="tsne", clusters=2),
     "changes": lambda path: plot_changes(CHANGES, path),
-    "surprisals": lambda path: plot_surprisals([GARDEN_PATH] * 2, path),
+    "surprisals": lambda path: draw_surprisals([GARDEN_PATH] * 2, path),
 }
 MAGIC = {
     ".svg": b"<?xml",
@@ -688,7 +762,7 @@ def test_a_picture_that_cannot_be_drawn_is_an_error() -> None:
     with pytest.raises(ElmoError, match=r"^c\.svg: no word has enough occurrences"):
         plot_changes(CHANGES[3:], "c.svg")
     with pytest.raises(ElmoError, match=r"^s\.svg: no sentence has tokens to draw"):
-        plot_surprisals([sentence_of()], "s.svg")
+        draw_surprisals([sentence_of()], "s.svg")
 
 
 def test_a_picture_has_a_maximum_of_points_words_and_sentences(
@@ -708,4 +782,4 @@ def test_a_picture_has_a_maximum_of_points_words_and_sentences(
     assert "Change of 3 words, the 2 with the largest changes" in texts("c.svg")
     assert "tree" not in texts("c.svg")
     assert "inf" not in texts("c.svg")
-    assert plot_surprisals([GARDEN_PATH] * 3, "s.svg") == 2
+    assert draw_surprisals([GARDEN_PATH] * 3, "s.svg") == 2
