@@ -989,6 +989,7 @@ class ElmoEmbedder:
                 selection=selection,
                 output_settings=output_settings,
                 state=self.state,
+                batch_size=batch_size,
             )
             if file_format is None:
                 warn_about_suffix(plan)

@@ -28,7 +28,12 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 
 def check_at_least(name: str, value: int, least: int) -> None:
     """Raise a `SettingsError` for a number that is too small, or for another value."""
-    check_type(name, value, Integral, "a whole number")
+    if not isinstance(value, Integral):
+        raise SettingsError(
+            "{name}: expected a whole number, found {found}",
+            name=name,
+            found=kind_of(value),
+        )
     if value < least:
         raise SettingsError(
             "{option}: expected {least} or more, found {value}",

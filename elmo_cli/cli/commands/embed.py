@@ -139,6 +139,7 @@ def embed(
         selection=settings.selection,
         output_settings=settings.output,
         state=model_settings.state,
+        batch_size=batch_size,
     )
     text_input.source.check()  # Loading the model can take a while.
     if not has_format:
