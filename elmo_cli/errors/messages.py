@@ -58,7 +58,7 @@ class Message:
     `overwrite=True` in Python and `--overwrite` on the command line. Braces may also
     hold the name of a value:
 
-        Message("{option} requires a table", option=option_named("--quotes"))
+        Message("{option}: requires a table", option=option_named("--quotes"))
 
     A problem without values is shown as it is, with any braces of the user, unless it
     is a `Template`. A remedy is always a template, so what a user has written is a

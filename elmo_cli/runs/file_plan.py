@@ -56,7 +56,7 @@ def plan_file(
     if text_input.settings.shard is not None and state == "carry":
         raise SettingsError(
             Template(
-                "{--shard} requires {--state zero} or {--state warm}: carried states "
+                "{--shard}: requires {--state zero} or {--state warm}: carried states "
                 "need all lines in their order"
             ),
             remedy="Remove {--shard}.",
@@ -77,7 +77,7 @@ def plan_file(
     load_packages(output_settings)
     text_input.settings.check_whole_records()
     if text_input.settings.keep_columns and not output_settings.format.has_rows:
-        problem = "{--keep-columns} requires Parquet or JSON lines, found {name}"
+        problem = "{--keep-columns}: requires Parquet or JSON lines, found {name}"
         raise SettingsError(problem, name=output_settings.format.title)
     if (
         text_input.settings.repeated_columns
@@ -128,6 +128,6 @@ def check_carried_batches(
     if text_input.splits_records and state == "carry" and batch_size != 1:
         raise SettingsError(
             "{--state carry} with {--split-sentences True} of a table requires "
-            "{--batch-size 1}, not {batch_size}.",
+            "{--batch-size 1}, not {batch_size}",
             batch_size=batch_size,
         )

@@ -86,7 +86,7 @@ def predict(
     row_format: str | None,
     **values: Any,
 ) -> None:
-    """Predict the words that follow TEXT, or that fill the gap ___ in it.
+    """Predict the word that follows TEXT, or that fills the gap ___ in it.
 
     \b
     $ elmo predict "The cat sat on the"
@@ -150,7 +150,7 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
         and options_on_command_line(*_READING)
     ):
         raise SettingsError(
-            "{option} requires {--file FILE}, or - as TEXT",
+            "{option}: requires {--file FILE}, or - as TEXT",
             option=options_on_command_line(*_READING)[0],
         )
     return STANDARD_INPUT if text == STANDARD_INPUT else file
