@@ -60,13 +60,17 @@ def read_quotas(
                     yield int(quota) / int(period)
 
 
+def end_at_interrupt() -> None:
+    """Let Ctrl-C end the process at once. If nohup ignores it, it stays ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def run() -> None:
     """Run the command of the command line; see `main` in `cli/main.py`."""
     handler = signal.getsignal(signal.SIGINT)
-    # Ctrl-C during an import would print a traceback. If nohup ignores Ctrl-C, it
-    # stays ignored.
-    if handler is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Ctrl-C during an import would print a traceback.
+    end_at_interrupt()
     # torch reads this variable on import.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
@@ -78,7 +82,11 @@ def run() -> None:
     from elmo_cli.cli.main import main
 
     signal.signal(signal.SIGINT, handler)
-    main(prog_name="elmo")
+    try:
+        main(prog_name="elmo")
+    finally:
+        # So would Ctrl-C while Python exits.
+        end_at_interrupt()
 
 
 if __name__ == "__main__":

@@ -108,7 +108,9 @@ def _extra_arguments_message(
         return Message(f"{flag}: takes no value", remedy=f"Remove {first}.")
     quoted = shlex.quote(last)
     if command.name == "models":
-        return Message(f"{last}: unexpected", remedy=f"Use `elmo info {quoted}`.")
+        # A name that is no text cannot be printed as it was typed.
+        remedy = f"Use `elmo info {quoted}`." if last.isprintable() else None
+        return Message(f"{last}: unexpected", remedy=remedy)
     names = arguments_of(command)
     has_output = names[-1:] == ["OUTPUT"]
     if not has_output and _may_be_output(last):

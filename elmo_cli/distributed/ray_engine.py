@@ -189,7 +189,7 @@ def load_ray() -> Any:
     major, minor = ray.__version__.split(".")[:2]
     if (int(major), int(minor)) < _MIN_RAY:
         raise ElmoError(
-            "{option} requires Ray 2.51 or newer, and Ray {version} is installed",
+            "{option}: requires Ray 2.51 or newer, and Ray {version} is installed",
             remedy="Use {command}.",
             option=option,
             version=ray.__version__,

@@ -51,7 +51,7 @@ class Message:
     hold the name of a value, if the value is a message, an error or an option itself,
     or if it stands beside an option:
 
-        Message("{option} requires a table", option=option_named("--quotes"))
+        Message("{option}: requires a table", option=option_named("--quotes"))
 
     `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in
     a shell, such as a pipe or another command. Of several remedies, the first one whose

@@ -51,7 +51,10 @@ class SelectionSettings:
     def __post_init__(self) -> None:
         check_choices(self)
         if self.mix is None and self.gamma is not None:
-            raise SettingsError("{--gamma} requires {--mix}")
+            raise SettingsError(
+                "{--gamma}: requires {--mix}",
+                remedy="Add it, or remove {--gamma}.",
+            )
         if self.mix is not None and self.layers != "all":
             raise SettingsError(
                 "{--layers} has no effect with {--mix}, which is of all layers"

@@ -27,7 +27,7 @@ class SurprisalSettings:
     )
     by: UnitKind | None = option(
         None,
-        "Unit of a row. Words are separated by spaces.",
+        "Unit of a row. Words are separated by spaces, regions by `|`.",
         default_text="token, or region with {--regions}, or word with {--word-column}",
         choices=UNIT_KINDS,
     )
@@ -69,8 +69,6 @@ class SurprisalSettings:
                     unit=self.by,
                 )
             return "word"
-        if self.by == "region" and self.regions is None:
-            raise SettingsError("{--by region} requires {--regions}")
         if self.by == "sentence" and self.regions is not None:
             raise SettingsError(
                 "{--by sentence}: cannot be combined with {--regions}",

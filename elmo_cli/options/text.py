@@ -131,7 +131,8 @@ class TextSettings:
     )
     word_column: str | None = option(
         None,
-        "Column with one word per row. Rows with the same id form one text.",
+        "Column with one word per row. Consecutive rows with the same id form one "
+        "text.",
         value="NAME",
     )
     delimiter: str | None = option(

@@ -175,5 +175,6 @@ def _naming_damage(path: str | Path) -> Iterator[None]:
     """Turn errors of HDF5 and of our checks, but no bugs, into an `InputError`."""
     try:
         yield
-    except OSError as error:
+    # h5py raises a RuntimeError for most errors of HDF5 that are not of a file.
+    except (OSError, RuntimeError) as error:
         raise InputError(f"{path}: the file is damaged: {first_line(error)}") from error

@@ -300,17 +300,18 @@ class FileRun:
         if reader.error is not None:
             raise reader.error
         if not reader.progress.has_same_records(point.progress):
-            problem = (
-                "{path} was written for a different input: its first {n} {unit}s differ"
-            )
+            n_records = point.progress.n_records
+            first = f"{n_records:,} {unit}s differ"
+            if n_records == 1:
+                first = f"{unit} differs"
+            problem = "{path} was written for a different input: its first {first}"
             if reader.progress.has_same_texts(point.progress):
-                problem += " in their ids, tokens or sentences"
+                problem += " in ids, tokens or sentences"
             raise OtherInputError(
                 problem,
                 remedy="Use {--overwrite True} to start over.",
                 path=writer.partial,
-                n=f"{point.progress.n_records:,}",
-                unit=unit,
+                first=first,
             )
 
     def _check_complete(self, reader: ShardReader, progress: Progress) -> None:

@@ -53,7 +53,7 @@ def plan_file(
     check_type("output_file_path", output_path, (str, Path), "a path")
     if text_input.settings.shard is not None and state == "carry":
         problem = (
-            "{--shard} requires {--state zero} or {--state warm}: carried states need "
+            "{--shard}: requires {--state zero} or {--state warm}: carried states need "
             "all lines in their order"
         )
         raise SettingsError(problem, remedy="Remove {--shard}.")
@@ -71,7 +71,7 @@ def plan_file(
     load_packages(output_settings)
     text_input.settings.check_whole_records()
     if text_input.settings.keep_columns and not output_settings.format.has_rows:
-        problem = "{--keep-columns} requires Parquet or JSON lines, found {name}"
+        problem = "{--keep-columns}: requires Parquet or JSON lines, found {name}"
         raise SettingsError(problem, name=output_settings.format.title)
     if (
         text_input.settings.repeated_columns

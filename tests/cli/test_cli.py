@@ -327,6 +327,27 @@ def test_ctrl_c_ends_the_start_without_a_word(handler: str, status: int) -> None
     assert process.stderr == b""
 
 
+INTERRUPTED_EXIT = """
+import atexit, os, signal, sys
+signal.signal(signal.SIGINT, signal.{handler})
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+sys.argv = ["elmo", "--version"]
+from elmo_cli.__main__ import run
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "status"), [("default_int_handler", -signal.SIGINT), ("SIG_IGN", 0)]
+)
+def test_ctrl_c_during_the_exit_prints_nothing(handler: str, status: int) -> None:
+    command = [sys.executable, "-c", INTERRUPTED_EXIT.format(handler=handler)]
+    process = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert process.returncode == status
+    assert process.stderr == b""
+    assert process.stdout.startswith(b"elmo")
+
+
 def test_an_interrupt_while_arguments_are_parsed_has_its_status(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

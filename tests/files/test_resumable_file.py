@@ -111,12 +111,18 @@ def test_a_log_without_its_file_starts_over(saved: Path) -> None:
         assert content_of(again) == b""
 
 
-@pytest.mark.parametrize("kind", ["cut log", "symlink_to", "hardlink_to"])
-def test_files_of_another_program_are_an_error_and_kept(kind: str, saved: Path) -> None:
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("kind", ["cut log", "log alone", "symlink_to", "hardlink_to"])
+def test_files_of_another_program_are_an_error_and_kept(
+    kind: str, overwrite: bool, saved: Path
+) -> None:
     partial = Path("a.partial")
     log = Path("a.partial.log")
     if kind == "cut log":
         log.write_bytes(log.read_bytes()[:-3])
+    elif kind == "log alone":
+        partial.unlink()
+        log.write_bytes(b"of the user's own")
     else:
         Path("elsewhere").write_bytes(b"of the user's own")
         partial.unlink()
@@ -125,7 +131,7 @@ def test_files_of_another_program_are_an_error_and_kept(kind: str, saved: Path) 
         log.unlink()
     before = state_of(Path())
     with pytest.raises(OutputError, match=r": not an? "):
-        ResumableFile(saved)
+        ResumableFile(saved, overwrite=overwrite)
     assert state_of(Path()) == before
 
 
@@ -202,9 +208,11 @@ def test_changed_bytes_are_an_error_until_overwritten(tmp_path: Path) -> None:
         except OutputError as error:
             messages.append(spelled_as_options(error))
     assert len(messages) > 25
-    assert all(
-        re.fullmatch(r".+Use --overwrite to start over\.", each) for each in messages
-    )
+    remedies = "Use --overwrite to start over|Move it away, or choose another output"
+    assert all(re.fullmatch(f".+({remedies})\\.", each) for each in messages)
+    for path, content in files.items():
+        path.write_bytes(content)
+    damage(tmp_path / "a.partial", "flip", random.Random(0))
     write(corpus, tmp_path / "a", "packed", overwrite=True)
     write(corpus, tmp_path / "whole", "packed")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "whole").read_bytes()

@@ -76,7 +76,7 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(
     with open_writer(tmp_path / "out", corpus.attributes) as writer:
         writer.write(corpus.records[0], corpus.values[0])
         writer.checkpoint(ResumePoint(Progress(1, "")))
-    message = r"other options: file_format \(it has hdf5, you asked for npz"
+    message = r"other options: file_format \(it has hdf5, this run has npz"
     with pytest.raises(OutputError, match=message):
         open_writer(tmp_path / "out", corpus.attributes, file_format="npz")
     writer = open_writer(

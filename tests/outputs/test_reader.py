@@ -267,6 +267,18 @@ def test_other_files_are_refused(name: str, message: str, folder: Path) -> None:
 
 
 @layouts
+def test_a_damaged_heap_of_names_is_damage(layout: str, tmp_path: Path) -> None:
+    path = tmp_path / "out.hdf5"
+    write(lines("the cat", "a bank"), path, layout)
+    content = bytearray(path.read_bytes())
+    free_list = content.index(b"HEAP") + 16
+    content[free_list : free_list + 8] = b"\xee" * 8
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"the file is damaged: .*free list"):
+        open_activations(path)
+
+
+@layouts
 def test_a_truncated_file_is_damaged(layout: str, tmp_path: Path) -> None:
     write(lines(*"abcdefgh"), tmp_path / "out", layout)
     content = (tmp_path / "out").read_bytes()

@@ -6,7 +6,7 @@
     ! Model: model
       {"sentences": 1, "tokens": 3}
     $ elmo embed text.txt out.h5 --gamma 2
-    ! Error: --gamma requires --mix
+    ! Error: --gamma: requires --mix. Add it, or remove --gamma.
     [2]
 
 A line begins with what it is:

@@ -103,7 +103,7 @@ def plan_occurrences(
     check_choice("match", match, MATCHES)
     if match == "lemma" and not text_input.format.has_lemmas:
         raise SettingsError(
-            "{--match lemma} requires CoNLL-U, found {name}",
+            "{--match lemma}: requires CoNLL-U, found {name}",
             name=text_input.format.name,
         )
     return plan

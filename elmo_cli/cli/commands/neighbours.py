@@ -243,7 +243,7 @@ def _search(
             else:
                 pair = "tokens"
             stderr.say(
-                f"Cosine of two random {pair}: {found.mean_cosine:.3f} on average"
+                f"Cosine of two random {pair}: {found.mean_cosine:.4f} on average"
             )
         has_printed = True
         yield from found.nearest
@@ -270,7 +270,7 @@ def _print_neighbours(files: "VectorFiles", nearest: "list[Neighbour]") -> None:
             text = " ".join(neighbour.sentence)
         else:
             text = neighbour.marked
-        click.echo(f"{neighbour.cosine:6.3f}  {name:>5}  {text}")
+        click.echo(f"{neighbour.cosine:7.4f}  {name:>5}  {text}")
 
 
 def _model_of(files: "VectorFiles", settings: ModelSettings) -> ModelSettings:

@@ -85,7 +85,7 @@ def predict(
     row_format: str | None,
     **values: Any,
 ) -> None:
-    """Predict the words that follow TEXT, or that fill the gap ___ in it.
+    """Predict the word that follows TEXT, or that fills the gap ___ in it.
 
     \b
     $ elmo predict "The cat sat on the"
@@ -147,7 +147,7 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
         and options_on_command_line(*_READING)
     ):
         raise SettingsError(
-            f"{options_on_command_line(*_READING)[0]} requires {{--file FILE}}, or - "
+            f"{options_on_command_line(*_READING)[0]}: requires {{--file FILE}}, or - "
             "as TEXT"
         )
     return STANDARD_INPUT if text == STANDARD_INPUT else file

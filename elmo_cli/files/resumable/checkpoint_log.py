@@ -84,10 +84,7 @@ def read_checkpoint_log(path: Path) -> FileCheckpoint:
 def _not_a_log_error(path: Path) -> OutputError:
     return OutputError(
         f"{path}: not a log of an unfinished `elmo embed` output",
-        remedy=[
-            f"Move it away, or choose another output. {START_OVER}",
-            "Move it away, or choose another output.",
-        ],
+        remedy="Move it away, or choose another output.",
     )
 
 

@@ -68,7 +68,7 @@ class ResumableFile:
         self._checksum = 0  # checksum of the last checkpoint
         self._lock = lock(paths.lock)
         try:
-            self._create(overwrite=overwrite)
+            self._create()
             self.file = PagedFile(self.path)
             self._identity = disk.identity(self.file)
         except BaseException:
@@ -165,10 +165,10 @@ class ResumableFile:
         finally:
             self._unlock()
 
-    def _create(self, *, overwrite: bool) -> None:
+    def _create(self) -> None:
         """Create the log and then an empty file, unless both are there."""
         if not os.path.lexists(self.path):
-            if os.path.lexists(self._log) and not overwrite:
+            if os.path.lexists(self._log):
                 # A run may have been killed while it finished.
                 read_checkpoint_log(self._log)
             write_log(self._log, FileCheckpoint())
@@ -181,8 +181,9 @@ class ResumableFile:
 
     def _restore(self, should_stop: Stop, *, overwrite: bool) -> None:
         """Return to the checkpoint in the log, or start over from a damaged file."""
+        # What is no log may belong to another program, so that it is never replaced.
+        checkpoint = read_checkpoint_log(self._log)
         try:
-            checkpoint = read_checkpoint_log(self._log)
             self._check_size(checkpoint)
             self._apply(checkpoint)
             self._check_content(checkpoint, should_stop)
