@@ -20,7 +20,7 @@ COMMAND_GROUPS: Final = {
     },
     "Language models": {
         "perplexity": "Measure the perplexity of a text.",
-        "surprisal": "Print the surprisal of each token of a text.",
+        "surprisal": "Measure the surprisal of words.",
         "predict": "Predict the next word, the previous one or a missing one.",
         "train": "Train a model on text, or fine-tune one.",
     },

@@ -218,12 +218,12 @@ def _documentation() -> str:
 )
 @stderr.verbosity_options
 def main() -> None:
-    """Contextual word vectors from ELMo.
+    """Contextual word vectors and surprisal from ELMo.
 
     \b
     Start here:
       $ elmo cosine bank "I sat by the bank." "The bank lent us money."
-      $ elmo embed sentences.txt vectors.hdf5
+      $ elmo embed examples/alice.txt vectors.hdf5
       $ elmo help embed
 
     The bundled English model works offline. To use another one, add --model.

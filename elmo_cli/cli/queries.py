@@ -47,13 +47,21 @@ def peek_first_line(source: Source) -> str:
 def read_queries(
     source: Source, parse: Callable[[str], _Query]
 ) -> Iterator[list[_Query]]:
-    """Yield the parsed lines of standard input, in lists that are ready together."""
+    """Yield the parsed lines of standard input, in lists that are ready together.
+
+    Raise an `InputError` if there are none.
+    """
+    is_empty = True
     with source:
         lines, is_ready = source.lines()
         texts = (line.text for line in lines)
-        yield from in_chunks(
+        for chunk in in_chunks(
             texts, parse, is_ready=is_ready, name="standard input, line"
-        )
+        ):
+            is_empty = False
+            yield chunk
+    if is_empty:
+        raise InputError("standard input: no tokens")
 
 
 def in_chunks(
@@ -112,7 +120,7 @@ def read_query_table(
             raise InputError("expected a sentence, found an empty text")
         if pooled:
             return Occurrence(record.tokens, 0)
-        _check_has(record.columns, "word")
+        _check_has(record.columns, "word", "Besides the text, the columns are")
         word = str(record.columns["word"] or "")
         number = _number_in_column(record.columns, "occurrence", least=1)
         return occurrence_of(
@@ -237,11 +245,16 @@ def _parsed_rows(
         yield from in_chunks(read.records, parse, is_ready=read.is_ready, name=name)
 
 
-def _check_has(columns: Mapping[str, object], name: str) -> None:
-    """Raise an `InputError` if the columns of a row lack one with this name."""
+def _check_has(
+    columns: Mapping[str, object], name: str, listing: str = "The columns are"
+) -> None:
+    """Raise an `InputError` if the columns of a row lack one with this name.
+
+    `listing` begins the list of the columns.
+    """
     if name not in columns:
-        others = f" The others are {', '.join(map(repr, columns))}." if columns else ""
-        raise InputError(f"no column {name!r}.{others}")
+        listed = f" {listing} {', '.join(map(repr, columns))}." if columns else ""
+        raise InputError(f"no column {name!r}.{listed}")
 
 
 def _number_in_column(

@@ -46,7 +46,7 @@ def open_scored_text(
     *,
     reads_ids: bool = True,
     may_have_regions: bool = False,
-    region_column: str | None = None,
+    splits_regions: bool = False,
     may_be_empty: bool = True,
 ) -> Iterator[OpenText]:
     """Open the records of a text that a language model scores, with a progress bar.
@@ -56,7 +56,7 @@ def open_scored_text(
         model: Model that scores it.
         reads_ids: Read the ids of the records. If not, they have none.
         may_have_regions: Warn of `|` that may separate regions.
-        region_column: Column of the texts that are split into regions.
+        splits_regions: Warn of texts without `|`, because it separates regions.
         may_be_empty: Warn of a text without tokens. If not, it is an error later.
     """
     from elmo_cli.language_model.scored_records import name_columns
@@ -65,7 +65,7 @@ def open_scored_text(
     expected = expected_input(model.files.name, model.engine.architecture.token_limit)
     expected = expected._replace(
         may_have_regions=may_have_regions,
-        region_column=region_column,
+        splits_regions=splits_regions,
         may_be_empty=may_be_empty,
     )
     with (

@@ -43,8 +43,8 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
         if device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0):
             raise InputError(
                 "{--precision tf32}: requires an NVIDIA GPU of compute capability "
-                "8.0 (Ampere) or later, and {device} is none",
-                remedy="Use float32.",
+                "8.0 (Ampere) or later, and the device is {device}",
+                remedy="Use {--precision float32}.",
                 device=device,
             )
         dtype = torch.float32
@@ -63,15 +63,15 @@ def _int8_types(device: torch.device) -> ComputeTypes:
     """Return the data types of int8. Raise an `InputError` if the device lacks it."""
     if device.type != "cpu":
         raise SettingsError(
-            "{--precision int8} requires the CPU, not {device}",
-            remedy="Use bfloat16.",
+            "{--precision int8}: requires the CPU, and the device is {device}",
+            remedy="Use {--precision bfloat16}.",
             device=device,
         )
     if not has_int8():
         raise InputError(
-            "{--precision int8} requires a processor and a torch with AVX-512 "
-            "VNNI, not {capability} and torch {version}",
-            remedy="Use float32.",
+            "{--precision int8}: requires a processor and a torch with AVX-512 "
+            "VNNI, found {capability} and torch {version}",
+            remedy="Use {--precision float32}.",
             capability=torch.backends.cpu.get_cpu_capability(),
             version=torch.__version__,
         )

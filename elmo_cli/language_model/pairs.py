@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Template
 from elmo_cli.language_model.directed_surprisal import (
     DirectedSurprisals,
     directed_columns,
@@ -109,12 +110,15 @@ class PairTable:
         if len(self.columns) != 2:
             raise SettingsError(
                 "{--pair-columns}: expected two columns separated by a comma, such "
-                "as good,bad, found {names}",
-                names=",".join(self.columns),
+                "as good,bad; found {names}",
+                names=repr(",".join(self.columns)),
             )
         if self.settings.text_column is not None:
             raise SettingsError(
-                "{--text-column} has no effect with the two columns of {--pair-columns}"
+                Template(
+                    "{--text-column} has no effect with the two columns of "
+                    "{--pair-columns}"
+                )
             )
 
     @property
@@ -265,20 +269,28 @@ class Accuracy:
         other pairs.
         """
         for name, pairs in self._groups.items():
-            line = f"{name}: correct {self._shares_text(pairs)}"
+            line = f"{name}: {self._shares_text(pairs, ' correct')}"
             known = _pairs_without_unknown(pairs)
             if 0 < len(known) < len(pairs):
                 line += f"; without unknown words {self._shares_text(known)}"
             yield line
 
-    def _shares_text(self, pairs: list[ScoredPair]) -> str:
-        """Return the share of correct pairs in each direction, as text."""
-        shares = []
+    def _shares_text(self, pairs: list[ScoredPair], word: str = "") -> str:
+        """Return the share of correct pairs, as text.
+
+        Of several directions, each has its own share. `word` follows the numbers of the
+        first one.
+        """
+        shares: list[str] = []
         directions = zip(*[pair.correct for pair in pairs], strict=True)
         for kind, values in zip(self._kinds, directions, strict=True):
             total = sum(values)
             share = total / len(pairs)
-            shares.append(f"{kind} {total:g} of {len(pairs):,} ({share:.1%})")
+            direction = "" if len(self._kinds) == 1 else f"{kind} "
+            first_word = word if not shares else ""
+            shares.append(
+                f"{direction}{total:g} of {len(pairs):,}{first_word} ({share:.1%})"
+            )
         return ", ".join(shares)
 
 

@@ -34,7 +34,7 @@ class TargetSettings:
     match: Match = option(
         "form", "Find word forms, or lemmas in CoNLL-U.", choices=MATCHES
     )
-    ignore_case: bool = option(False, "Ignore case.")
+    ignore_case: bool = option(False, "Match words regardless of case.")
 
 
 @dataclass(frozen=True)

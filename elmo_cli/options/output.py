@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import option_of
+from elmo_cli.errors.messages import Template, option_of
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.output_format import (
     HDF5,
@@ -136,19 +136,21 @@ class OutputSettings:
             for option_name in ("layout", "compression"):
                 if getattr(self, option_name) is not None:
                     raise SettingsError(
-                        "{option} requires HDF5, found the output format {name}",
+                        "{option}: requires HDF5, found the output format {name}",
                         remedy="Remove {option}, or write a .hdf5 file.",
                         option=option_of(option_name),
                         name=self.name,
                     )
         if self.use_sentence_keys and self.is_packed:
             raise SettingsError(
-                "{--use-sentence-keys True} requires HDF5 of {--layout allennlp}, "
-                "found {--layout packed}"
+                Template(
+                    "{--use-sentence-keys True}: requires HDF5 of {--layout allennlp}, "
+                    "found {--layout packed}"
+                )
             )
         if self.use_sentence_keys and not self.format.has_layouts:
             raise SettingsError(
-                "{--use-sentence-keys True} requires HDF5 of {--layout allennlp}, "
+                "{--use-sentence-keys True}: requires HDF5 of {--layout allennlp}, "
                 "found the output format {name}",
                 name=self.name,
             )
@@ -162,13 +164,13 @@ class OutputSettings:
             )
         if self.rows == "tokens" and not self.format.has_rows:
             raise SettingsError(
-                "{--rows tokens} requires Parquet or JSON lines, found {name}",
+                "{--rows tokens}: requires Parquet or JSON lines, found {name}",
                 remedy="Write a .parquet or .jsonl file.",
                 name=self.name,
             )
         if self.rows == "tokens" and self.pooled:
             raise SettingsError(
-                "{--rows tokens} requires one vector per token",
+                Template("{--rows tokens}: requires one vector per token"),
                 remedy="Remove {--pooling}.",
             )
 

@@ -25,10 +25,12 @@ class PredictionSettings:
     )
     temperature: float = option(
         1,
-        "Temperature; below 1, probable words become even more probable.",
+        "Temperature of {--sample}; below 1, probable words become even more probable.",
         value="T",
     )
-    max_words: int = option(50, "Maximum number of words to add.", value="N")
+    max_words: int = option(
+        50, "Maximum number of words that {--sample} adds.", value="N"
+    )
     seed: int = option(0, "Seed of {--sample}.", value="N")
 
     def __post_init__(self) -> None:

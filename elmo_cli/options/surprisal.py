@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Template
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.model import DIRECTIONS, Direction
 from elmo_cli.options.text import TextSettings
@@ -27,7 +28,7 @@ class SurprisalSettings:
     )
     by: UnitKind | None = option(
         None,
-        "Unit of a row. Words are separated by spaces.",
+        "Unit of a row. Words are separated by spaces, regions by `|`.",
         default_text="token, or region with {--regions}, or word with {--word-column}",
         choices=UNIT_KINDS,
     )
@@ -69,11 +70,9 @@ class SurprisalSettings:
                     unit=self.by,
                 )
             return "word"
-        if self.by == "region" and self.regions is None:
-            raise SettingsError("{--by region} requires {--regions}")
         if self.by == "sentence" and self.regions is not None:
             raise SettingsError(
-                "{--by sentence}: cannot be combined with {--regions}",
+                Template("{--by sentence}: cannot be combined with {--regions}"),
                 remedy="Remove one of them.",
             )
         if self.by is not None:

@@ -73,7 +73,7 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[Messa
     for name in sorted(names):
         if there.get(name) != here.get(name):
             message = Message(
-                "{option} (it has {there}, you asked for {here})",
+                "{option} (it has {there}, this run has {here})",
                 option=option_name(name),
                 there=shown(there.get(name, "none"), _LONGEST_VALUE),
                 here=shown(here.get(name, "none"), _LONGEST_VALUE),

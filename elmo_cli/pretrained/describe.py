@@ -33,7 +33,7 @@ _NO_PARAGRAPH: Final = ("|", "- ", "* ", "---")
 
 
 NOT_HERE: Final = ("available", "import")
-"""States of a model that is not on this disk. One to import cannot be downloaded."""
+"""Statuses of a model that is not on this disk. One to import cannot be downloaded."""
 
 
 def describe_models(
@@ -50,7 +50,7 @@ def describe_models(
         models = [model for model in models if model.language_code == code]
     described = [_describe_published(model) for model in models]
     if downloaded:
-        described = [model for model in described if model["state"] not in NOT_HERE]
+        described = [model for model in described if model["status"] not in NOT_HERE]
     return described
 
 
@@ -87,7 +87,7 @@ def describe_model(name: str | None = None) -> dict[str, Any]:
     if published is None:
         return {"name": shown_name, **_describe_files(find_model(name or None))}
     description = _describe_published(published)
-    if description["state"] in NOT_HERE:
+    if description["status"] in NOT_HERE:
         return description
     return {**description, **_describe_files(find_model(name or None))}
 
@@ -96,20 +96,20 @@ def _describe_published(model: PublishedModel) -> dict[str, Any]:
     """Describe a model by its registry entry, and say whether it is on this disk."""
     n_bytes = n_bytes_downloaded(model)
     if model.name == BUNDLED:
-        state = "bundled"
+        status = "bundled"
     elif n_bytes is None and not model.urls:
-        state = "import"
+        status = "import"
     elif n_bytes is None:
-        state = "available"
+        status = "available"
     else:
-        state = "downloaded"
+        status = "downloaded"
     return {
         "name": model.name,
         "parameters": model.parameters,
         "language": model.language,
         "language_code": model.language_code,
         "bytes": n_bytes or model.download_bytes,
-        "state": state,
+        "status": status,
         "trained_on": model.text,
     }
 

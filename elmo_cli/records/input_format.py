@@ -151,14 +151,14 @@ class InputFormat:
         ):
             if value is not None and not self.has_cells:
                 raise SettingsError(
-                    "{option} requires {--input-format csv} or "
+                    "{option}: requires {--input-format csv} or "
                     "{--input-format tsv}, found {format}",
                     option=option_named(name),
                     format=self.name,
                 )
         if settings.paragraphs and not self.is_plain:
             raise SettingsError(
-                "{--paragraphs True} requires text, found {name}", name=self.name
+                "{--paragraphs True}: requires text, found {name}", name=self.name
             )
 
 

@@ -88,7 +88,7 @@ def open_input(
 def _check_keeps_tokens(tokenizer: Tokenizer, input_format: InputFormat) -> None:
     """Raise a `SettingsError` if a tokenizer would change the tokens of a format."""
     if tokenizer.splits_by is not None:
-        problem = "{--split-sentences True} requires text or a table, found {name}"
+        problem = "{--split-sentences True}: requires text or a table, found {name}"
         raise SettingsError(problem, name=input_format.name)
     if tokenizer.name != WHITESPACE.name:
         problem = "{--tokenizer} has no effect with {name}, which has tokens"

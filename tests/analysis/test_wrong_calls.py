@@ -96,7 +96,7 @@ def test_words_without_vectors_are_named(wrong: WrongCall, models: SmallModels) 
         ),
         OutputError,
         "FOLDER/out.hdf5: already exists, with other options: "
-        "layers (it has all, you asked for top), words (it has none, you asked for "
+        "layers (it has all, this run has top), words (it has none, this run has "
         '{"cat": "cat"}). Use '
         "overwrite=True to replace it.",
     ),

@@ -142,15 +142,19 @@ def test_an_old_command_line_still_works() -> None:
 
 
 @pytest.mark.parametrize("flag", ["--all", "--top", "--average"])
-def test_an_old_flag_writes_hdf5_whatever_the_suffix(flag: str) -> None:
+def test_an_old_flag_writes_hdf5_whatever_the_suffix(
+    flag: str, caplog: pytest.LogCaptureFixture
+) -> None:
     embed("text", "new.hdf5", "--layers", flag.removeprefix("--"))
     for name in ("out.txt", "out.json", "out.npz", "out.parquet", "out", "out.h5"):
-        result = embed("text", name, flag)
-        warning = f"Warning: {name} will be HDF5. Choose another format with --format."
-        assert (warning in result.stderr) == (name not in ("out", "out.h5"))
+        caplog.clear()
+        embed("text", name, flag)
+        warning = f"{name} will be HDF5. Choose another format with file_format."
+        assert (warning in caplog.messages) == (name not in ("out", "out.h5"))
         assert Path(name).read_bytes() == Path("new.hdf5").read_bytes()
-    chosen = embed("text", "lines", flag, "--format", "jsonl")
-    assert "will be HDF5" not in chosen.stderr
+    caplog.clear()
+    embed("text", "lines", flag, "--format", "jsonl")
+    assert "will be HDF5" not in caplog.text
     assert len(Path("lines").read_text().splitlines()) == 4
 
 

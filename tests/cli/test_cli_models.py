@@ -34,7 +34,7 @@ def test_models_is_a_table(cache: Path) -> None:
         "parameters",
         "language",
         "size",
-        "state",
+        "status",
         "trained",
         "on",
     ]
@@ -51,7 +51,7 @@ def test_models_is_a_table(cache: Path) -> None:
     ]
     assert names[-1] == "many-langs-CODE"
     assert "44 languages, see --all" in lines[-1]
-    column = header.index("state")
+    column = header.index("status")
     states = [line[column:].split()[0] for line in lines]
     assert states[names.index("mini")] == "bundled"
     assert states[names.index("original")] == "downloaded"
@@ -70,7 +70,7 @@ def test_models_are_listed_as_json() -> None:
         "language",
         "language_code",
         "bytes",
-        "state",
+        "status",
         "trained_on",
     }
 
@@ -86,9 +86,16 @@ def test_models_of_a_language_or_on_this_disk(cache: Path) -> None:
     assert names_of("--language", "en")[-2:] == ["nlpl-209-english", "many-langs-en"]
     assert len(names_of("--all")) == len(MODELS)
     assert names_of("--downloaded") == ["mini"]
+    missing = elmo("models", "--language", "fr", "--downloaded")
+    assert missing.stdout == ""
+    assert missing.stderr == "No model for fr is on this computer.\n"
     model_in(cache / "many-langs-fr")
     assert names_of("--downloaded") == ["mini", "many-langs-fr"]
     assert names_of()[-2:] == ["many-langs-fr", "many-langs-CODE"]
+
+
+def test_a_name_that_cannot_be_printed_is_not_repeated_in_a_command() -> None:
+    assert elmo("models", "\udcff").stderr == "Error: \\udcff: unexpected\n"
 
 
 def test_a_linked_model_is_not_removed(cache: Path) -> None:
@@ -121,7 +128,7 @@ def test_a_downloaded_model_is_removed(cache: Path) -> None:
 def test_info_of_a_model(tmp_path: Path) -> None:
     details = json.loads(elmo("info", "mini", "--json").stdout)
     assert details["name"] == "mini"
-    assert details["state"] == "bundled"
+    assert details["status"] == "bundled"
     assert details["layers"] == 3
     assert details["width"] == 6
     assert details["card"] == ["# mini", "", "A small model."]

@@ -351,7 +351,7 @@ def test_uses_are_shown_by_line_with_the_word_marked(name: str) -> None:
     chosen, baseline = result.stderr.splitlines(keepends=True)[:2]
     assert chosen == "Tokenizer: whitespace, because the text is tokenized\n"
     assert re.fullmatch(
-        r"Cosine of two random tokens: -?0\.\d{3} on average\n", baseline
+        r"Cosine of two random tokens: -?0\.\d{4} on average\n", baseline
     )
 
 

@@ -144,18 +144,18 @@ def test_wrong_value_has_status_2(options: str, message: str) -> None:
         ("--keep-columns all", "--keep-columns"),
         (
             "--input-format fasta --paragraphs",
-            "--paragraphs requires|no effect with|FASTA has",
+            "--paragraphs: requires|no effect with|FASTA has",
         ),
         (
             "--layout packed --format parquet",
-            "--layout requires HDF5, found the output format parquet",
+            "--layout: requires HDF5, found the output format parquet",
         ),
         (
             "--compression gzip --format parquet",
-            "--compression requires HDF5, found the output format parquet",
+            "--compression: requires HDF5, found the output format parquet",
         ),
-        ("--rows tokens", "--rows tokens requires Parquet or JSON lines"),
-        ("--use-sentence-keys --layout packed", "--use-sentence-keys requires HDF5"),
+        ("--rows tokens", "--rows tokens: requires Parquet or JSON lines"),
+        ("--use-sentence-keys --layout packed", "--use-sentence-keys: requires HDF5"),
         (
             "--format csv --json",
             "--format: cannot be combined|: requires --p|--json: cannot be",

@@ -89,7 +89,7 @@ def test_an_equal_name_continues_a_finished_output_and_another_one_does_not() ->
     result = elmo("embed", "raw.txt", "out.hdf5", *other, "--model", str(TINY))
     assert result.exit_code == 1
     assert (
-        "other options: --tokenizer (it has moses:en, you asked for whitespace)"
+        "other options: --tokenizer (it has moses:en, this run has whitespace)"
         in result.stderr
     )
 

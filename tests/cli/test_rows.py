@@ -560,7 +560,8 @@ def test_a_plot_is_drawn() -> None:
     )
     assert result.stderr == (
         "Tokenizer: moses, because the text is raw\n"
-        "8 tokens, 3 of them unknown\nWrote s.html: 2 sentences\n"
+        "Unknown: 3 of 8 tokens. Exclude rows with known 0.\n"
+        "Wrote s.html: 2 sentences\n"
     )
     page = Path("s.html").read_text(encoding="utf-8")
     assert "cat,: 6.00 bits forward, unknown" in page

@@ -54,7 +54,7 @@ def test_it_can_be_pickled_for_the_workers() -> None:
         ({"pooling": "sum"}, "pooling: expected mean, max, first or last, found 'sum'"),
         ({"dtype": "int8"}, "dtype: expected float32 or float16, found 'int8'"),
         ({"state": "carry"}, "state: expected zero or warm, found 'carry'"),
-        ({"gamma": 2.0}, "gamma requires mix"),
+        ({"gamma": 2.0}, "gamma: requires mix"),
     ],
 )
 def test_a_wrong_option_is_an_error_before_the_first_batch(

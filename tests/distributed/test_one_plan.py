@@ -70,12 +70,12 @@ def test_another_run_is_refused_and_changes_nothing(
     before = parts_there()
     start = f"Error: {folder}/out belongs to another run. These differ:"
     differences = (
-        "--dtype (it has float32, you asked for float16), "
-        "--layers (it has all, you asked for top)"
+        "--dtype (it has float32, this run has float16), "
+        "--layers (it has all, this run has top)"
     )
     refusal = refusal_of("--layers", "top", "--dtype", "float16")
     assert refusal == f"{start} {differences}. {REMEDY}"
-    assert "--part-size (it has 0.002, you asked for 1.0)" in refusal_of(
+    assert "--part-size (it has 0.002, this run has 1.0)" in refusal_of(
         "--part-size", "1"
     )
     change_input(keeps_time=True)
@@ -147,7 +147,7 @@ def test_of_two_new_plans_one_is_created(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Folder, "create", lose)
     with pytest.raises(
-        OutputError, match=r"These differ: state \(it has warm, you asked for zero\)"
+        OutputError, match=r"These differ: state \(it has warm, this run has zero\)"
     ):
         open_plan(Folder("out"), ("text.txt",), ZERO)
 
@@ -249,10 +249,11 @@ def test_a_wrong_file_under_the_name_of_a_part_is_named() -> None:
         assert_equal_to_embed()
 
 
-def test_a_part_that_the_plan_lacks_is_named() -> None:
+@pytest.mark.parametrize("n_after", [0, 900])
+def test_a_part_that_the_plan_lacks_is_named(n_after: int) -> None:
     distribute()
     n_parts = len(list(Path("out").glob("part-*")))
-    extra = Path("out/part-00000999.parquet").resolve()
+    extra = Path(f"out/part-{n_parts + n_after:08d}.parquet").resolve()
     extra.write_bytes(Path("out/part-00000000.parquet").read_bytes())
     with pytest.raises(InputError) as caught, open_activations("out"):
         pass
@@ -347,7 +348,7 @@ def test_a_run_on_a_store_resumes_and_completes() -> None:
     assert done == [4, 5, 6, 7, 8, 9]
     assert_equal_to_embed(location=OUT)
     with pytest.raises(
-        OutputError, match=r"These differ: state \(it has zero, you asked for warm\)"
+        OutputError, match=r"These differ: state \(it has zero, this run has warm\)"
     ):
         distribute_there(WARM)
     assert "_SUCCESS" in Folder(OUT).names()

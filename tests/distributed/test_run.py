@@ -430,7 +430,7 @@ def test_an_old_ray_is_an_error_with_the_remedy(
     result = elmo("distribute", "text.txt", "out")
     assert result.exit_code == 1
     assert result.stderr.startswith(
-        "Error: --engine ray requires Ray 2.51 or newer, and Ray 2.9.3 is installed. "
+        "Error: --engine ray: requires Ray 2.51 or newer, and Ray 2.9.3 is installed. "
         "Use "
     )
     assert install_command("ray") in result.stderr

@@ -393,7 +393,7 @@ def test_kept_columns_are_in_order_and_others_are_refused() -> None:
     assert names[-3:] == ["y", "x", "activations"]
     for options, here in (("", "none"), ("--keep-columns x", '["x"]')):
         result = elmo("distribute", "in.jsonl", "out", *SMALL_PARTS, *options.split())
-        difference = f'--keep-columns (it has ["y", "x"], you asked for {here})'
+        difference = f'--keep-columns (it has ["y", "x"], this run has {here})'
         assert f"These differ: {difference}" in result.stderr
 
 

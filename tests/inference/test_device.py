@@ -156,22 +156,21 @@ def test_a_precision_needs_a_device_that_has_it(
 ) -> None:
     message = (
         "precision='tf32': requires an NVIDIA GPU of compute capability 8.0 (Ampere) "
-        "or later, and {} is none. Use float32."
+        "or later, and the device is {}. Use precision='float32'."
     )
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
     for device in map(torch.device, ("cpu", "mps", "cuda:1")):
         with pytest.raises(InputError) as caught:
             compute_types("tf32", device)
         assert str(caught.value) == message.format(device)
-    with pytest.raises(
-        InputError, match=r"^precision='int8' requires the CPU, not cuda:1\. "
-    ):
+    problem = r"^precision='int8': requires the CPU, and the device is cuda:1\. "
+    with pytest.raises(InputError, match=problem):
         compute_types("int8", torch.device("cuda:1"))
 
 
 NO_VNNI = (
-    "^precision='int8' requires a processor and a torch with AVX-512 VNNI, "
-    r"not AVX2 and torch .*\. Use float32\.$"
+    "^precision='int8': requires a processor and a torch with AVX-512 VNNI, "
+    r"found AVX2 and torch .*\. Use precision='float32'\.$"
 )
 
 

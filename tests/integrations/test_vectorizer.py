@@ -141,7 +141,7 @@ def test_a_clone_and_a_pickle_have_the_parameters_and_no_model() -> None:
             {"tokenizer": "words"},
             "tokenizer: expected auto, whitespace, moses, spacy or residues,",
         ),
-        ({"gamma": 2.0}, "^gamma requires mix"),
+        ({"gamma": 2.0}, "^gamma: requires mix"),
     ],
 )
 def test_fit_says_what_is_wrong_with_a_parameter(parameters: Any, message: str) -> None:

@@ -59,7 +59,7 @@ def test_an_output_with_other_dashes_is_refused() -> None:
         assert file.attrs["normalization"] == "moses-2"
         file.attrs["normalization"] = "moses"  # which wrote each dash as a hyphen
     message = (
-        r"with other options: normalization \(it has moses, you asked for moses-2\)"
+        r"with other options: normalization \(it has moses, this run has moses-2\)"
     )
     with pytest.raises(OutputError, match=message):
         embed(TEXT, OUT, tokenizer="moses")
@@ -71,7 +71,7 @@ def test_an_output_with_other_dashes_is_refused() -> None:
         (
             LINES,
             {"output_format": "top"},
-            "with other options: layers (it has all, you asked for top)",
+            "with other options: layers (it has all, this run has top)",
         ),
         ("x" + LINES, {}, "out was written for a different input: its first 5 lines"),
         (LINES[:9], {}, "out was written for a different input"),

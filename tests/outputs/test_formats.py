@@ -76,7 +76,7 @@ def test_an_unfinished_run_of_hdf5_is_not_lost_to_another_format(
     with open_writer(tmp_path / "out", corpus.attributes) as writer:
         writer.write(corpus.records[0], corpus.values[0])
         writer.checkpoint(ResumePoint(Progress(1, "")))
-    message = r"other options: file_format \(it has hdf5, you asked for npz"
+    message = r"other options: file_format \(it has hdf5, this run has npz"
     with pytest.raises(OutputError, match=message):
         open_writer(tmp_path / "out", corpus.attributes, file_format="npz")
     writer = open_writer(
@@ -191,11 +191,13 @@ def test_json_lines_go_to_standard_output(text: Path) -> None:
     assert last.startswith("Wrote to standard output: 3 sentences, ")
 
 
-def test_an_unknown_suffix_gives_hdf5_and_a_warning(text: Path) -> None:
+def test_an_unknown_suffix_gives_hdf5_and_a_warning(
+    text: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     result = elmo("embed", text, "out.dat", "--model", TINY)
     assert result.exit_code == 0
-    warning = "Warning: out.dat will be HDF5. Choose another format with --format.\n"
-    assert warning in result.stderr
+    warning = "out.dat will be HDF5. Choose another format with file_format."
+    assert warning in caplog.messages
     assert h5py.is_hdf5("out.dat")
 
 
@@ -213,10 +215,12 @@ def test_python_warns_of_an_unknown_suffix_too(
 
 
 @pytest.mark.parametrize("options", ["v", "v.txt --format jsonl"])
-def test_no_suffix_and_a_named_format_give_no_warning(options: str, text: Path) -> None:
+def test_no_suffix_and_a_named_format_give_no_warning(
+    options: str, text: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     result = elmo("embed", text, *options.split(), "--model", TINY)
     assert result.exit_code == 0
-    assert "will be HDF5" not in result.stderr
+    assert "will be HDF5" not in caplog.text
     if options == "v":
         assert h5py.is_hdf5("v")
     else:

@@ -132,12 +132,12 @@ def test_a_folder_with_the_name_of_a_model_logs_a_warning(
 def test_a_published_model_is_downloaded_once(
     published: PublishedModel, site: Site
 ) -> None:
-    assert describe_model("tiny")["state"] == "available"
+    assert describe_model("tiny")["status"] == "available"
     files = find_model("Tiny")
     assert files.name == "tiny"
     assert files.options.read_bytes() == OPTIONS
     assert files.vocabulary is None
-    assert describe_model("tiny")["state"] == "downloaded"
+    assert describe_model("tiny")["status"] == "downloaded"
     site.requests.clear()
     assert find_model("tiny") == files
     assert site.requests == []

@@ -68,7 +68,7 @@ def test_no_header_requires_a_table_of_cells() -> None:
     result = elmo(
         "embed", "a.jsonl", "o.hdf5", "--no-header", "--input-format", "jsonl"
     )
-    expected = "--no-header requires --input-format csv or --input-format tsv"
+    expected = "--no-header: requires --input-format csv or --input-format tsv"
     assert f"{expected}, found jsonl" in result.stderr
 
 

@@ -140,7 +140,7 @@ def test_another_input_of_equal_texts_is_refused(
         assert "in their ids, tokens or sentences" in message
     elif before.options:
         given = after.options["id_column"] or '""'
-        assert f"you asked for {given}" in message
+        assert f"this run has {given}" in message
     assert left.read_bytes() == content
     # The run of before is still there, and another one can take its place.
     run(before, output, layout)

@@ -187,17 +187,19 @@ def _check_occurrence_count(
     minimum = max(MIN_VECTORS[method], clusters or 0)
     if n_occurrences >= minimum:
         return
+    needed_by = "t-SNE" if method == "tsne" else "a picture"
     remedy = "Choose a more frequent word, or a larger corpus."
     if clusters is not None and n_occurrences >= max(MIN_VECTORS[method], 2):
         remedy = f"Use {{--clusters {n_occurrences}}} or less."
     elif method == "tsne" and n_occurrences >= MIN_VECTORS["pca"]:
         remedy = "{--method pca} needs 3."
     raise InputError(
-        "{word} has {number} in {files}, but a picture needs {minimum}",
+        "{word} has {number} in {files}, but {needed_by} needs {minimum}",
         remedy=remedy,
         word=repr(word),
         number=counted(n_occurrences, "occurrence"),
         files=paths[0] if len(paths) == 1 else f"{paths[0]} and the other files",
+        needed_by=needed_by,
         minimum=minimum,
     )
 

@@ -174,7 +174,9 @@ class VectorSource:
         name = self.stored_layers
         if not stored:
             if layers is not None and layers_text(layers) != name:
-                has = "one vector per occurrence" if name is None else f"only {name}"
+                has = "one vector per occurrence"
+                if name is not None:
+                    has = "only the top layer" if name == "top" else f"only {name}"
                 raise self._layers_error(layers, f"{self.path} has {has}.")
             return None
         if layers is None:

@@ -1,5 +1,7 @@
 """Mean vectors of words over their occurrences in a corpus."""
 
+import os
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -181,9 +183,16 @@ def _average(
         words = [word for word, _ in counts.most_common()]
     frequent = [word for word in words if counts[word] >= averaging.min_count]
     if not frequent:
+        shell_remedy = None
+        if max(counts.values(), default=0) == 1 and os.path.isfile(name):
+            shell_remedy = (
+                "Lower {--min-count}, or for a list of words, use "
+                f"`elmo word-vectors --words {shlex.quote(name)} OUTPUT`."
+            )
         raise InputError(
             f"{name}: no word occurs {averaging.min_count:,} times or more",
             remedy="Lower {--min-count}.",
+            shell_remedy=shell_remedy,
         )
     width = len(sums[frequent[0]])
     means = np.empty((len(frequent), width), np.float32)

@@ -31,8 +31,8 @@ _LEVEL = 0.05
 @field_option(ChangeSettings, "match")
 @field_option(TargetSettings, "ignore_case", requires=["--words"])
 @shared_options.mean_layers_option()
-@shared_options.figure_options("the changes")
 @shared_options.row_options()
+@shared_options.figure_options("the changes")
 @shared_options.input_format_option(requires=["--words"])
 @shared_options.text_column_option(
     help="Column of --words with the words.",

@@ -49,7 +49,7 @@ def info(model: str | None, as_json: bool) -> None:
 def _lines(description: dict[str, Any]) -> list[str]:
     """Return the lines that describe a model."""
     rows = [
-        (name, description.get(name)) for name in ("state", "language", "trained_on")
+        (name, description.get(name)) for name in ("status", "language", "trained_on")
     ]
     if "options" in description:
         rows += _architecture_rows(description)
@@ -63,9 +63,9 @@ def _lines(description: dict[str, Any]) -> list[str]:
     for name, value in rows:
         if value is not None:
             lines.append(f"  {name.replace('_', ' '):<21}  {value}")
-    if description.get("state") == "available":
+    if description.get("status") == "available":
         lines.append(f"  To download it, use `elmo download {description['name']}`.")
-    elif description.get("state") == "import":
+    elif description.get("status") == "import":
         lines.append(
             f"  To import it, use `elmo download {description['name']} --from FOLDER`."
         )

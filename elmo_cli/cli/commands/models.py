@@ -55,6 +55,8 @@ def models(
     descriptions = describe_models(language, downloaded=downloaded)
     if as_json:
         click.echo(json_text(descriptions, indent=1))
+    elif not descriptions:  # Every language that is accepted has a published model.
+        stderr.say(f"No model for {language} is on this computer.")
     elif show_all or language:
         click.echo(_models_table(descriptions))
     else:
@@ -69,7 +71,7 @@ def _group_missing_models(descriptions: list[dict[str, Any]]) -> list[dict[str, 
     others = []
     for model in descriptions:
         is_many_langs = model["name"].startswith(MANY_LANGS_PREFIX)
-        if is_many_langs and model["state"] == "available":
+        if is_many_langs and model["status"] == "available":
             group.append(model)
         else:
             others.append(model)
@@ -84,7 +86,7 @@ def _group_missing_models(descriptions: list[dict[str, Any]]) -> list[dict[str, 
 
 
 def _models_table(descriptions: list[dict[str, Any]]) -> str:
-    rows = [["name", "parameters", "language", "size", "state", "trained on"]]
+    rows = [["name", "parameters", "language", "size", "status", "trained on"]]
     for model in descriptions:
         parameters = "-"
         if model["parameters"] is not None:
@@ -98,7 +100,7 @@ def _models_table(descriptions: list[dict[str, Any]]) -> str:
                 parameters,
                 model["language"],
                 size,
-                model["state"],
+                model["status"],
                 model["trained_on"] or "-",
             ]
         )

@@ -18,6 +18,7 @@ from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import extra_arguments_error
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Template
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -80,7 +81,7 @@ def surprisal(
     batch_size: int,
     **values: Any,
 ) -> None:
-    """Print the surprisal of each token of INPUT, one sentence per line.
+    """Measure the surprisal of the tokens or words of INPUT, in bits.
 
     \b
     $ elmo surprisal "The keys to the cabinet are on the table."
@@ -89,9 +90,9 @@ def surprisal(
     $ elmo surprisal pairs.csv --pair-columns good,bad --group-by phenomenon
     $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
 
-    INPUT is a text file, a table such as CSV, - for standard input, or the text itself,
-    if it contains a space. By default, raw text is recognized and tokenized (moses);
-    tokenized text is split at spaces.
+    INPUT is a text file with one sentence per line, a table such as CSV, - for standard
+    input, or the text itself, if it contains a space. By default, raw text is
+    recognized and tokenized (moses); tokenized text is split at spaces.
 
     The output is a table with one row per token: its line (from 1) or id, its position
     (from 0), surprisal and log frequency in bits, its number of characters, and known,
@@ -100,8 +101,8 @@ def surprisal(
 
     With --by word, region or sentence, each row has the sums over its tokens. --entropy
     adds the expected surprisal at each position, in bits. With --pair-columns, each row
-    is a pair of sentences with their surprisals, and 1 if the good one is more
-    probable.
+    has the surprisals of two sentences, and correct, which is 1 if the good one is more
+    probable, 0.5 for a tie, else 0.
     """
     settings = settings_from(SurprisalSettings, values)
     model_settings = settings_from(ModelSettings, values)
@@ -134,13 +135,14 @@ def surprisal(
         )
         return
     [source] = sources
-    by_word = unit == "word"
+    # The spaces between words and the marks of regions are those of a text.
+    lines_are_texts = unit in ("word", "region") or source.path is None
     opened = open_text(
         source,
         text_settings,
         resolved,
-        lines_are_texts=by_word or source.path is None,
-        splits_words=by_word,
+        lines_are_texts=lines_are_texts,
+        splits_words=unit == "word",
     )
     summary = _print_units(
         opened,
@@ -173,8 +175,14 @@ def _check_is_table(
     """Raise an error if an input without columns should have pairs or regions."""
     input_format = find_format(source, text_settings.input_format)
     if not input_format.has_columns:
-        name = "--pair-columns" if settings.pair_columns else "--regions"
-        raise SettingsError(f"{name} requires a table, found {input_format.name}")
+        name = "--regions"
+        remedy = "To split a text at |, use {--by region}."
+        if settings.pair_columns:
+            name = "--pair-columns"
+            remedy = "Name its format with {--input-format}."
+        raise SettingsError(
+            f"{name}: requires a table, found {input_format.name}", remedy=remedy
+        )
 
 
 def _print_units(
@@ -192,12 +200,18 @@ def _print_units(
     from elmo_cli.language_model.surprisal_table import SurprisalTable
     from elmo_cli.language_model.units import ignore_marks
 
-    if settings.regions is not None:
-        text_input = replace(
-            text_input,
-            tokenizer=ignore_marks(text_input.tokenizer),
-            column_option="--regions",
+    has_marks = settings.regions is not None or unit == "region"
+    if has_marks and text_input.splits_lines:
+        # Its sentences become records, which have no marks.
+        raise SettingsError(
+            Template("{--split-sentences True} with {--by region}: requires a table"),
+            remedy="Remove {--split-sentences True}.",
         )
+    if has_marks:
+        tokenizer = ignore_marks(text_input.tokenizer)
+        text_input = replace(text_input, tokenizer=tokenizer)
+    if settings.regions is not None:
+        text_input = replace(text_input, column_option="--regions")
     log_frequencies = None
     if settings.frequencies is not None:
         log_frequencies = _read_frequencies(settings.frequencies)
@@ -211,7 +225,7 @@ def _print_units(
     )
     model = load_language_model(resolved, settings.direction)
     with open_scored_text(
-        text_input, model, may_have_regions=True, region_column=settings.regions
+        text_input, model, may_have_regions=True, splits_regions=has_marks
     ) as opened:
         columns = [*opened.columns, *table.columns]
         kept = opened.records.example.columns
@@ -264,9 +278,11 @@ def _say_counts(summary: "SurprisalSummary", frequencies: str | None) -> None:
 
     `frequencies` is the file that should have it, if the user gave one.
     """
-    stderr.say(
-        f"{counted(summary.n_tokens, 'token')}, {summary.n_unknown:,} of them unknown"
-    )
+    advice = ""
+    if summary.n_unknown > 0:
+        advice = ". Exclude rows with known 0."
+    n_tokens = counted(summary.n_tokens, "token")
+    stderr.say(f"Unknown: {summary.n_unknown:,} of {n_tokens}{advice}")
     if frequencies is not None and summary.few_have_frequencies:
         n_rows = counted(summary.n_rows, "row")
         stderr.warn(

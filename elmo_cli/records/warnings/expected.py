@@ -18,8 +18,8 @@ class Expected(NamedTuple):
     """Language of a published model's training, such as English, or `PROTEINS`."""
     may_have_regions: bool = False
     """True if the command measures regions, which `|` separates."""
-    region_column: str | None = None
-    """Column of a table whose texts are split into regions."""
+    splits_regions: bool = False
+    """True if the command splits each text into regions."""
     may_split_sentences: bool = True
     """True if the command can split texts into sentences."""
     may_be_empty: bool = True

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Final
 
 from elmo_cli.errors.messages import Message, option_named
-from elmo_cli.errors.wording import counted
 from elmo_cli.records.warnings.lines import hard_wrapping
 from elmo_cli.records.warnings.sample import Sample
 from elmo_cli.records.warnings.tokens import MIN_RESIDUES
@@ -53,8 +52,9 @@ def only_numbers(sample: Sample) -> Message | None:
         return None
     name = "--word-column" if sample.has_word_rows else "--text-column"
     return Message(
-        f"the texts of the table are numbers ({numbers[0][:30]})",
+        "the texts of the table are numbers ({first})",
         remedy="Choose another with {option}.",
+        first=numbers[0][:30],
         option=option_named(name),
     )
 
@@ -111,7 +111,7 @@ def sentences_in_texts(sample: Sample) -> Message | None:
     if len(sample.texts) == 1:
         found = "the text contains"
     return Message(
-        f"{found} several sentences, but the model was trained on single sentences",
+        found + " several sentences, but the model was trained on single sentences",
         remedy="Use {--split-sentences True}.",
         n_passages=f"{len(passages):,}",
         n_texts=f"{len(sample.texts):,}",
@@ -129,27 +129,20 @@ def region_marks(sample: Sample) -> Message | None:
     if not sample.expected.may_have_regions:
         return None
     texts = sample.texts
-    column = sample.expected.region_column
-    if column is not None:
+    if sample.expected.splits_regions:
         if not texts or any("|" in text for text in texts):
             return None
-        return Message(
-            f"none of the first {counted(len(texts), 'text')} in "
-            f"{column!r} contains |, so each is one region",
-        )
+        first = "the text" if len(texts) == 1 else f"the first {len(texts):,} texts"
+        return Message(f"no | in {first}, so each text is one region")
     n_marked = sum(" | " in text for text in texts)
     if "|" not in sample.tokens or 2 * n_marked <= len(texts):
         return None
-    remedy = "If it separates regions, use {--regions COLUMN}."
-    if not sample.is_table:
-        remedy = (
-            "If it separates regions, put the texts into a table with a header, and "
-            "use {--regions COLUMN}."
-        )
+    found = f"{n_marked:,} of the first {len(texts):,} texts contain"
+    if len(texts) == 1:
+        found = "the text contains"
     return Message(
-        f"{n_marked:,} of the first {len(texts):,} texts contain |, which "
-        "becomes a token",
-        remedy=remedy,
+        f"{found} |, which becomes a token",
+        remedy="If it separates regions, use {--by region}.",
     )
 
 

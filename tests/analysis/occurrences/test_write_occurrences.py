@@ -267,7 +267,7 @@ def test_a_run_with_other_words_is_refused(layout: str) -> None:
     write_targets("text.txt", "u.hdf5", layout=layout)
     with pytest.raises(ElmoError, match=r"other options: words \("):
         write_targets("text.txt", "u.hdf5", {"bank": "bank"}, layout=layout)
-    problem = r"other options: match \(it has none, you asked for form, ignore case\)"
+    problem = r"other options: match \(it has none, this run has form, ignore case\)"
     with pytest.raises(ElmoError, match=problem):
         write_targets("text.txt", "u.hdf5", ignore_case=True, layout=layout)
 

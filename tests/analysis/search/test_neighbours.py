@@ -270,7 +270,7 @@ def test_records_with_keys_are_searched_by_their_tokens(
 @pytest.mark.parametrize(
     ("changes", "layers", "message"),
     [
-        ({}, "1", " has only top."),
+        ({}, "1", " has only the top layer."),
         ({"attributes": {"layers": "0,2"}}, "1", " has only layers 0 and 2."),
         ({"attributes": {}}, None, ": the file does not record which layer it has"),
         (
