@@ -24,6 +24,7 @@ from elmo_cli.errors.checks import (
     list_texts,
 )
 from elmo_cli.errors.exceptions import ModelError, SettingsError
+from elmo_cli.errors.messages import literal
 from elmo_cli.errors.missing_attributes import missing_attribute_error
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
@@ -197,7 +198,7 @@ class ElmoEmbedder:
         if weight_file is not None and is_device(weight_file):
             raise SettingsError(
                 f"weight_file: expected a file, found the device {weight_file}",
-                remedy=f"For a device, use device={str(weight_file)!r}.",
+                remedy=f"For a device, use device={literal(repr(str(weight_file)))}.",
             )
         has_one_file = weight_file is not None and options_file is None
         if has_one_file and not isinstance(model, ModelFiles):
@@ -988,6 +989,7 @@ class ElmoEmbedder:
                 selection=selection,
                 output_settings=output_settings,
                 state=self.state,
+                batch_size=batch_size,
             )
             if file_format is None:
                 warn_about_suffix(plan)

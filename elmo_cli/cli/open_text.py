@@ -7,6 +7,7 @@ import click
 
 from elmo_cli.cli import stderr
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import option_named
 from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
@@ -86,7 +87,10 @@ def keep_tokenizer(tokenizer: "Tokenizer", text_settings: TextSettings) -> None:
         name = (
             text_settings.tokenizer if text_settings.names_tokenizer else tokenizer.name
         )
-        raise SettingsError(f"{{--language}} has no effect with {{--tokenizer {name}}}")
+        raise SettingsError(
+            "{--language} has no effect with {tokenizer}",
+            tokenizer=option_named(f"--tokenizer {name}"),
+        )
     click.get_current_context().meta[_TOKENIZER] = tokenizer
 
 

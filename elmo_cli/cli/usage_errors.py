@@ -22,7 +22,7 @@ from elmo_cli.cli.wrong_names import (
     no_such_option_message,
 )
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, literal
 from elmo_cli.errors.wording import listed
 
 _SHOWN_AS_HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -72,7 +72,9 @@ def swapped_error(word: str, *others: str) -> SettingsError:
     """Return the error for a word that was typed after another argument."""
     name = str(click.get_current_context().command.name)
     swapped = shlex.join(["elmo", name, word, *others])
-    return SettingsError(f"{word}: WORD comes first", remedy=f"Use `{swapped}`.")
+    return SettingsError(
+        f"{word}: WORD comes first", remedy=f"Use `{literal(swapped)}`."
+    )
 
 
 def _message(error: click.UsageError) -> Message:
@@ -105,20 +107,22 @@ def _extra_arguments_message(
     last = typed[-1]
     flag = _flag_before(first, ctx)
     if flag is not None:
-        return Message(f"{flag}: takes no value", remedy=f"Remove {first}.")
+        return Message(f"{flag}: takes no value", remedy=f"Remove {literal(first)}.")
     quoted = shlex.quote(last)
     if command.name == "models":
         # A name that is no text cannot be printed as it was typed.
-        remedy = f"Use `elmo info {quoted}`." if last.isprintable() else None
+        remedy = f"Use `elmo info {literal(quoted)}`." if last.isprintable() else None
         return Message(f"{last}: unexpected", remedy=remedy)
     names = arguments_of(command)
     has_output = names[-1:] == ["OUTPUT"]
     if not has_output and _may_be_output(last):
         if _may_be_figure(last) and _has_option(command, "--plot"):
-            return Message(f"{last}: unexpected", remedy=f"Use --plot {quoted}.")
+            return Message(
+                f"{last}: unexpected", remedy=f"Use --plot {literal(quoted)}."
+            )
         return Message(
             f"{last}: unexpected, because {start} writes to standard output",
-            remedy=f"Use `> {quoted}`.",
+            remedy=f"Use `> {literal(quoted)}`.",
         )
     takes = takes or " ".join(names).strip("[]") or "no arguments"
     problem = f"{first}: unexpected, because {start} takes {takes}"
@@ -129,13 +133,14 @@ def _extra_arguments_message(
         remedy = example_of(command)
     elif all(map(_is_text_file, inputs)):
         command_line = f"cat {shlex.join(inputs)} | {piped}"
-        remedy = f"To read several files, pipe them: `{command_line}`."
+        remedy = f"To read several files, pipe them: `{literal(command_line)}`."
     elif any(map(os.path.exists, inputs)):
         remedy = example_of(command)
     elif has_output:
-        remedy = f"To pass a text itself, pipe it: `echo {text} | {piped}`."
+        command_line = f"echo {text} | {piped}"
+        remedy = f"To pass a text itself, pipe it: `{literal(command_line)}`."
     else:
-        remedy = f"Put the text in quotes: {start} {text}"
+        remedy = f"Put the text in quotes: {start} {literal(text)}"
     return Message(problem, remedy=remedy)
 
 
@@ -202,7 +207,7 @@ def _wrong_value_count_message(name: str, ctx: click.Context) -> Message:
     """Return the message for an option without its value, or for a flag with one."""
     [option] = [each for each in ctx.command.params if name in each.opts]
     if isinstance(option, click.Option) and (option.is_flag or option.count):
-        return Message(f"{name}: takes no value", remedy=f"Type {name} alone.")
+        return Message(f"{name}: takes no value", remedy=f"Type {literal(name)} alone.")
     if name in MEANT_DEVICES:
         remedy = f"Use --device {MEANT_DEVICES[name]}."
     elif isinstance(option.type, click.Choice):

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, literal
 from elmo_cli.errors.wording import did_you_mean, listed
 
 _MEANT_COMMANDS: Final = {
@@ -67,11 +67,13 @@ def no_such_command_error(
         names_files = any(not each.startswith("-") for each in others)
         if names_files and others[0] not in commands:
             start.append("embed")  # `allennlp elmo` was the command for it.
-        remedy = f"Use `{shlex.join([*start, *others])}`."
+        remedy = f"Use `{literal(shlex.join([*start, *others]))}`."
     elif meant:
         remedy = meant
     elif os.path.exists(name):
-        remedy = f"For its vectors, use `elmo embed {shlex.quote(name)} OUTPUT`."
+        remedy = (
+            f"For its vectors, use `elmo embed {literal(shlex.quote(name))} OUTPUT`."
+        )
     else:
         question = did_you_mean(name, commands)
         remedy = f"{question} `elmo --help` lists all commands.".lstrip()

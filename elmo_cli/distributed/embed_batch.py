@@ -13,6 +13,7 @@ from elmo_cli.distributed.part import load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.embedder import embedder_on
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Template
 from elmo_cli.inference.device import Device
 from elmo_cli.options.model import InitialState, ModelSettings, Precision
 from elmo_cli.options.output import Dtype
@@ -94,8 +95,10 @@ class EmbedBatch:
         """
         if tokenizer == AUTO:
             raise SettingsError(
-                "{--tokenizer auto} has no effect on a batch, because batches may "
-                "differ",
+                Template(
+                    "{--tokenizer auto} has no effect on a batch, because batches may "
+                    "differ"
+                ),
                 remedy="Name the tokenizer of the whole data set, such as moses.",
             )
         self._settings = CorpusSettings(

@@ -24,7 +24,7 @@ from elmo_cli.distributed.input_part import Part
 from elmo_cli.distributed.part import PartResult
 from elmo_cli.distributed.workers import EmbedPart
 from elmo_cli.errors.exceptions import DeviceError, ElmoError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, Template
 from elmo_cli.errors.optional_imports import install_command, load_extra
 from elmo_cli.errors.wording import counted, first_line
 from elmo_cli.options.resources import ResourceSettings
@@ -83,7 +83,7 @@ def embed_on_ray(
         else:
             option: str | Message = "RAY_ADDRESS"
             if resources.address:
-                option = Message("{--address}")
+                option = Message(Template("{--address}"))
             _connect(ray, option, address=address, starter=starter)
         if threading.current_thread() is threading.main_thread():
             # Ray's core prints a stack trace at SIGTERM before it calls Python's
@@ -184,7 +184,7 @@ def load_ray() -> Any:
     """Import Ray, unless it is too old."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    option = Message("{--engine ray}")
+    option = Message(Template("{--engine ray}"))
     ray = load_extra(option, "ray", "ray")
     major, minor = ray.__version__.split(".")[:2]
     if (int(major), int(minor)) < _MIN_RAY:
@@ -257,7 +257,7 @@ def _max_workers(cluster: dict[str, float], resources: ResourceSettings) -> int:
         "CPU",
         n_there=cluster.get("CPU", 0),
         n_per_worker=resources.cpus_per_worker,
-        option=Message("{--cpus-per-worker}"),
+        option=Message(Template("{--cpus-per-worker}")),
     )
     if not resources.gpus_per_worker:
         return n_by_cpus
@@ -265,7 +265,7 @@ def _max_workers(cluster: dict[str, float], resources: ResourceSettings) -> int:
         "GPU",
         n_there=cluster.get("GPU", 0),
         n_per_worker=resources.gpus_per_worker,
-        option=Message("{--gpus-per-worker}"),
+        option=Message(Template("{--gpus-per-worker}")),
     )
     return min(n_by_cpus, n_by_gpus)
 

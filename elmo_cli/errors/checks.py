@@ -28,7 +28,12 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 
 def check_at_least(name: str, value: int, least: int) -> None:
     """Raise a `SettingsError` for a number that is too small, or for another value."""
-    check_type(name, value, Integral, "a whole number")
+    if not isinstance(value, Integral):
+        raise SettingsError(
+            "{name}: expected a whole number, found {found}",
+            name=name,
+            found=kind_of(value),
+        )
     if value < least:
         raise SettingsError(
             "{option}: expected {least} or more, found {value}",
@@ -104,8 +109,11 @@ def _check_is_no_file(text: str, name: str) -> None:
     is_like_path = _PATH.fullmatch(text) is not None
     if is_like_path and os.path.isfile(text):
         raise InputError(
-            f"{name}: expected a text, found the file {text!r}",
-            remedy=f"Read it first: Path({text!r}).read_text().splitlines()",
+            "{name}: expected a text, found the file {text}",
+            remedy="Read it first: {path}.read_text().splitlines()",
+            name=name,
+            text=repr(text),
+            path=f"Path({text!r})",
         )
 
 

@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_PLACEHOLDER: Final = re.compile(r"\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
-"""Option in a template, perhaps with a value after a space, or the name of a value."""
+_BRACE: Final = "{{}"
+"""Brace of `literal` in a template."""
+_PLACEHOLDER: Final = re.compile(r"\{\{\}|\{(?P<option>--[a-z-]+)?(?P<rest>[^{}]*)\}")
+"""Option in a template, perhaps with a value after a space, or the name of a value; or
+a `_BRACE`."""
+_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 _TRUE: Final = "True"
 """Value of a flag, which is not typed on the command line."""
 _EMPTY: Final = '""'
@@ -18,6 +22,10 @@ ARGUMENT_OF_OPTION: Final = {
     "--sample": "n_samples",
 }
 """Arguments of Python that are not called like their option."""
+
+
+class Template(str):
+    """Problem without values that names options: `{--gamma} requires {--mix}`."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +56,16 @@ class Message:
 
     An option stands in braces. The value of a flag is True: `{--overwrite True}` is
     `overwrite=True` in Python and `--overwrite` on the command line. Braces may also
-    hold the name of a value, if the value is a message, an error or an option itself,
-    or if it stands beside an option:
+    hold the name of a value:
 
         Message("{option}: requires a table", option=option_named("--quotes"))
+
+    A problem without values is shown as it is, with any braces of the user, unless it
+    is a `Template`. A remedy is always a template, so what a user has written is a
+    value in it, or stands in `literal`:
+
+        Message(Template("{--gamma} requires {--mix}"))
+        Message(f"{path}: a file", remedy=f"Remove {literal(path)}.")
 
     `shell_remedy` replaces `remedy` on the command line, for a remedy that is typed in
     a shell, such as a pipe or another command. Of several remedies, the first one whose
@@ -67,6 +81,9 @@ class Message:
         shell_remedy: str | None = None,
         **values: object,
     ) -> None:
+        if not values and not isinstance(problem, Template):
+            values = {"problem": problem}
+            problem = "{problem}"
         self._problem = problem
         self._remedy = remedy
         self._shell_remedy = shell_remedy
@@ -113,10 +130,12 @@ class Message:
     ) -> str:
         """Replace the options and the names of values in a template.
 
-        Other braces stay. They are in a path or a cell of the user, for example.
+        Other braces stay.
         """
 
         def replace(match: re.Match[str]) -> str:
+            if match[0] == _BRACE:
+                return "{"
             name = match["option"]
             if name is not None:
                 typed = name if command is None else command.names.get(name, name)
@@ -164,9 +183,14 @@ class PipedCommand:
         return shlex.join(piped)
 
 
+def literal(text: object) -> str:
+    """Return text for an f-string that is a template, which shows its braces."""
+    return str(text).replace("{", _BRACE)
+
+
 def option_named(name: str) -> Message:
     """Return an option as a value of a message: `--quotes`, or `--quotes none`."""
-    return Message(f"{{{name}}}")
+    return Message(Template(f"{{{name}}}"))
 
 
 def option_of(argument: str) -> Message:
@@ -205,12 +229,12 @@ def _as_option(name: str, value: str) -> str:
 
 
 def _as_argument(name: str, value: str) -> str:
-    """Return an option as an argument: `quotes='none'`, or `overwrite=True`."""
+    """Return an option as an argument: `quotes='none'`, `batch_size=1`."""
     argument = ARGUMENT_OF_OPTION.get(name, name[2:].replace("-", "_"))
     if not value:
         return argument
-    if value == _TRUE:
-        return f"{argument}=True"
+    if value == _TRUE or _NUMBER.fullmatch(value):
+        return f"{argument}={value}"
     if value == _EMPTY:
         return f"{argument}=''"
     return f"{argument}={value!r}"

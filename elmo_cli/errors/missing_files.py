@@ -43,17 +43,15 @@ def unreadable_file_error(
         return missing_file_error(
             path, kind, remedy=remedy, shell_remedy=shell_remedy, **values
         )
+    problem = f"cannot read the {content}: {error.strerror}"
     if isinstance(error, IsADirectoryError):
-        return kind(
-            f"{path}: expected a file, found a folder",
-            remedy=remedy,
-            shell_remedy=shell_remedy,
-            **values,
-        )
+        problem = "expected a file, found a folder"
     return kind(
-        f"{path}: cannot read the {content}: {error.strerror}",
+        "{unreadable}: {problem}",
         remedy=remedy,
         shell_remedy=shell_remedy,
+        unreadable=path,
+        problem=problem,
         **values,
     )
 
@@ -73,9 +71,10 @@ def missing_file_error(
     of `Message`.
     """
     return _MISSING[kind](
-        with_question(f"{path}: no such file", _similar_file(path)),
+        "{problem}",
         remedy=remedy,
         shell_remedy=shell_remedy,
+        problem=with_question(f"{path}: no such file", _similar_file(path)),
         **values,
     )
 

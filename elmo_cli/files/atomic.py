@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from elmo_cli.errors.exceptions import ElmoError, OutputError
+from elmo_cli.errors.messages import literal
 from elmo_cli.files import disk
 from elmo_cli.files.output_names import partial_path
 
@@ -21,7 +22,7 @@ class AppearedError(OutputError):
 def appeared_error(path: Path, partial: Path) -> AppearedError:
     """Return the error for a file that appeared at a name, for which `partial` is."""
     problem = "another program created this file during the run"
-    remedy = f"The finished output is {partial}. Rename one of the two."
+    remedy = f"The finished output is {literal(partial)}. Rename one of the two."
     return AppearedError(f"{path}: {problem}", remedy=remedy)
 
 

@@ -113,8 +113,10 @@ def binary_error(
         remedy = "Convert it with {command}."
         command = utf8_command(name, file_type.encoding)
     return InputError(
-        f"{name}: {file_type.name}, not UTF-8 text",
+        "{name}: {file_type}, not UTF-8 text",
         remedy=remedy,
+        name=name,
+        file_type=file_type.name,
         command=command,
     )
 

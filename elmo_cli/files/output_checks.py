@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors.exceptions import ElmoError, MissingFolderError, OutputError
+from elmo_cli.errors.messages import literal
 from elmo_cli.errors.wording import system_reason
 from elmo_cli.files.output_names import names_of_output
 
@@ -62,7 +63,7 @@ def check_output(
             remedy = None
             if os.path.isdir(path):
                 found = "a folder"
-                remedy = f"Name a file in it, such as {path / 'vectors.hdf5'}."
+                remedy = f"Name a file in it, such as {literal(path / 'vectors.hdf5')}."
             raise OutputError(
                 f"{path}: expected an output file, found {found}", remedy=remedy
             )

@@ -24,6 +24,7 @@ from elmo_cli.errors.checks import (
     list_texts,
 )
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Template
 from elmo_cli.errors.missing_attributes import missing_attribute_error
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
@@ -456,7 +457,9 @@ class LanguageModel:
         """
         require_directions(self.files, [direction])
         if not isinstance(self.engine.encoder, FixedStateEncoder):
-            raise SettingsError("{--state carry}: predictions start from zero or warm")
+            raise SettingsError(
+                Template("{--state carry}: predictions start from zero or warm")
+            )
         texts = list(check_sentences(texts, "texts"))
         is_backward = direction == "backward"
         if state is None:

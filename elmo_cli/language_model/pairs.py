@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Template
 from elmo_cli.language_model.directed_surprisal import (
     DirectedSurprisals,
     directed_columns,
@@ -114,7 +115,10 @@ class PairTable:
             )
         if self.settings.text_column is not None:
             raise SettingsError(
-                "{--text-column} has no effect with the two columns of {--pair-columns}"
+                Template(
+                    "{--text-column} has no effect with the two columns of "
+                    "{--pair-columns}"
+                )
             )
 
     @property

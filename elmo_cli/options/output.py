@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import option_of
+from elmo_cli.errors.messages import Template, option_of
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.output_format import (
     HDF5,
@@ -143,8 +143,10 @@ class OutputSettings:
                     )
         if self.use_sentence_keys and self.is_packed:
             raise SettingsError(
-                "{--use-sentence-keys True}: requires HDF5 of {--layout allennlp}, "
-                "found {--layout packed}"
+                Template(
+                    "{--use-sentence-keys True}: requires HDF5 of {--layout allennlp}, "
+                    "found {--layout packed}"
+                )
             )
         if self.use_sentence_keys and not self.format.has_layouts:
             raise SettingsError(
@@ -168,7 +170,7 @@ class OutputSettings:
             )
         if self.rows == "tokens" and self.pooled:
             raise SettingsError(
-                "{--rows tokens}: requires one vector per token",
+                Template("{--rows tokens}: requires one vector per token"),
                 remedy="Remove {--pooling}.",
             )
 

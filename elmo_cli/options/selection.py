@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import option_of
+from elmo_cli.errors.messages import Template, option_of
 from elmo_cli.errors.wording import expected_one_of, shown
 from elmo_cli.options.fields import check_choices, option
 
@@ -52,12 +52,14 @@ class SelectionSettings:
         check_choices(self)
         if self.mix is None and self.gamma is not None:
             raise SettingsError(
-                "{--gamma}: requires {--mix}",
+                Template("{--gamma}: requires {--mix}"),
                 remedy="Add it, or remove {--gamma}.",
             )
         if self.mix is not None and self.layers != "all":
             raise SettingsError(
-                "{--layers} has no effect with {--mix}, which is of all layers"
+                Template(
+                    "{--layers} has no effect with {--mix}, which is of all layers"
+                )
             )
         if self.mix is not None:
             for value in self.mix:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Template
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.model import DIRECTIONS, Direction
 from elmo_cli.options.text import TextSettings
@@ -71,7 +72,7 @@ class SurprisalSettings:
             return "word"
         if self.by == "sentence" and self.regions is not None:
             raise SettingsError(
-                "{--by sentence}: cannot be combined with {--regions}",
+                Template("{--by sentence}: cannot be combined with {--regions}"),
                 remedy="Remove one of them.",
             )
         if self.by is not None:

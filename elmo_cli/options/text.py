@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, Template
 from elmo_cli.options.column_names import column_names_text, parse_column_names
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.options.shard import Shard, parse_shard
@@ -175,7 +175,7 @@ class TextSettings:
             check_type("language", self.language, str, "a code such as 'fr'")
         if self.text_column is not None and self.word_column is not None:
             raise SettingsError(
-                "{--text-column}: cannot be combined with {--word-column}",
+                Template("{--text-column}: cannot be combined with {--word-column}"),
                 remedy="Remove one of them.",
             )
 
@@ -246,8 +246,10 @@ class TextSettings:
         """Raise a `SettingsError` for kept columns of words if a row is a text."""
         if self.word_column is not None and self.keep_columns:
             raise SettingsError(
-                "{--keep-columns} has no effect with {--word-column}, because a "
-                "row is a whole text",
+                Template(
+                    "{--keep-columns} has no effect with {--word-column}, because a "
+                    "row is a whole text"
+                ),
                 shell_remedy="`elmo surprisal` prints a row per word.",
             )
 

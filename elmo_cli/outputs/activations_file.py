@@ -11,6 +11,7 @@ import h5py
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
+from elmo_cli.errors.messages import literal
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
@@ -116,7 +117,7 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
                     remedy="Copy it again, or run its command again.",
                 ) from error
             embed = f"elmo embed {shlex.quote(str(path))} vectors.hdf5"
-            remedy = f"If it is a text, embed it first: `{embed}`."
+            remedy = f"If it is a text, embed it first: `{literal(embed)}`."
             if Path(path).suffix == ".parquet":
                 remedy = "For a file from `elmo occurrences`, use open_occurrences."
             raise InputError(problem, remedy=remedy) from error

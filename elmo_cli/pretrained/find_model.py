@@ -15,7 +15,7 @@ from pathlib import Path
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ElmoError, ModelError, SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, Template, literal
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.archive import unpack_once
 from elmo_cli.pretrained.hub import HUB_PREFIX, find_in_hub
@@ -87,7 +87,10 @@ def _find_options_and_weights(
         return _find_two_files(options_file=options_file, weight_file=weight_file)
     if weight_file is not None or (model is not None and options_file is not None):
         raise ModelError(
-            "Give either {--options-file} and {--weight-file}, or {--model}, or none"
+            Template(
+                "Give either {--options-file} and {--weight-file}, or {--model}, or "
+                "none"
+            )
         )
     name = options_file if model is None else model
     is_softmax_missing = with_softmax and settings.softmax_file is None
@@ -136,7 +139,7 @@ def find_model(
             if os.path.isdir(name):
                 warning = Message(
                     f"{name} means the published model",
-                    remedy=f"For the folder, use ./{name}.",
+                    remedy=f"For the folder, use ./{literal(name)}.",
                 )
                 logger.warning("%s", warning)
             return download_model(published, with_softmax=with_softmax)

@@ -1,6 +1,7 @@
 """The files of a model to its biLM."""
 
 from elmo_cli.errors.exceptions import MissingModelError
+from elmo_cli.errors.messages import literal
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.lexicons import read_lexicons
 from elmo_cli.model.many_langs import read_many_langs
@@ -29,6 +30,6 @@ def load_bilm(files: ModelFiles) -> BiLm:
         raise MissingModelError(
             f"{files.options}: a word-level model (without char_cnn) requires its "
             "vocabulary",
-            remedy=f"Add vocab.txt next to {files.weights}.",
+            remedy=f"Add vocab.txt next to {literal(files.weights)}.",
         )
     return read_weights(files.weights, architecture, read_vocabulary(files.vocabulary))

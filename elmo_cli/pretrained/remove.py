@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.errors.messages import literal
 from elmo_cli.files import disk
 from elmo_cli.pretrained.cache import published_folder
 from elmo_cli.pretrained.hub import HUB_PREFIX
@@ -29,7 +30,7 @@ def remove_model(name: str) -> tuple[Path, int]:
     if folder.is_symlink():
         raise ModelError(
             f"{folder}: a link to a folder, which stays",
-            remedy=f"To remove the link, use `rm {shlex.quote(str(folder))}`.",
+            remedy=f"To remove the link, use `rm {literal(shlex.quote(str(folder)))}`.",
         )
     n_bytes = sum(file.stat().st_size for file in folder.iterdir())
     disk.remove_tree(folder)

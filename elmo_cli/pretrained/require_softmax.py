@@ -25,21 +25,23 @@ def require_softmax(files: ModelFiles) -> ModelFiles:
     files = with_softmax_in_weights(files)
     if files.softmax is None:
         raise MissingModelError(
-            f"{files.name}: predicting words requires a softmax",
+            "{name}: predicting words requires a softmax",
             remedy=(
                 "Add softmax.hdf5 next to {weights}, or give {--softmax-file}.",
                 "Add softmax.hdf5 next to {weights}.",
             ),
+            name=files.name,
             weights=files.weights,
         )
     vocabulary = files.vocabulary or only_file(files.softmax.parent, "vocabulary")
     if vocabulary is None:
         raise MissingModelError(
-            f"{files.name}: the softmax requires its vocabulary",
+            "{name}: the softmax requires its vocabulary",
             remedy=(
                 "Add vocab.txt next to {softmax}, or give {--vocabulary-file}.",
                 "Add vocab.txt next to {softmax}.",
             ),
+            name=files.name,
             softmax=files.softmax,
         )
     return replace(files, vocabulary=vocabulary)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors.exceptions import ModelError, OutputError
+from elmo_cli.errors.messages import literal
 from elmo_cli.files import disk
 from elmo_cli.files.atomic import replaced, write_lines
 from elmo_cli.files.output_checks import check_output, output_error
@@ -28,7 +29,7 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
     if files.weights.suffix == ".pkl":
         raise ModelError(
             f"{files.name}: models of ELMoForManyLangs cannot be saved as safetensors",
-            remedy=f"Copy the folder {files.weights.parent} instead.",
+            remedy=f"Copy the folder {literal(files.weights.parent)} instead.",
         )
     try:
         disk.make_folder(folder)

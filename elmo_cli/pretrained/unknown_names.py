@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors.exceptions import MissingModelError
+from elmo_cli.errors.messages import literal
 from elmo_cli.errors.wording import did_you_mean
 from elmo_cli.options.model import is_device
 from elmo_cli.pretrained.hub import HUB_NAME
@@ -52,7 +53,7 @@ def no_such_model_error(name: str | Path, start: str = "") -> MissingModelError:
         )
     if isinstance(name, Path) or _PATH.match(text):
         if HUB_NAME.match(text):
-            remedy = f"If it is in the hub, use hf:{text}."
+            remedy = f"If it is in the hub, use hf:{literal(text)}."
         else:
             remedy = "`elmo models` lists the models that have a name."
         return MissingModelError(

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message, option_named
+from elmo_cli.errors.messages import Message, literal, option_named
 from elmo_cli.errors.wording import did_you_mean, with_question
 from elmo_cli.options.column_names import column_names_text
 from elmo_cli.options.text import (
@@ -111,7 +111,7 @@ def choose_columns(
         if names.count(name) > 1:
             raise InputError(
                 f"{table}: several columns {name!r}",
-                remedy=f"{_listing(names)}. Rename all but one of them.",
+                remedy=f"{literal(_listing(names))}. Rename all but one of them.",
             )
     return replace(columns, texts=(text,), ids=ids, kept=kept)
 
@@ -145,8 +145,9 @@ def missing_column_error(
         choose = "A name with a comma needs quotes: {option} '{quoted}'."
     problem = f"{table}: no column {name!r}. {_listing(names)}"
     return InputError(
-        with_question(problem, did_you_mean(name, names)),
+        "{problem}",
         remedy=choose,
+        problem=with_question(problem, did_you_mean(name, names)),
         option=option_named(option_name),
         quoted=column_names_text(with_comma[:1]),
     )

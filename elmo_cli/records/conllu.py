@@ -160,15 +160,22 @@ def _find_problem(
     identifier = fields[0]
     if len(fields) < 2:
         return Message(
-            f"expected 10 fields separated by tabs, found {identifier[:60]!r}",
+            "expected 10 fields separated by tabs, found {found}",
             remedy="Use {--input-format text} to read one sentence per line. {other}",
+            found=repr(identifier[:60]),
             other=other_conll(),
         )
     if _IGNORED_ID.fullmatch(identifier):
         return None
     if not identifier.isdecimal():
         expected = "expected a number such as 3, 3-4 or 3.1"
-        return f"field 1 (ID): {expected}, found {identifier[:60]!r}. {other_conll()}"
+        return Message(
+            "field 1 (ID): {expected}, found {found}",
+            remedy="{other}",
+            expected=expected,
+            found=repr(identifier[:60]),
+            other=other_conll(),
+        )
     is_next = len(identifier) <= _MAX_ID_DIGITS and int(identifier) == n_words + 1
     if not is_next:
         return f"field 1 (ID): expected {n_words + 1}, found {identifier[:60]}"

@@ -139,8 +139,10 @@ def _check_is_read(source: Source) -> None:
     if unread is not None:
         as_lines = "To read it as lines of text, use {--input-format text}."
         raise InputError(
-            f"{source.name}: {unread.name} is not read",
+            "{name}: {unread} is not read",
             remedy=f"{unread.advice} {as_lines}".lstrip(),
+            name=source.name,
+            unread=unread.name,
             otherwise=one_sentence_per_line_remedy(source.name),
             to_fasta=conversion_command(_FASTQ_TO_FASTA, source.name, suffix=".fasta"),
         )

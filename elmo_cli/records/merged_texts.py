@@ -63,10 +63,13 @@ def _log_merged(rows: Sequence[Record], text_input: TextInput) -> None:
         return
     columns = column_names_text([*ids, name])
     warning = Message(
-        f"{text_input.source.name}: the rows of {examples[name]!r} "
-        f"seem to be several texts, one for each {name!r}",
+        "{input_name}: the rows of {identifier} seem to be several texts, one for "
+        "each {column}",
         remedy="Use {--id-column}={value}.",
         shell_remedy="Use {--id-column} {typed}.",
+        input_name=text_input.source.name,
+        identifier=repr(examples[name]),
+        column=repr(name),
         value=repr(columns),
         typed=shlex.quote(columns),
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, Template
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record, Span, Word
 from elmo_cli.records.record_of_text import record_of_text
@@ -94,7 +94,7 @@ def group_words(records: Iterable[Record], text_input: TextInput) -> Iterator[Re
             yield first
         elif identifier is None:
             problem = Message(
-                "expected the id of a text with {--word-column}, found none",
+                Template("expected the id of a text with {--word-column}, found none"),
                 remedy="Use {--id-column}.",
             )
             yield first._replace(error=text_input.error_at(first.start, problem))

@@ -18,7 +18,6 @@ from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import (
     ComputationError,
     ElmoError,
-    InputError,
     OtherInputError,
     OutputError,
     StoppedError,
@@ -38,7 +37,7 @@ from elmo_cli.records.open_records import Records, open_records
 from elmo_cli.records.progress import Progress, ShardReader
 from elmo_cli.records.record import Record
 from elmo_cli.records.warnings.expected import expected_input
-from elmo_cli.runs.file_plan import FilePlan
+from elmo_cli.runs.file_plan import FilePlan, check_carried_batches
 from elmo_cli.runs.file_sink import FileSink, Summary, log_empty
 from elmo_cli.runs.pipeline import EmbeddedRecord, RecordEmbedder, write_records
 
@@ -122,15 +121,10 @@ def open_run(
 
 
 def _make_embedder(engine: Engine, plan: FilePlan, batch_size: int) -> RecordEmbedder:
-    """Make the embedder of a plan; raise an `InputError` if they do not fit."""
+    """Make the embedder of a plan; raise a `SettingsError` if they do not fit."""
     selection = plan.selection.for_model(engine.architecture.n_layers)
     splits_records = plan.text_input.splits_records
-    if splits_records and engine.state == "carry" and batch_size != 1:
-        problem = (
-            "{--state carry} with {--split-sentences True} of a table requires "
-            "{--batch-size 1}, not {batch_size}."
-        )
-        raise InputError(problem, batch_size=batch_size)
+    check_carried_batches(plan.text_input, engine.state, batch_size)
     return RecordEmbedder(
         engine=engine,
         selection=selection,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, Template
 from elmo_cli.files.output_checks import check_not_read, check_output
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings, is_hdf5_name
@@ -45,18 +45,24 @@ def plan_file(
     output_settings: OutputSettings,
     *,
     state: InitialState | None = None,
+    batch_size: int | None = None,
 ) -> FilePlan:
     """Plan a run over a file, before a model is loaded.
 
-    `state` is the initial state, or None if it is not known yet.
+    `state` is the initial state, or None if it is not known yet, and `batch_size` the
+    sentences per batch of a carried state.
     """
     check_type("output_file_path", output_path, (str, Path), "a path")
     if text_input.settings.shard is not None and state == "carry":
-        problem = (
-            "{--shard}: requires {--state zero} or {--state warm}: carried states need "
-            "all lines in their order"
+        raise SettingsError(
+            Template(
+                "{--shard}: requires {--state zero} or {--state warm}: carried states "
+                "need all lines in their order"
+            ),
+            remedy="Remove {--shard}.",
         )
-        raise SettingsError(problem, remedy="Remove {--shard}.")
+    if batch_size is not None:
+        check_carried_batches(text_input, state, batch_size)
     if output_settings.use_sentence_keys and not text_input.format.is_plain:
         problem = (
             "{--use-sentence-keys True} has no effect with {input_name}, which has ids"
@@ -110,3 +116,18 @@ def warn_about_suffix(plan: FilePlan) -> None:
             f"{path} will be HDF5", remedy="Choose another format with {--format}."
         )
         logger.warning("%s", warning)
+
+
+def check_carried_batches(
+    text_input: TextInput, state: InitialState | None, batch_size: int
+) -> None:
+    """Raise a `SettingsError` for a carried state that would mix the texts of a table.
+
+    The sentences of a text are one stream, so a batch has one sentence.
+    """
+    if text_input.splits_records and state == "carry" and batch_size != 1:
+        raise SettingsError(
+            "{--state carry} with {--split-sentences True} of a table requires "
+            "{--batch-size 1}, not {batch_size}",
+            batch_size=batch_size,
+        )

@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, Template
 from elmo_cli.errors.optional_imports import load_extra
 
 
 def load_splitter() -> Any:
     """Import the package that splits sentences, or raise an `ElmoError`."""
-    return load_extra(Message("{--split-sentences True}"), "sentencex", "sentences")
+    return load_extra(
+        Message(Template("{--split-sentences True}")), "sentencex", "sentences"
+    )
 
 
 def split_into_sentences(text: str, language: str) -> list[str]:

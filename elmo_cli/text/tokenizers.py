@@ -20,7 +20,7 @@ from typing import Final
 
 from elmo_cli.errors.checks import check_texts
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, Template, option_named
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.tokenizer_names import (
@@ -195,7 +195,7 @@ def _load_moses(language: str) -> Callable[[str], list[str]]:
 def _load_spacy(
     language: str, segmenter: str | None = None
 ) -> Callable[[str], list[str]]:
-    spacy = load_extra(Message("{--tokenizer spacy}"), "spacy", "spacy")
+    spacy = load_extra(Message(Template("{--tokenizer spacy}")), "spacy", "spacy")
     config = {}
     if segmenter is not None:
         config = {"nlp": {"tokenizer": {"segmenter": segmenter}}}
@@ -214,7 +214,9 @@ def _load_spacy(
             problem = "spaCy does not support this language. "
             problem += "Check the code, or use moses."
         message = Message(
-            f"{{--tokenizer spacy:{language}}}: {{problem}}", problem=problem
+            "{option}: {problem}",
+            option=option_named(f"--tokenizer spacy:{language}"),
+            problem=problem,
         )
         raise SettingsError(message) from None
     return lambda text: [token.text for token in make_doc(text) if not token.is_space]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors.exceptions import ModelError, OutputError
+from elmo_cli.errors.messages import literal
 from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files import disk
 from elmo_cli.files.atomic import replaced
@@ -147,7 +148,8 @@ def damage_error(folder: Path, reason: str) -> ModelError:
 def _checkpoint_error(folder: Path, problem: str) -> ModelError:
     return ModelError(
         f"{folder / CHECKPOINT_FILE}: {problem}",
-        remedy=f"Choose another folder, or remove {folder} to train from the start.",
+        remedy=f"Choose another folder, or remove {literal(folder)} to train from the "
+        "start.",
     )
 
 

@@ -37,24 +37,26 @@ def load_optimizer(optimizer: optim.Optimizer, state: Mapping[str, Any]) -> None
     """
     groups = state.get("param_groups")
     if not isinstance(groups, list) or len(groups) != 1:
-        raise ValueError("optimizer: expected one group of parameters")
+        raise ValueError("optimizer state: expected one group of parameters")
     if not _is_like(groups[0], optimizer.param_groups[0]):
-        raise ValueError("optimizer: other settings")
+        raise ValueError("optimizer state: other settings")
     tensors = state.get("state")
     if not isinstance(tensors, dict):
-        raise ValueError("optimizer: expected tensors for each parameter")
+        raise ValueError("optimizer state: expected tensors for each parameter")
     names = {"step", "exp_avg", "exp_avg_sq"}
     if isinstance(optimizer, optim.Adagrad):
         names = {"step", "sum"}
     for index, parameter in enumerate(optimizer.param_groups[0]["params"]):
         own = tensors.get(index, {})  # AdamW has none before the first step.
         if own != {} and (not isinstance(own, dict) or own.keys() != names):
-            raise ValueError(f"optimizer: parameter {index} has other tensors")
+            raise ValueError(f"optimizer state: parameter {index} has other tensors")
         for name, values in own.items():
             shape = () if name == "step" else parameter.shape
             is_right = isinstance(values, Tensor) and values.shape == shape
             if not is_right or not values.isfinite().all():
-                raise ValueError(f"optimizer: parameter {index} has a wrong {name}")
+                raise ValueError(
+                    f"optimizer state: parameter {index} has a wrong {name}"
+                )
     optimizer.load_state_dict({**state})
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import literal
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_cli.model.vocabulary_files import read_vocabulary, read_words
 
@@ -26,6 +27,6 @@ def read_word_list(path: str | Path) -> Vocabulary:
         raise InputError(
             f"{path}, line {line}: expected one word per line, found {found[:60]!r}",
             remedy="Remove the other columns, for example with "
-            f"`awk '{{print ${column}}}' {path}`.",
+            f"`awk '{{print ${column}}}' {literal(path)}`.",
         )
     return read_vocabulary(path)

@@ -14,13 +14,15 @@ import pytest
 import elmo_cli
 from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.errors.checks import check_at_least, check_choice
-from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import (
     ARGUMENT_OF_OPTION,
     Message,
     PipedCommand,
+    Template,
     TypedCommand,
     joined,
+    literal,
     option_named,
     option_of,
     problem_of,
@@ -28,6 +30,7 @@ from elmo_cli.errors.messages import (
 )
 from elmo_cli.options.fields import info_of, option_fields
 from elmo_cli.options.selection import SelectionSettings
+from tests.support.commands import elmo
 from tests.support.settings import ALL_SETTINGS
 
 QUOTES = Message(
@@ -47,21 +50,44 @@ QUOTES = Message(
         ("Use {--format hdf5}.", "Use file_format='hdf5'.", "Use --format hdf5."),
         ("Use {--id-column}.", "Use id_column.", "Use --id-column."),
         ('Use {--id-column ""}.', "Use id_column=''.", 'Use --id-column "".'),
+        ("Use {--batch-size 1}.", "Use batch_size=1.", "Use --batch-size 1."),
+        ("Use {--alpha 0.5}.", "Use alpha=0.5.", "Use --alpha 0.5."),
+        ("Use {--shard 1/2}.", "Use shard='1/2'.", "Use --shard 1/2."),
     ],
 )
 def test_an_option_is_an_argument_in_python(
     template: str, in_python: str, as_options: str
 ) -> None:
-    assert str(Message(template)) == in_python
-    assert Message(template).as_options() == as_options
+    message = Message(Template(template))
+    assert str(message) == in_python
+    assert message.as_options() == as_options
 
 
 @pytest.mark.parametrize("options", ALL_SETTINGS)
 def test_each_option_has_the_name_of_its_field_in_python(options: Any) -> None:
     for name in option_fields(options):
         option = info_of(options, name).name or f"--{name.replace('_', '-')}"
-        assert str(Message(f"{{{option}}}")) == name
+        assert str(option_named(option)) == name
         assert option_of(name).as_options() == option
+
+
+def test_a_value_in_python_has_the_type_of_its_option() -> None:
+    types: dict[str, set[type[click.ParamType[Any]]]] = {}
+    for command in COMMANDS:
+        for parameter in find_command(command).params:
+            for name in parameter.opts:
+                types.setdefault(name, set()).add(type(parameter.type))
+    numbers = (click.types.IntParamType, click.types.FloatParamType)
+    n_values = 0
+    for path, text in strings_of_package():
+        for name, value in re.findall(r"\{(--[a-z-]+) ([^{} ]+)\}", text):
+            if value not in ("True", '""'):
+                spelled = str(option_named(f"{name} {value}")).partition("=")[2]
+                is_number = isinstance(ast.literal_eval(spelled), (int, float))
+                is_of_number = any(issubclass(kind, numbers) for kind in types[name])
+                assert is_number == is_of_number, f"{path}: {text}"
+                n_values += 1
+    assert n_values > 50
 
 
 def test_flags_alone_are_true_in_messages() -> None:
@@ -193,6 +219,28 @@ def test_braces_of_a_user_stay_as_they_are() -> None:
     assert str(error) == "{a} {b}.txt: empty. Use quotes='none'."
 
 
+@pytest.mark.parametrize("path", ["{--overwrite True}.h5", "{--nosuch}", "{{}", "{a}"])
+def test_a_path_is_never_read_as_a_template(path: str) -> None:
+    error = OutputError(f"{path}: a file", remedy="Use {--overwrite True}.")
+    assert str(error) == f"{path}: a file. Use overwrite=True."
+    assert spelled_as_options(error) == f"{path}: a file. Use --overwrite."
+    typed = TypedCommand({"--overwrite": "--overwrite"})
+    for message in (
+        Message(f"{path}: a file", remedy=f"Remove {literal(path)}."),
+        Message("{path}: a file", remedy="Remove {path}.", path=path),
+    ):
+        assert str(message) == f"{path}: a file. Remove {path}."
+        assert message.as_options(typed) == str(message)
+
+
+def test_files_named_like_options_are_shown_as_they_are(folder: Path) -> None:
+    Path("{--overwrite True}").write_text("a\n", encoding="utf-8")
+    result = elmo("embed", "{--nosuch}.txt", "out.h5")
+    assert result.stderr == "Error: {--nosuch}.txt: no such file\n"
+    result = elmo("embed", "{--overwrite True}", "{--overwrite True}")
+    assert "Error: {--overwrite True}: the output is also an input" in result.stderr
+
+
 def test_an_error_takes_the_arguments_of_its_message() -> None:
     error = SettingsError("{--mix}: {n}", remedy="Use {--layers top}.", n=3)
     assert str(error) == "mix: 3. Use layers='top'."
@@ -246,7 +294,9 @@ def test_a_problem_has_no_remedy_but_keeps_its_options() -> None:
 
 
 def test_joined_messages_keep_their_options() -> None:
-    message = joined([Message("{--layers} (all)"), InputError(QUOTES), "a {b}"])
+    message = joined(
+        [Message(Template("{--layers} (all)")), InputError(QUOTES), "a {b}"]
+    )
     assert str(message) == f"layers (all), {QUOTES}, a {{b}}"
     assert message.as_options() == f"--layers (all), {QUOTES.as_options()}, a {{b}}"
     assert str(joined([])) == ""
@@ -266,7 +316,7 @@ def test_errors_with_messages_can_be_pickled() -> None:
 
 
 def test_a_problem_has_the_typed_name_of_an_option_and_a_remedy_its_own() -> None:
-    message = Message("{--device}: no GPU", remedy="Use {--device cpu}.")
+    message = Message(Template("{--device}: no GPU"), remedy="Use {--device cpu}.")
     typed = {"--device": "--cuda", "--cuda": "--cuda"}
     assert (
         message.as_options(TypedCommand(typed)) == "--cuda: no GPU. Use --device cpu."
@@ -307,6 +357,8 @@ def text_of(node: ast.expr) -> str:
     """Return the text of a literal, with `{}` for values; empty for anything else."""
     if isinstance(node, ast.Constant):
         return str(node.value)
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "Template":
+        return text_of(node.args[0])
     if isinstance(node, ast.JoinedStr):
         parts = [text_of(part) for part in node.values]
         return "".join(part or "{}" for part in parts)
@@ -345,6 +397,20 @@ def test_each_name_in_braces_has_a_value() -> None:
             # Values of an f-string are not written in braces.
             text = text_of(string).replace("{}", "")
             assert set(re.findall(r"{([a-z]\w*)}", text)) <= names, f"{place}: {text}"
+
+
+def test_templates_and_data_are_separate() -> None:
+    """A problem without values is text, and what a user wrote is not in a template."""
+    for call, place in calls_of_messages():
+        called = ast.unparse(call.func).rpartition(".")[2]
+        names = {keyword.arg for keyword in call.keywords}
+        problem = call.args[0]
+        if called.endswith("_error"):
+            continue
+        if names <= {"remedy", "shell_remedy"}:
+            assert "{--" not in text_of(problem) or isinstance(problem, ast.Call), place
+        else:
+            assert not isinstance(problem, ast.JoinedStr), place
 
 
 def test_a_message_of_one_sentence_has_no_full_stop() -> None:

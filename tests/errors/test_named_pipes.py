@@ -65,7 +65,8 @@ def test_a_named_pipe_is_no_file(arguments: Sequence[str]) -> None:
 def test_a_checkpoint_that_is_a_named_pipe_is_an_error() -> None:
     shutil.copytree(MODEL, "run")
     os.mkfifo("run/checkpoint.pt")
-    options = ["--options-file", "run/options.json", "-o", "run", "--steps", "1"]
+    shutil.copy("run/options.json", "options.json")
+    options = ["--options-file", "options.json", "-o", "run", "--steps", "1"]
     result = run_python("-m", "elmo_cli", "train", "text.txt", *options, timeout=60)
     assert "checkpoint.pt: cannot be read: it is a named pipe" in result.stderr
 

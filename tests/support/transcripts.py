@@ -3,8 +3,7 @@
     # A comment.
     = text.txt 'the cat sat\n'
     $ elmo perplexity text.txt --json
-    ! Model: model
-      {"sentences": 1, "tokens": 3}
+      {"sentences": 1, "tokens": 3, [...]}
     $ elmo embed text.txt out.h5 --gamma 2
     ! Error: --gamma: requires --mix. Add it, or remove --gamma.
     [2]

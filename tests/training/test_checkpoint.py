@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError, OutputError, StoppedError
+from elmo_cli.files.output_names import partial_path
 from elmo_cli.training.checkpoint import locked_training_folder
 from elmo_cli.training.fingerprint import fingerprint_file
 from elmo_cli.training.optimizer import LearningRate
@@ -379,12 +380,17 @@ def test_training_resumes_after_any_call_that_failed() -> None:
         whole = content("counted")
         del whole["log.jsonl"]
         for number in range(1, counting.n_calls + 1):
-            with Disk([number]).used(), suppress(ElmoError):
+            refusing = Disk([number])
+            with refusing.used(), suppress(ElmoError):
                 train(f"failed-{number}", **settings)
+            assert refusing.n_calls >= number  # The call was reached.
             state = state_of(Path(f"failed-{number}"))
             if state not in states:
                 states.append(state)
-        assert counting.n_calls > len(states) > 25
+        for name in [*whole, "checkpoint.pt"]:
+            path = Path(name)
+            assert any(path in state for state in states)
+            assert any(partial_path(path) in state for state in states)
         for number, state in enumerate(states):
             restore(state, Path(str(number)))
             train(str(number), **settings)

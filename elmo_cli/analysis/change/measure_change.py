@@ -15,7 +15,7 @@ from elmo_cli.analysis.change.occurrence_matrices import (
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_at_least, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, Template
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Correction, Measure
 from elmo_cli.options.selection import Layers
@@ -107,7 +107,7 @@ def measure_change(
     old = _check_vectors("old", old)
     new = _check_vectors("new", new)
     if measure == "jsd":
-        load_extra(Message("{--measure jsd}"), "sklearn", "sklearn")
+        load_extra(Message(Template("{--measure jsd}")), "sklearn", "sklearn")
     no_occurrences = np.empty((0, 0))
     changes = []
     for word in dict.fromkeys([*old, *new]):

@@ -9,7 +9,7 @@ from typing import Final
 
 from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, literal
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.wording import counted, shown
 from elmo_cli.files.file_types import conversion_command
@@ -108,7 +108,7 @@ def _targets_of_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
                     f"{source.name}, line {line.number}: {line.text[:60]!r} has a tab",
                     remedy=(
                         "Write one word per line, or lemma,form,form. If column 1 "
-                        f"has the words, use {command}."
+                        f"has the words, use {literal(command)}."
                     ),
                 )
             # The target word of the line "," is a comma.
@@ -149,7 +149,9 @@ def targets_of(
     if isinstance(words, (str, Path)):
         if isinstance(words, str) and words.isalpha() and not Path(words).exists():
             raise missing_file_error(
-                words, InputError, remedy=f"For words, give a list: [{words!r}]."
+                words,
+                InputError,
+                remedy=f"For words, give a list: [{literal(repr(words))}].",
             )
         return read_targets(words)
     if isinstance(words, Mapping):

@@ -24,6 +24,7 @@ from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.engine import Engine
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Template
 from elmo_cli.options.analysis import MATCHES, Match
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import (
@@ -82,7 +83,7 @@ def plan_occurrences(
             remedy="Name a file with .parquet or .hdf5.",
         )
     if state == "carry":
-        problem = (
+        problem = Template(
             "{--state carry}: sentences without a target word are not computed, so no "
             "state can be carried over"
         )
@@ -166,8 +167,9 @@ def embed_occurrences(
                 if messages:
                     advice = messages[0]
                 raise InputError(
-                    f"{plan.text_input.source.name}: no target word occurs",
+                    "{name}: no target word occurs",
                     remedy="{advice}",
+                    name=plan.text_input.source.name,
                     advice=advice,
                 )
             for message in messages:

@@ -15,6 +15,7 @@ from elmo_cli.analysis.search.vector_sources import VectorSource, mean_of
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import literal
 from elmo_cli.errors.wording import counted, kind_of
 from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
 from elmo_cli.options.text import TextSettings
@@ -131,7 +132,7 @@ def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
     if isinstance(queries, str):
         raise InputError(
             f"queries: expected (sentence, word), found the string {queries!r}",
-            remedy=f"Give the word too: ({queries!r}, WORD).",
+            remedy=f"Give the word too: ({literal(repr(queries))}, WORD).",
         )
     return list(check_batch(cast(Sequence[Query], queries), "queries"))
 

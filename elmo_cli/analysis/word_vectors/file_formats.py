@@ -108,10 +108,14 @@ def _read_words_for(output: Path, path: str | Path) -> list[str]:
     shell_remedy = "If the file is a text, use `elmo word-vectors {typed} OUTPUT`."
     if not _stores_phrases(output):
         raise InputError(
-            f"{path}, line {line_number}: {shown_phrase} has white space, which "
-            f"{output.suffix} cannot store",
+            "{path}, line {line_number}: {phrase} has white space, which {suffix} "
+            "cannot store",
             remedy=f"Choose HDF5 or npz. {remedy}",
             shell_remedy=f"Choose HDF5 or npz. {shell_remedy}",
+            path=path,
+            line_number=line_number,
+            phrase=shown_phrase,
+            suffix=output.suffix,
             quoted=repr(str(path)),
             typed=shlex.quote(str(path)),
         )

@@ -21,6 +21,7 @@ from elmo_cli.cli.queries import (
 from elmo_cli.cli.row_printer import RowPrinter, cell, open_row_printer
 from elmo_cli.cli.usage_errors import missing_error, misused_error, swapped_error
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import literal
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -156,7 +157,7 @@ def _check_arguments(
             raise SettingsError(
                 f"{arguments[0]}: unexpected, because the table of --pairs has the "
                 "sentences",
-                remedy=f"Remove {shlex.join(arguments)}.",
+                remedy=f"Remove {literal(shlex.join(arguments))}.",
             )
         return
     n_expected = 2 if reads_lines else 3

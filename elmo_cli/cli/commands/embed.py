@@ -14,6 +14,7 @@ from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH
 from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
+from elmo_cli.errors.messages import Template
 from elmo_cli.errors.wording import counted, rate_text
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -138,6 +139,7 @@ def embed(
         selection=settings.selection,
         output_settings=settings.output,
         state=model_settings.state,
+        batch_size=batch_size,
     )
     text_input.source.check()  # Loading the model can take a while.
     if not has_format:
@@ -206,7 +208,7 @@ def _like_allennlp(settings: _EmbedSettings, layers: str) -> _EmbedSettings:
 
 def _warn_about_batch_size(engine: "Engine") -> None:
     if engine.state != "carry" and options_on_command_line("--batch-size"):
-        stderr.warn("{--batch-size} is ignored: it requires {--state carry}")
+        stderr.warn(Template("{--batch-size} is ignored: it requires {--state carry}"))
 
 
 def _say_what_was_written(plan: FilePlan, summary: "Summary") -> None:

@@ -19,7 +19,7 @@ from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error, swapped_error
 from elmo_cli.errors.exceptions import ModelError, SettingsError
-from elmo_cli.errors.messages import problem_of
+from elmo_cli.errors.messages import Template, problem_of
 from elmo_cli.options.analysis import NeighbourSettings
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -155,7 +155,7 @@ def _split_arguments(
     if are_files:
         return (), arguments
     if arguments[:1] == (STANDARD_INPUT,):
-        raise SettingsError("to read queries from a pipe, use {--queries -}")
+        raise SettingsError(Template("to read queries from a pipe, use {--queries -}"))
     return arguments[:2], arguments[2:]
 
 
@@ -208,7 +208,7 @@ def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
 
     tokens = tokenizer.tokenize(sentence)
     if not tokens:
-        raise SettingsError("{--sentence} must not be empty")
+        raise SettingsError(Template("{--sentence} must not be empty"))
     return Occurrence(tokens, 0)
 
 

@@ -15,6 +15,7 @@ from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import flag
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Template
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import settings_from
@@ -72,7 +73,7 @@ def perplexity(
     source.check()  # Loading the model can take a while.
     if text_settings.keep_columns and not per_sentence:
         raise SettingsError(
-            "{--keep-columns}: requires {--per-sentence True}",
+            Template("{--keep-columns}: requires {--per-sentence True}"),
             remedy="Add it, or remove {--keep-columns}.",
         )
     text_settings.check_whole_records()

@@ -22,6 +22,7 @@ from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Template, literal
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import Direction, ModelSettings
 from elmo_cli.options.prediction import PredictionSettings
@@ -120,7 +121,7 @@ def predict(
     opened = open_text(source, text_settings, resolved, lines_are_texts=True)
     if opened.splits_records and not settings.each:
         raise SettingsError(
-            "{--split-sentences True} of a table requires {--each True}"
+            Template("{--split-sentences True} of a table requires {--each True}")
         )
     text_settings.check_whole_records()
     model = load_language_model(resolved, direction)
@@ -134,12 +135,14 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
         raise missing_error("TEXT")
     if text is not None and file is not None:
         raise SettingsError(
-            "{--file}: cannot be combined with TEXT", remedy="Remove one of them."
+            Template("{--file}: cannot be combined with TEXT"),
+            remedy="Remove one of them.",
         )
     if text is not None and os.path.isfile(text):
         raise SettingsError(
             f"{text}: TEXT is the text itself, but a file with this name exists",
-            remedy=f"To read its texts, use `elmo predict --file {shlex.quote(text)}`.",
+            remedy="To read its texts, use `elmo predict --file "
+            f"{literal(shlex.quote(text))}`.",
         )
     if (
         text is not None
@@ -147,8 +150,8 @@ def _find_texts(text: str | None, file: str | None) -> str | None:
         and options_on_command_line(*_READING)
     ):
         raise SettingsError(
-            f"{options_on_command_line(*_READING)[0]}: requires {{--file FILE}}, or - "
-            "as TEXT"
+            "{option}: requires {--file FILE}, or - as TEXT",
+            option=options_on_command_line(*_READING)[0],
         )
     return STANDARD_INPUT if text == STANDARD_INPUT else file
 
@@ -173,8 +176,10 @@ def _typed_text(
     record = _check_record(Record(text, tokens), each=settings.each)
     if settings.direction == "backward" and GAP in record.tokens:
         raise SettingsError(
-            "{--direction backward} has no effect on a gap, which is predicted from "
-            "both sides",
+            Template(
+                "{--direction backward} has no effect on a gap, which is predicted "
+                "from both sides"
+            ),
             remedy="Remove {--direction}.",
         )
     return _Texts(columns=("line",), chunks=[[record]], are_from_file=False)

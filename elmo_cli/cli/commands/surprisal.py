@@ -18,6 +18,7 @@ from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import extra_arguments_error
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import Template
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -203,8 +204,8 @@ def _print_units(
     if has_marks and text_input.splits_lines:
         # Its sentences become records, which have no marks.
         raise SettingsError(
-            "{--split-sentences True} with {--by region}: requires a table",
-            remedy="Remove {--split-sentences}.",
+            Template("{--split-sentences True} with {--by region}: requires a table"),
+            remedy="Remove {--split-sentences True}.",
         )
     if has_marks:
         tokenizer = ignore_marks(text_input.tokenizer)

@@ -52,8 +52,9 @@ def only_numbers(sample: Sample) -> Message | None:
         return None
     name = "--word-column" if sample.has_word_rows else "--text-column"
     return Message(
-        f"the texts of the table are numbers ({numbers[0][:30]})",
+        "the texts of the table are numbers ({first})",
         remedy="Choose another with {option}.",
+        first=numbers[0][:30],
         option=option_named(name),
     )
 
@@ -110,7 +111,7 @@ def sentences_in_texts(sample: Sample) -> Message | None:
     if len(sample.texts) == 1:
         found = "the text contains"
     return Message(
-        f"{found} several sentences, but the model was trained on single sentences",
+        found + " several sentences, but the model was trained on single sentences",
         remedy="Use {--split-sentences True}.",
         n_passages=f"{len(passages):,}",
         n_texts=f"{len(sample.texts):,}",
