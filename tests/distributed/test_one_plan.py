@@ -249,10 +249,11 @@ def test_a_wrong_file_under_the_name_of_a_part_is_named() -> None:
         assert_equal_to_embed()
 
 
-def test_a_part_that_the_plan_lacks_is_named() -> None:
+@pytest.mark.parametrize("n_after", [0, 900])
+def test_a_part_that_the_plan_lacks_is_named(n_after: int) -> None:
     distribute()
     n_parts = len(list(Path("out").glob("part-*")))
-    extra = Path("out/part-00000999.parquet").resolve()
+    extra = Path(f"out/part-{n_parts + n_after:08d}.parquet").resolve()
     extra.write_bytes(Path("out/part-00000000.parquet").read_bytes())
     with pytest.raises(InputError) as caught, open_activations("out"):
         pass

@@ -202,3 +202,13 @@ def test_names_of_columns(text: str, names: tuple[str, ...]) -> None:
 def test_an_empty_name_of_a_column_is_an_error(text: str) -> None:
     with pytest.raises(InputError, match="expected names separated by commas"):
         parse_column_names(text)
+
+
+def test_a_skipped_record_without_an_id_keeps_the_numbers_of_the_packed_layout(
+    tiny: ElmoEmbedder,
+) -> None:
+    Path("ids.csv").write_text("id,text\na,the cat\n,sat\nc,the dog sat\n")
+    tiny.embed_file("ids.csv", "o.hdf5", "top", layout="packed", skip_errors=True)
+    with open_activations("o.hdf5") as output:
+        lengths = [len(values) for _, values in output.records()]
+    assert lengths == [2, 0, 3]
