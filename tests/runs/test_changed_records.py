@@ -206,10 +206,10 @@ def test_an_output_of_an_earlier_version_is_compared_by_its_texts() -> None:
 
 def test_one_changed_record_is_a_singular() -> None:
     Path("in.txt").write_text("a cat\n")
-    embed("in.txt", "one.h5", layout="allennlp")
+    embed("in.txt", Path("one.h5"), layout="allennlp")
     Path("in.txt").write_text("a dog\n")
     with pytest.raises(OtherInputError, match="its first line differs"):
-        embed("in.txt", "one.h5", layout="allennlp")
+        embed("in.txt", Path("one.h5"), layout="allennlp")
 
 
 def test_a_run_of_an_earlier_version_resumes() -> None:
