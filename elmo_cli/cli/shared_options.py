@@ -29,7 +29,7 @@ from elmo_cli.cli.value_completion import (
     complete_models,
     complete_values,
 )
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, Template
 from elmo_cli.options.fields import info_of
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, ModelSettings
 from elmo_cli.options.output import OutputSettings
@@ -86,8 +86,10 @@ def field_option(
     [field] = [each for each in fields(kind) if each.name == name]
     if default_text is None:
         default_text = info.default_text
-    arguments["help"] = Message(info.help if help is None else help).as_options()
-    arguments["default_text"] = Message(default_text).as_options()
+    arguments["help"] = Message(
+        Template(info.help if help is None else help)
+    ).as_options()
+    arguments["default_text"] = Message(Template(default_text)).as_options()
     long_name = info.name or f"--{name.replace('_', '-')}"
     names = [long_name, *names, name]
     if field.default is False:
