@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message, option_of
+from elmo_cli.errors.messages import Message, Template, option_of
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.options.output import OutputSettings
@@ -70,7 +70,7 @@ _EXPECTED: Final = {
 def option_name(attribute: str) -> Message | str:
     """Return the option that an attribute records, for a message."""
     if attribute in _OPTIONS:
-        return Message(_OPTIONS[attribute])
+        return Message(Template(_OPTIONS[attribute]))
     if re.fullmatch("[a-z_]+", attribute):
         return option_of(attribute)
     return attribute

@@ -190,8 +190,10 @@ class ActivationsWriter:
             if file is not None and file.state is not None:
                 self._resume_or_start_over(file, file.state)
         except BlockingIOError:
-            message = f"{self.path}: another process is writing it. Wait, or stop it."
-            raise OutputError(message) from None
+            raise OutputError(
+                f"{self.path}: another process is writing it",
+                remedy="Wait, or stop it.",
+            ) from None
         except OSError as error:
             raise output_error(self.path, error) from error
         return file
