@@ -51,8 +51,8 @@ def test_a_place_of_thousands_of_digits_is_no_place() -> None:
     content = f'{{"text":"the cat","indexes_target_token":"{DIGITS}:{DIGITS}"}}\n'
     Path("words.txt").write_text("cat\n")
     Path("a.jsonl").write_text(content)
-    options = ("--words", "words.txt", "--layers", "top")
-    result = elmo("occurrences", "a.jsonl", "out.parquet", "--model", TINY, *options)
+    command = "occurrences a.jsonl out.parquet --words words.txt --layers top"
+    result = elmo(*command.split(), "--model", TINY)
     assert_fails(result, result.stderr.removeprefix("Error: ").rstrip("\n"))
     assert "1 annotated place without a target word" in result.stderr
 

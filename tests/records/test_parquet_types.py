@@ -60,9 +60,9 @@ def test_a_column_of_any_type_is_read_or_an_error_of_one_line(
         del columns["text"]
     columns[role] = pyarrow.array([VALUES[kind], None], kind)
     parquet.write_table(pyarrow.table(columns), "in.parquet")
-    options = ("--model", TINY, "--layers", "top", "--keep-columns", "all")
     for output in ("out.jsonl", "out.parquet"):
-        result = elmo("embed", "in.parquet", output, *options)
+        command = f"embed in.parquet {output} --layers top --keep-columns all"
+        result = elmo(*command.split(), "--model", TINY)
         if result.exit_code == 1:
             assert result.stderr.startswith("Error: in.parquet")
             assert result.stderr.count("\n") == 1

@@ -40,8 +40,8 @@ def train(*arguments: str, output: str = "d") -> tuple[int, str]:
     """Train for three steps; return the exit status and the last message."""
     if not {"--options-file", "--init-from"} & set(arguments):
         arguments = (*arguments, "--options-file", "opt.json")
-    rest = ["--output", output, "--steps", "3", "--batch-tokens", "64"]
-    result = elmo("train", *arguments, *rest)
+    settings = f"--output {output} --steps 3 --batch-tokens 64"
+    result = elmo("train", *arguments, *settings.split())
     return result.exit_code, "".join(result.stderr.splitlines()[-1:])
 
 
