@@ -7,11 +7,12 @@ from typing import Final
 from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.errors.wording import listed
 from elmo_cli.files.output_checks import check_not_read
+from elmo_cli.pretrained.roles import FILE_NAMES
 
-OPTIONS_FILE: Final = "options.json"
-WEIGHTS_FILE: Final = "weights.hdf5"
-VOCABULARY_FILE: Final = "vocab.txt"
-SOFTMAX_FILE: Final = "softmax.hdf5"
+OPTIONS_FILE: Final = FILE_NAMES["options"]
+WEIGHTS_FILE: Final = FILE_NAMES["weights"]
+VOCABULARY_FILE: Final = FILE_NAMES["vocabulary"]
+SOFTMAX_FILE: Final = FILE_NAMES["softmax"]
 LOG_FILE: Final = "log.jsonl"
 REPORT_FILE: Final = "training.json"
 CARD_FILE: Final = "card.md"
