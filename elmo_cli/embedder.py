@@ -952,9 +952,10 @@ class ElmoEmbedder:
             paragraphs=paragraphs,
             keep_columns=keep_columns,
         )
+        has_keywords = keywords != TextSettings(tokenizer=None)
         if text_settings is None:
             text_settings = keywords
-        elif keywords != TextSettings(tokenizer=None):
+        elif has_keywords:
             raise SettingsError(
                 "text_settings: cannot be combined with other arguments for the input",
                 remedy="Put them into text_settings.",

@@ -107,8 +107,10 @@ def complete_change(path: Path, vectors: Path, partial: Path) -> None:
     with suppress(OSError):
         if disk.identity_at(old_path(path)) is not None:
             unfinished = disk.identity_at(partial)
-            is_changed = unfinished in (None, disk.identity_at(vectors))
-            _settle(path, is_changed=is_changed)
+            # A rename takes the other name away. A link leaves two names for one file.
+            is_renamed = unfinished is None
+            is_linked = unfinished == disk.identity_at(vectors)
+            _settle(path, is_changed=is_renamed or is_linked)
 
 
 def _settle(path: Path, *, is_changed: bool) -> None:

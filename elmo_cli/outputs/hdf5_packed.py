@@ -176,7 +176,10 @@ class PackedFile:
         self._offsets[name] = offsets
 
     def values(self, start: int, stop: int) -> list[AnyArray]:
-        """Read the activations of some records, a few MB."""
+        """Read the activations of the first of these records, a few MB.
+
+        There is at least one. The caller asks again for those that are missing.
+        """
         stop = min(start + BLOCK_RECORDS, stop)
         rows = self._rows["activations"]
         row_bytes = math.prod(rows.shape[1:]) * rows.dtype.itemsize
