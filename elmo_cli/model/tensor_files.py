@@ -28,7 +28,7 @@ from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.missing_files import unreadable_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
-from elmo_cli.files.atomic import replaced
+from elmo_cli.files.atomic import new_file
 from elmo_cli.files.named_pipes import refuse_named_pipe
 from elmo_cli.files.open_hdf5 import open_hdf5_to_read
 
@@ -304,5 +304,5 @@ def write_tensors(
         content = buffer.getbuffer()
     # The content was made in memory, because HDF5 crashes on a full disk, and because
     # only its owner can read a file of safetensors' `save_file`.
-    with replaced(path, overwrite=overwrite) as file:
+    with new_file(path, overwrite=overwrite) as file:
         file.write(content)
