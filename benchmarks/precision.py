@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from benchmarks.process import Figures, in_turns, median, ratios
 from benchmarks.setting import Row, Setting
-from elmo_cli.inference.int8 import has_int8
+from elmo_cli.compiled.kernels import processor_has
+from elmo_cli.compiled.linear import product_kernel
 
 
 class Target(NamedTuple):
@@ -32,8 +33,8 @@ TARGETS = {"bfloat16": Target(20, PEER, 0.01), "int8": Target(1.3, EXACT, 0.02)}
 def precision_rows(setting: Setting) -> list[Row]:
     """Compare bfloat16 and int8 with float32 and AllenNLP, in turns."""
     available = {
-        "bfloat16": torch.ops.mkldnn._is_mkldnn_bf16_supported(),
-        "int8": has_int8(),
+        "bfloat16": processor_has("avx512_bf16"),
+        "int8": product_kernel(torch.int8) is not None,
     }
     measured = [precision for precision in TARGETS if available[precision]]
     turns = _take_turns(setting, measured) if measured else {}
