@@ -3,7 +3,9 @@
 import math
 from typing import Any, Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -29,7 +31,7 @@ _FLOAT: Final = torch.float32
 class IntegerLinear(CompiledLinear):
     """Linear layer in int8 or int16, with inputs and outputs in float32.
 
-    Weights have a scale per output, inputs one per row. `kernels_integers.h` describes
+    Weights have a scale per output, inputs one per row. kernels_integers.h describes
     their rounding. The error of a product of normal values is near 1 % in int8, and
     0.07 % in int16.
     """
@@ -88,11 +90,14 @@ class IntegerLinear(CompiledLinear):
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the panels; see `CompiledLinear.__reduce__`."""
+        """Pickle the panels; see `CompiledLinear.__reduce__`.
+
+        Arrays are copied: a new process can share 256 tensors at most.
+        """
         arguments = (
             self.weight,
-            self._scales,
-            self._offsets,
+            self._scales.numpy(),
+            self._offsets.numpy(),
             self.bias,
             self.n_outputs,
             self._n_inputs,
@@ -113,8 +118,8 @@ def round_to_integers(
 
 def _integers_from_panels(
     panels: Tensor,
-    scales: Tensor,
-    offsets: Tensor,
+    scales: NDArray[np.float32],
+    offsets: NDArray[np.int32],
     bias: Tensor | None,
     n_outputs: int,
     n_inputs: int,
@@ -131,7 +136,7 @@ def _integers_from_panels(
     layer._set_up(panels, bias, n_outputs=n_outputs, n_inputs=n_inputs)
     if tuple(panels.shape) != tuple(panels_shape(panels.dtype, n_outputs, n_inputs)):
         rounded, bias = layer.unpack()
-        return IntegerLinear(rounded, scales[:n_outputs], bias)
-    layer._scales = scales
-    layer._offsets = offsets
+        return IntegerLinear(rounded, torch.from_numpy(scales[:n_outputs]), bias)
+    layer._scales = torch.from_numpy(scales)
+    layer._offsets = torch.from_numpy(offsets)
     return layer
