@@ -13,15 +13,15 @@ class PredictionSettings:
     top: int = option(10, "Number of words to print.", value="N")
     direction: ReadingDirection = option(
         "forward",
-        "Predict the words after TEXT (forward) or before it (backward).",
+        "Predict the words after the text (forward) or before it (backward).",
         choices=READING_DIRECTIONS,
     )
     with_unknown: bool = option(
         False, "Also show <UNK>, which stands for all words outside the vocabulary."
     )
-    each: bool = option(False, "Predict substitutes for each token of TEXT.")
+    each: bool = option(False, "Predict substitutes for each token of the text.")
     n_samples: int | None = option(
-        None, "Sample N random continuations of TEXT.", value="N", name="--sample"
+        None, "Sample N random continuations of the text.", value="N", name="--sample"
     )
     temperature: float = option(
         1,
