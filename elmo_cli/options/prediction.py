@@ -20,18 +20,18 @@ class PredictionSettings:
         False, "Also show <UNK>, which stands for all words outside the vocabulary."
     )
     each: bool = option(False, "Predict substitutes for each token of the text.")
-    n_samples: int | None = option(
-        None, "Sample N random continuations of the text.", value="N", name="--sample"
+    samples: int | None = option(
+        None, "Sample N random continuations of the text.", value="N"
     )
     temperature: float = option(
         1,
-        "Temperature of {--sample}; below 1, probable words become even more probable.",
+        "Temperature of {--samples}; below 1, probable words become more probable.",
         value="T",
     )
     max_words: int = option(
-        50, "Maximum number of words that {--sample} adds.", value="N"
+        50, "Maximum number of words that {--samples} adds.", value="N"
     )
-    seed: int = option(0, "Seed of {--sample}.", value="N")
+    seed: int = option(0, "Seed of {--samples}.", value="N")
 
     def __post_init__(self) -> None:
         check_choices(self)
