@@ -10,7 +10,7 @@ from elmo_cli.analysis.search.vector_sources import Location, Vectors
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import did_you_mean
-from elmo_cli.options.selection import Layers
+from elmo_cli.options.layers import Layers
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.text.occurrences import Occurrence
 from elmo_cli.text.tokenizers import normalize
