@@ -32,7 +32,7 @@ from elmo_cli.text.sources import STANDARD_INPUT, Source
 if TYPE_CHECKING:
     from elmo_cli.cli.queries import PairRow
     from elmo_cli.embedder import ElmoEmbedder
-    from elmo_cli.similarity import Similarity
+    from elmo_cli.inference.similarity import Similarity
     from elmo_cli.text.occurrences import Occurrence
     from elmo_cli.text.tokenizers import Tokenizer
 

@@ -211,7 +211,7 @@ def _print_units(
         tokenizer = ignore_marks(text_input.tokenizer)
         text_input = replace(text_input, tokenizer=tokenizer)
     if settings.regions is not None:
-        text_input = replace(text_input, column_option="--regions")
+        text_input = replace(text_input, text_option="--regions")
     log_frequencies = None
     if settings.frequencies is not None:
         log_frequencies = _read_frequencies(settings.frequencies)
@@ -317,7 +317,7 @@ def _print_pairs(
     with ExitStack() as printing:
         for text_input in text_inputs:
             file = [text_input.source.name] if len(text_inputs) > 1 else []
-            pairs = replace(text_input, column_option="--pair-columns")
+            pairs = replace(text_input, text_option="--pair-columns")
             with open_scored_text(pairs, model, may_have_regions=True) as opened:
                 if rows is None:
                     name_columns = opened.columns
