@@ -28,6 +28,7 @@ from elmo_cli.errors.messages import literal
 from elmo_cli.errors.missing_attributes import missing_attribute_error
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.memory import result_or_raise
+from elmo_cli.inference.similarity import Similarity, compare_vectors, mean_of_tokens
 from elmo_cli.inference.weights_version import WeightsVersion
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
@@ -71,8 +72,7 @@ from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.runs.file_plan import plan_file, warn_about_suffix
-from elmo_cli.runs.open_text import open_text
-from elmo_cli.similarity import Similarity, compare_vectors, mean_of_tokens
+from elmo_cli.runs.open_text_and_warn import open_text_and_warn
 from elmo_cli.text.choose_tokenizer import (
     choose_tokenizer_of_strings,
     raw_or_all,
@@ -960,7 +960,7 @@ class ElmoEmbedder:
                 "text_settings: cannot be combined with other arguments for the input",
                 remedy="Put them into text_settings.",
             )
-        text_input = open_text(input_file, text_settings, self.files)
+        text_input = open_text_and_warn(input_file, text_settings, self.files)
         with text_input.source:
             if layers is None:
                 layers = output_format

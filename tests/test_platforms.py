@@ -15,7 +15,7 @@ import pytest
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, WeightsError
 from elmo_cli.files import disk
-from elmo_cli.files.atomic import replaced
+from elmo_cli.files.atomic import new_file
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.pretrained.find_model import find_model
 from tests.support.commands import TINY, elmo
@@ -118,7 +118,7 @@ def test_replaced_says_why_a_file_cannot_be_written(
     error: Exception, reason: str, refusals: list[Exception]
 ) -> None:
     refusals.append(error)
-    with pytest.raises(OutputError) as caught, replaced("out.txt") as file:
+    with pytest.raises(OutputError) as caught, new_file("out.txt") as file:
         file.write(b"x")
     assert str(caught.value) == f"out.txt: cannot be written: {reason}"
     assert os.listdir() == []

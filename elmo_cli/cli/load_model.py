@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.cli import stderr
-from elmo_cli.cli.open_text import say_tokenizer
+from elmo_cli.cli.command_texts import say_tokenizer
 from elmo_cli.options.model import Direction, ModelSettings, reading_directions
 
 if TYPE_CHECKING:

@@ -42,7 +42,12 @@ def read_constant(name: str) -> int:
 
 
 def processor_has(instructions: str) -> bool:
-    """Return whether the processor has instructions such as "avx512_bf16"."""
+    """Return whether the processor has instructions such as "avx512_bf16".
+
+    They extend AVX-512, so there are none where the environment limits torch to less.
+    """
+    if torch.backends.cpu.get_cpu_capability() != "AVX512":
+        return False
     function = getattr(torch.cpu, f"_is_{instructions}_supported", None)
     return function is not None and bool(function())
 

@@ -21,6 +21,7 @@ from elmo_cli.inference.fast_bilm import FastBiLm
 from elmo_cli.inference.fast_token_encoder import encode_tokens, prepare_token_encoder
 from elmo_cli.inference.one_thread import one_thread_at_a_time
 from elmo_cli.inference.precision import ComputeTypes
+from elmo_cli.inference.prepared_linear import round_weights
 from elmo_cli.inference.token_cache import CACHED_TOKENS, TokenCache
 from elmo_cli.inference.trie import index_tokens
 from elmo_cli.model.bilm import (
@@ -58,6 +59,8 @@ class SentenceEncoder(ABC):
     def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int) -> None:
         """Prepare a biLM, which must not be used afterwards: its LSTMs are removed."""
         self.boundaries = bilm.token_encoder.boundaries
+        if types.rounds_weights:
+            round_weights(bilm)
         token_encoder = prepare_token_encoder(bilm.token_encoder, types)
         encode = partial(encode_tokens, token_encoder, types)
         self._cache = TokenCache(encode, cached_tokens)

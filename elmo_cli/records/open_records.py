@@ -82,7 +82,7 @@ def open_records(
             find_integers=id_rules.find_integers,
         )
         if text_input.format.has_cells and not is_quiet:
-            log_missing_header(text_input.settings, text_input.column_option)
+            log_missing_header(text_input.settings, text_input.text_option)
         unchecked, is_ready = _read_records(
             text_input,
             survey,

@@ -224,12 +224,12 @@ EXTERNAL = {
         ({W_PROJ: np.ones((27, 10), "|S3")}, f"{NO_FLOATS}|S3"),
         (
             {"char_embed": h5py.Empty("f4")},
-            f"{MISFIT}char_embed: expected (261, 5), found no tensor",
+            f"{MISFIT}char_embed: expected (261, 5), found a dataset without values",
         ),
         # Nothing that leads to other files is followed.
         (
             {"char_embed": EXTERNAL},
-            f"{MISFIT}char_embed: expected (261, 5), found no tensor",
+            f"{MISFIT}char_embed: expected (261, 5), found a dataset in other files",
         ),
         ({"CNN_proj": h5py.ExternalLink("other.hdf5", "CNN_proj")}, NO_PROJECTION),
         ({"CNN_proj": h5py.SoftLink("/CNN_high_0")}, NO_PROJECTION),

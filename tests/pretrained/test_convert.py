@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -101,6 +102,62 @@ def test_bfloat16_is_read(tmp_path: Path) -> None:
     assert datasets(target) == {
         "char_embed": (np.float32, np.ones(3, np.float32).tobytes())
     }
+
+
+OTHER_FILE = {
+    "shape": (261, 4),
+    "dtype": "f4",
+    "external": [(str(WEIGHTS), 0, 4176)],
+}
+VIRTUAL = h5py.VirtualLayout((261, 4), "f4")
+VIRTUAL[:] = h5py.VirtualSource(str(WEIGHTS), "char_embed", shape=(261, 4))
+
+
+@pytest.mark.parametrize(
+    ("name", "item", "found"),
+    [
+        (
+            "char_embed",
+            h5py.ExternalLink(str(WEIGHTS), "char_embed"),
+            "an external link",
+        ),
+        ("CNN_proj", h5py.ExternalLink(str(WEIGHTS), "CNN_proj"), "an external link"),
+        ("CNN_proj", h5py.SoftLink("/CNN_high_0"), "a soft link"),
+        ("char_embed", h5py.Empty("f4"), "a dataset without values"),
+        ("char_embed", np.dtype("f4"), "a data type"),
+        ("char_embed", OTHER_FILE, "a dataset in other files"),
+        ("char_embed", VIRTUAL, "a virtual dataset"),
+        ("char_embed", None, "an empty group"),
+    ],
+)
+def test_a_tensor_that_cannot_be_converted_is_an_error(
+    tmp_path: Path, name: str, item: Any, found: str
+) -> None:
+    path = tmp_path / "weights.hdf5"
+    shutil.copy(WEIGHTS, path)
+    with h5py.File(path, "r+") as file:
+        del file[name]
+        if item is None:
+            file.create_group(name)
+        elif isinstance(item, dict):
+            file.create_dataset(name, **item)
+        elif isinstance(item, h5py.VirtualLayout):
+            file.create_virtual_dataset(name, item)
+        else:
+            file[name] = item
+    message = f"{path}: {name}: expected a tensor in this file, found {found}"
+    assert_fails(elmo("convert", path, tmp_path / "out.hdf5"), message)
+    assert os.listdir(tmp_path) == ["weights.hdf5"]
+
+
+def test_equal_conversions_write_equal_files(tmp_path: Path) -> None:
+    # The package safetensors writes metadata in a random order.
+    contents = set()
+    for number in range(10):
+        path = tmp_path / f"{number}.safetensors"
+        convert_weights(WEIGHTS, path)
+        contents.add(path.read_bytes())
+    assert len(contents) == 1
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ from elmo_cli.records.record import Record
 from elmo_cli.runs.embed_file import open_run
 from elmo_cli.runs.file_plan import FilePlan, plan_file
 from elmo_cli.runs.file_sink import Summary
-from elmo_cli.runs.open_text import open_text
+from elmo_cli.runs.open_text_and_warn import open_text_and_warn
 from elmo_cli.runs.pipeline import EmbeddedRecord
 
 logger = logging.getLogger(__name__)
@@ -311,7 +311,9 @@ def write_occurrences(
     """
     check_embedder(embedder)
     words = targets.targets_of(words)
-    opened = open_text(corpus, text_settings, embedder.files, reads_places=True)
+    opened = open_text_and_warn(
+        corpus, text_settings, embedder.files, reads_places=True
+    )
     with opened.source:
         plan = plan_occurrences(
             opened,

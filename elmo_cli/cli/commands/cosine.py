@@ -10,8 +10,8 @@ import click
 
 from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command
+from elmo_cli.cli.command_texts import load_tokenizer, open_command_text
 from elmo_cli.cli.load_model import load_embedder, resolve_model
-from elmo_cli.cli.open_text import load_tokenizer, open_text
 from elmo_cli.cli.queries import (
     PairColumns,
     peek_first_line,
@@ -32,7 +32,7 @@ from elmo_cli.text.sources import STANDARD_INPUT, Source
 if TYPE_CHECKING:
     from elmo_cli.cli.queries import PairRow
     from elmo_cli.embedder import ElmoEmbedder
-    from elmo_cli.similarity import Similarity
+    from elmo_cli.inference.similarity import Similarity
     from elmo_cli.text.occurrences import Occurrence
     from elmo_cli.text.tokenizers import Tokenizer
 
@@ -119,7 +119,7 @@ def cosine(
     chunks: Iterable[list[PairRow]]
     if pairs is not None:
         sides = PairColumns.of(text_settings.text_column)
-        table = open_text(pairs, sides.settings(text_settings), resolved)
+        table = open_command_text(pairs, sides.settings(text_settings), resolved)
         chunks = read_pair_table(table, sides)
     elif reads_lines:
         source = Source(STANDARD_INPUT)

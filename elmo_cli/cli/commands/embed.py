@@ -8,8 +8,8 @@ import click
 
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import Decorator, command, option_group
+from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import load_model, resolve_model
-from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH
 from elmo_cli.cli.shared_options import command_option, field_option, flag
@@ -132,7 +132,7 @@ def embed(
     if old_layers is not None:
         settings = _like_allennlp(settings, old_layers)
     model = resolve_model(model_settings)
-    text_input = open_text(input_file, settings.text, model)
+    text_input = open_command_text(input_file, settings.text, model)
     plan = plan_file(
         text_input,
         output_file,

@@ -10,8 +10,8 @@ import click
 
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.command_texts import load_tokenizer, open_command_text
 from elmo_cli.cli.load_model import load_embedder, resolve_model
-from elmo_cli.cli.open_text import load_tokenizer, open_text
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.queries import query_settings, read_query_table
@@ -118,7 +118,7 @@ def neighbours(
         model = resolve_model(model_settings)
         chunks: Iterable[list[Occurrence]]
         if queries is not None:
-            table = open_text(
+            table = open_command_text(
                 queries, query_settings(text_settings, pooled=pooled), model
             )
             chunks = read_query_table(table, pooled=pooled)

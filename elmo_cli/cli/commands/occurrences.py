@@ -9,8 +9,8 @@ import click
 
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import load_model, resolve_model
-from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.stopping import stop_on_signal
@@ -82,7 +82,7 @@ def occurrences(
         selection = replace(selection, layers=DEFAULT_LAYERS)
     targets = read_targets(words)
     model = resolve_model(model_settings)
-    opened = open_text(text, text_settings, model, reads_places=True)
+    opened = open_command_text(text, text_settings, model, reads_places=True)
     plan = plan_occurrences(
         opened,
         output_file,

@@ -13,8 +13,8 @@ import click
 
 from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.command_texts import load_tokenizer, open_command_text
 from elmo_cli.cli.load_model import load_language_model, resolve_model
-from elmo_cli.cli.open_text import load_tokenizer, open_text
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import POSITIVE, WholeNumber
 from elmo_cli.cli.queries import in_chunks
@@ -118,7 +118,7 @@ def predict(
         return
     source = Source(path)
     source.check()
-    opened = open_text(source, text_settings, resolved, lines_are_texts=True)
+    opened = open_command_text(source, text_settings, resolved, lines_are_texts=True)
     if opened.splits_records and not settings.each:
         raise SettingsError(
             Template("{--split-sentences True} of a table requires {--each True}")

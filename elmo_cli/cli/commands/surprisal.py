@@ -9,8 +9,8 @@ import click
 
 from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import load_language_model, resolve_model
-from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
@@ -137,7 +137,7 @@ def surprisal(
     [source] = sources
     # The spaces between words and the marks of regions are those of a text.
     lines_are_texts = unit in ("word", "region") or source.path is None
-    opened = open_text(
+    opened = open_command_text(
         source,
         text_settings,
         resolved,
@@ -211,7 +211,7 @@ def _print_units(
         tokenizer = ignore_marks(text_input.tokenizer)
         text_input = replace(text_input, tokenizer=tokenizer)
     if settings.regions is not None:
-        text_input = replace(text_input, column_option="--regions")
+        text_input = replace(text_input, text_option="--regions")
     log_frequencies = None
     if settings.frequencies is not None:
         log_frequencies = _read_frequencies(settings.frequencies)
@@ -317,7 +317,7 @@ def _print_pairs(
     with ExitStack() as printing:
         for text_input in text_inputs:
             file = [text_input.source.name] if len(text_inputs) > 1 else []
-            pairs = replace(text_input, column_option="--pair-columns")
+            pairs = replace(text_input, text_option="--pair-columns")
             with open_scored_text(pairs, model, may_have_regions=True) as opened:
                 if rows is None:
                     name_columns = opened.columns
@@ -362,7 +362,7 @@ def _open_tables_of_pairs(
     """
     from elmo_cli.records.open_input import open_input
 
-    first = open_text(sources[0], table.reading, resolved)
+    first = open_command_text(sources[0], table.reading, resolved)
     text_inputs = [first]
     for source in sources[1:]:
         text_inputs.append(open_input(source, table.reading, first.tokenizer))

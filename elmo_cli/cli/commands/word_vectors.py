@@ -9,13 +9,13 @@ import click
 from elmo_cli.callbacks import ignore
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import (
     find_model_files,
     load_embedder,
     resolve_model,
     say_model,
 )
-from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import extra_arguments_error, missing_error
@@ -117,7 +117,7 @@ def word_vectors(
         text_settings = settings_from(TextSettings, values)
         averaging = settings_from(AveragingSettings, values)
         resolved = resolve_model(model_settings)
-        text_input = open_text(source, text_settings, resolved)
+        text_input = open_command_text(source, text_settings, resolved)
 
         from elmo_cli.analysis.word_vectors.average_vectors import write_average_vectors
 
