@@ -24,7 +24,7 @@ from tests.support import reference
 from tests.support.commands import PROGRAMS, run_python
 from tests.support.fake_device import FakeDevice
 from tests.support.golden import Golden
-from tests.support.processors import needs_int8
+from tests.support.processors import needs_int8, without_instructions
 from tests.support.strategies import (
     WORDS,
     batches,
@@ -321,6 +321,18 @@ def test_a_lower_precision_is_the_embedders(files: ModelFiles, precision: str) -
     lower = first(small_elmo(files, precision=precision)(IDS)).detach()
     difference = torch.linalg.norm(lower - exact) / torch.linalg.norm(exact)
     assert 1e-5 < difference < 0.03
+
+
+def test_rounded_weights_are_the_embedders_and_leave_the_bilm(
+    files: ModelFiles,
+) -> None:
+    bilm = load_bilm(files)
+    before = copy.deepcopy(bilm.state_dict())
+    with without_instructions("avx512_bf16"):
+        assert_equals_embedder(files, "bfloat16", "cpu")
+        Elmo(module=bilm, precision="bfloat16")(IDS)
+    for name, weight in bilm.state_dict().items():
+        assert torch.equal(weight, before[name])
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])

@@ -28,12 +28,12 @@ WORDS = torch.tensor([[1, 3], [2, 0]])
     ),
     WrongCall(
         lambda models: Elmo(model=TINY, precision="double"),  # type: ignore[arg-type]
-        ValueError,
+        SettingsError,
         "precision: expected float32, tf32, bfloat16, float16 or int8, found 'double'",
     ),
     WrongCall(
         lambda models: Elmo(model=TINY, precision="bfloat16", requires_grad=True),
-        ValueError,
+        SettingsError,
         "precision='bfloat16': requires a frozen biLM, without gradients or dropout. "
         "Use precision='float32'.",
     ),

@@ -22,6 +22,7 @@ from elmo_cli.inference.fast_bilm import FastBiLm
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.packed_lstm import run_packed
 from elmo_cli.inference.precision import ComputeTypes, compute_types
+from elmo_cli.inference.prepared_linear import round_weights
 from elmo_cli.inference.weights_version import WeightsVersion
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.token_encoder import TokenEncoder
@@ -154,17 +155,26 @@ def _prepare(bilm: BiLm, precision: Precision, version: WeightsVersion) -> _Prep
         types = ComputeTypes(
             device=bilm.device, values=dtype, weights=dtype, gate_weights=dtype
         )
-        token_encoder = bilm.token_encoder
-    else:
-        types = compute_types(precision, bilm.device)
-        if _gates_dtype(bilm) != torch.float32:
-            bilm = deepcopy(bilm).float()
-        weights = bilm.token_encoder.parameters()
-        shared = {id(weight): weight for weight in weights}
-        copied = deepcopy(bilm.token_encoder, shared)
-        token_encoder = prepare_token_encoder(copied, types)
-    lstms = FastBiLm(bilm, types, keeps_bilm=True)
-    return _Prepared(version, types, token_encoder, lstms)
+        lstms = FastBiLm(bilm, types, keeps_bilm=True)
+        return _Prepared(version, types, bilm.token_encoder, lstms)
+    types = compute_types(precision, bilm.device)
+    copied = _copy_modules(bilm, types)
+    token_encoder = prepare_token_encoder(copied.token_encoder, types)
+    return _Prepared(version, types, token_encoder, FastBiLm(copied, types))
+
+
+def _copy_modules(bilm: BiLm, types: ComputeTypes) -> BiLm:
+    """Return a biLM in float32 whose modules can be replaced.
+
+    It shares the weights with the original, unless they have to change.
+    """
+    shared = {}
+    if _gates_dtype(bilm) == torch.float32 and not types.rounds_weights:
+        shared = {id(weight): weight for weight in bilm.parameters()}
+    copied = deepcopy(bilm, shared).float()
+    if types.rounds_weights:
+        round_weights(copied)
+    return copied
 
 
 def _run_fast(
