@@ -140,7 +140,7 @@ class BiLmRunner:
         """Prepare a biLM, unless its weights are those of the last time."""
         version = WeightsVersion(bilm.parameters())
         if len(version.key) == 0:
-            # Replicas of `DataParallel` have no parameters, and share this runner.
+            # Replicas (nn.DataParallel) have no parameters, and share this runner.
             return _prepare(bilm, self.precision, version)
         if self._prepared is None or version.key != self._prepared.version.key:
             self._prepared = None  # The old copy is freed before the new one is made.

@@ -233,7 +233,7 @@ class BiLm(nn.Module):
         """Device of the weights."""
         for parameter in self.parameters():
             return parameter.device
-        # Replicas of `DataParallel` have weights, but no parameters.
+        # Replicas (nn.DataParallel) have weights, but no parameters.
         forward, _ = self.layer_pairs()[0]
         return forward.gates.weight.device
 
