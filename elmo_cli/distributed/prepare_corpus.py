@@ -67,7 +67,7 @@ def prepare_corpus(
     tokenizer = _choose_tokenizer(first, settings.text, model)
     on_tokenizer(tokenizer)
     files = find_resolved_model(model)
-    settings.selection.for_model(files.architecture.n_layers)
+    settings.selection.check_for_model(files.architecture.n_layers)
     device = _find_device(settings.model, resources)
     text_settings = replace(
         settings.text, tokenizer=tokenizer.name, language=None, shard=None
