@@ -53,18 +53,18 @@ _READING = (
 @command()
 @click.argument("given", metavar="INPUT", type=PATH, required=False)
 @shared_options.path_option("--file FILE", hidden=True, help="Same as INPUT.")
-@field_option(PredictionSettings, "top", type=WholeNumber(1), excludes=["--sample"])
+@field_option(PredictionSettings, "top", type=WholeNumber(1), excludes=["--samples"])
 @field_option(PredictionSettings, "direction")
-@field_option(PredictionSettings, "with_unknown", excludes=["--sample", "--each"])
+@field_option(PredictionSettings, "with_unknown", excludes=["--samples", "--each"])
 @field_option(
-    PredictionSettings, "each", excludes=[("--direction", "backward"), "--sample"]
+    PredictionSettings, "each", excludes=[("--direction", "backward"), "--samples"]
 )
-@field_option(PredictionSettings, "n_samples", type=WholeNumber(1))
-@field_option(PredictionSettings, "temperature", type=POSITIVE, requires=["--sample"])
+@field_option(PredictionSettings, "samples", type=WholeNumber(1))
+@field_option(PredictionSettings, "temperature", type=POSITIVE, requires=["--samples"])
 @field_option(
-    PredictionSettings, "max_words", type=WholeNumber(1), requires=["--sample"]
+    PredictionSettings, "max_words", type=WholeNumber(1), requires=["--samples"]
 )
-@field_option(PredictionSettings, "seed", type=WholeNumber(0), requires=["--sample"])
+@field_option(PredictionSettings, "seed", type=WholeNumber(0), requires=["--samples"])
 @option_group(
     "Output",
     shared_options.row_options("plain text, or tsv for many texts"),
@@ -83,7 +83,7 @@ def predict(
     \b
     $ elmo predict "The cat sat on the"
     $ elmo predict "We sat on the ___ of the river."
-    $ elmo predict "The king" --sample 3 --temperature 0.7 --seed 1
+    $ elmo predict "The king" --samples 3 --temperature 0.7 --seed 1
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict items.csv --text-column sentence --top 3 --format csv
 
@@ -224,7 +224,7 @@ def _print_answers(
         run_prediction,
     )
 
-    is_table = texts.are_from_file and settings.n_samples is None
+    is_table = texts.are_from_file and settings.samples is None
     as_rows = row_format is not None or is_table
     columns = [*texts.columns, *answer_columns(settings)]
     printer = open_row_printer(row_format, columns, texts.kept_columns)
