@@ -67,7 +67,7 @@ from elmo_cli.options.text import (
     TextSettings,
 )
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.find_model import find_files_by_name
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -237,7 +237,7 @@ class ElmoEmbedder:
         Raises:
             ElmoError: See the constructor.
         """
-        files = find_model(name_or_hub_name(name, revision))
+        files = find_files_by_name(name_or_hub_name(name, revision))
         return cls(model=files, **options)
 
     def save_pretrained(self, folder: str | Path) -> None:

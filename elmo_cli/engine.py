@@ -37,7 +37,7 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
 from elmo_cli.options.selection import Layers, Pooling, Selection, SelectionSettings
 from elmo_cli.pretrained.checksums import content_sha256
-from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.types import Sentence
@@ -360,7 +360,7 @@ def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Eng
     """
     types = compute_types(settings.precision, choose_device(settings.device))
     if files is None:
-        files = find_chosen_model(settings)
+        files = find_files_by_settings(settings)
     state = settings.state or files.initial_state
     bilm = load_bilm(files)
     architecture = bilm.architecture

@@ -43,7 +43,7 @@ from elmo_cli.options.model import (
 )
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.require_directions import require_directions
 from elmo_cli.pretrained.require_softmax import require_softmax
@@ -160,7 +160,7 @@ class LanguageModel:
             device=str(device),
             batch_tokens=batch_tokens,
         )
-        files = find_chosen_model(settings, with_softmax=True)
+        files = find_files_by_settings(settings, with_softmax=True)
         self._set_up(load_engine(settings, files))
 
     def _set_up(self, engine: Engine) -> None:

@@ -14,7 +14,7 @@ import click
 from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import load_tokenizer, open_command_text
-from elmo_cli.cli.load_model import load_language_model, resolve_model
+from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import POSITIVE, WholeNumber
 from elmo_cli.cli.queries import in_chunks
@@ -109,11 +109,14 @@ def predict(
     text_settings = settings_from(TextSettings, values)
     path = _find_texts(text, file)
     direction: Direction = "both" if settings.each else settings.direction
+
+    from elmo_cli.pretrained.find_model import resolve_model
+
     resolved = resolve_model(model_settings)
     if path is None:
         tokenizer = load_tokenizer(text_settings, resolved, [text or ""])
         typed = _typed_text(text or "", tokenizer, settings)
-        model = load_language_model(resolved, direction)
+        model = load_resolved_language_model(resolved, direction)
         _print_answers(typed, model, settings=settings, row_format=row_format)
         return
     source = Source(path)
@@ -124,7 +127,7 @@ def predict(
             Template("{--split-sentences True} of a table requires {--each True}")
         )
     text_settings.check_whole_records()
-    model = load_language_model(resolved, direction)
+    model = load_resolved_language_model(resolved, direction)
     with _open_texts(opened, each=settings.each) as texts:
         _print_answers(texts, model, settings=settings, row_format=row_format)
 
