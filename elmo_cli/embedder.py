@@ -459,7 +459,7 @@ class ElmoEmbedder:
             pooling=pooling,
             normalize=normalize,
         )
-        windows = engine.run(
+        windows = engine.compute_windows(
             check_sentences(sentences),
             partial(engine.embed_window, selection=selection),
             sentence_of=lambda sentence: sentence,

@@ -94,14 +94,14 @@ class BiLmRunner:
             bilm.architecture.n_layers, *mask.shape, bilm.architecture.width
         )
         if len(mask) > 0:
-            run = self._contextualize
+            run = self._run_lstms
             # torch.compile would trace the calls of kernels.
             if "torch._dynamo" in sys.modules:
                 run = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
             layers[:, mask] = run(bilm, vectors, tokens.numpy())
         return layers
 
-    def _contextualize(
+    def _run_lstms(
         self, bilm: BiLm, vectors: Tensor, tokens: NDArray[np.int64]
     ) -> Tensor:
         """Run the fast LSTMs, and copy the weights first if they have changed."""
@@ -119,9 +119,7 @@ class BiLmRunner:
             )
             self._fast = FastBiLm(bilm, types, keeps_bilm=True)
         with torch.autocast("cpu", enabled=False):
-            layers, _ = self._fast.contextualize(
-                vectors, tokens, state=self._fast.zero_state(1)
-            )
+            layers, _ = self._fast.run(vectors, tokens, state=self._fast.zero_state(1))
         return layers
 
 

@@ -88,9 +88,7 @@ class SentenceEncoder(ABC):
         # The cache is for one thread at a time.
         with one_thread_at_a_time(), exact_products(tf32=self._tf32):
             vectors = self._cache.vectors(tokens)
-            return self._bilm.contextualize(
-                vectors, rows, state=state, directions=directions
-            )
+            return self._bilm.run(vectors, rows, state=state, directions=directions)
 
     @abstractmethod
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:

@@ -69,7 +69,7 @@ class FastBiLm:
         vars(self).update(state)
 
     @torch.inference_mode()
-    def contextualize(
+    def run(
         self,
         vectors: Tensor,
         tokens: NDArray[np.int64],

@@ -363,17 +363,21 @@ class LanguageModel:
         """
         require_directions(self.files, directions)
 
-        def run_batch(
+        def compute_sentences(
             encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
         ) -> Sequence[_Result]:
             layers = encoder.run_bounded(batch, slots=slots, directions=directions)
             return compute(batch, layers[-1].to(self.engine.device))
 
-        windows = self.engine.run(
+        windows = self.engine.compute_windows(
             self._tokenize_stream(
                 check_batch(texts, "texts"), tokenizer=tokenizer, language=language
             ),
-            partial(self.engine.compute_window, run_batch=run_batch, empty=empty),
+            partial(
+                self.engine.compute_window,
+                compute_sentences=compute_sentences,
+                empty=empty,
+            ),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
             ends_window=lambda sentence: is_ready is not None and not is_ready(),
