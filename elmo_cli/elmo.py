@@ -40,6 +40,9 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     Returns:
         int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no
         token.
+
+    Raises:
+        InputError: `batch` is not a list of lists of tokens.
     """
     return pad_ids(batch, lambda tokens: torch.from_numpy(character_ids(tokens)))
 

@@ -115,6 +115,10 @@ class ElmoEmbedder:
 
     The vectors of a sentence do not depend on other sentences, unless `state` is
     "carry".
+
+    Raises:
+        ElmoError: Base class of all errors. Each method names its own.
+        ComputationError: A sentence does not fit into memory, in any method.
     """
 
     _engine_version = WeightsVersion()

@@ -108,6 +108,10 @@ class LanguageModel:
 
     Functions such as `measure_surprisal` and `predict_words` take it as their first
     argument.
+
+    Raises:
+        ElmoError: Base class of all errors. Each method names its own.
+        ComputationError: A sentence does not fit into memory, in any method.
     """
 
     def __init__(
@@ -458,6 +462,11 @@ class LanguageModel:
         Returns:
             Contexts of the next word, float, shape (B, W / 2), and the state at the end
             of each text.
+
+        Raises:
+            ModelError: The model lacks the direction.
+            SettingsError: The state is carried over.
+            InputError: `texts` is not a list of lists of tokens.
         """
         require_directions(self.files, [direction])
         if not isinstance(self.engine.encoder, FixedStateEncoder):
