@@ -400,7 +400,8 @@ def test_the_collector_starts_when_a_model_is_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     states: list[bool] = []
-    monkeypatch.setattr("elmo_cli.cli.stderr.say", lambda message: None)
+    # It prints the name of the model for a command, and here is none.
+    monkeypatch.setattr("elmo_cli.cli.load_model.say_model", Mock())
 
     def main(**settings: Any) -> None:
         states.append(gc.isenabled())
