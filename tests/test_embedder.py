@@ -47,10 +47,12 @@ def load(files: ModelFiles, **settings: Any) -> ElmoEmbedder:
     return ElmoEmbedder(files.options, files.weights, **settings)
 
 
-def assert_close(actual: FloatArray, expected: FloatArray) -> None:
+def assert_close(
+    actual: FloatArray, expected: FloatArray, tolerance: float = TOLERANCE
+) -> None:
     # Relative too: one sentence of tanh-clip is 40 times the same word, and grows until
     # the golden figures themselves, in float32, are 1.4e-5 from figures in float64.
-    assert_allclose(actual, expected, atol=TOLERANCE, rtol=TOLERANCE)
+    assert_allclose(actual, expected, atol=tolerance, rtol=tolerance)
 
 
 # Golden figures
@@ -60,8 +62,10 @@ def test_sentences_from_the_zero_state_get_allennlps_activations(
     golden: Golden, device: str
 ) -> None:
     embedder = load(golden.files, device=device)
+    # In the sentence of 40 equal words, an H200 is 1.5e-5 from the golden figures.
+    tolerance = TOLERANCE if device == "cpu" else 3 * TOLERANCE
     for i, activations in enumerate(embedder.embed_batch(golden.sentences)):
-        assert_close(activations, golden.expected[f"stateless/{i}"][()])
+        assert_close(activations, golden.expected[f"stateless/{i}"][()], tolerance)
     embeddings, mask = embedder.batch_to_embeddings(golden.sentences[:2])
     assert embeddings.device.type == device
     assert mask.device.type == device

@@ -44,8 +44,7 @@ def read_constant(name: str) -> int:
 def processor_has(instructions: str) -> bool:
     """Return whether the processor has instructions such as "avx512_bf16".
 
-    They extend AVX-512, so that it has none where torch is limited to less
-    (`ATEN_CPU_CAPABILITY`).
+    They extend AVX-512, so there are none where the environment limits torch to less.
     """
     if torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False

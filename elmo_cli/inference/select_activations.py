@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from elmo_cli.arrays import AnyArray, FloatArray
 from elmo_cli.inference.batching import split_by_size
+from elmo_cli.inference.device import copy_to_cpu
 from elmo_cli.options.selection import Selection
 
 _NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
@@ -52,7 +53,7 @@ def selected_arrays(
     ):
         end = start + sum(chunk)
         selected = _select(selection, layers[:, start:end].float(), chunk)
-        values = selected.to(getattr(torch, dtype)).to("cpu")
+        values = copy_to_cpu(selected.to(getattr(torch, dtype)))
         # The sum of finite values may overflow.
         if not values.sum().isfinite():
             are_finite &= bool(torch.stack(values.aminmax()).isfinite().all())

@@ -247,6 +247,7 @@ class FileRun:
                 self._skip_written(reader, point)
                 if self.writer.is_complete:
                     self._check_complete(reader, point.progress)
+                    self.writer.publish()
                     summary.was_complete = True
                     logger.info("%s is complete already", self.plan.output_path)
                     return EmbeddedInput(sink, point.progress)
@@ -321,7 +322,7 @@ class FileRun:
             raise OutputError(
                 "{path} already exists, but {contents}",
                 remedy="Use {--overwrite True} to replace it.",
-                path=self.writer.path,
+                path=self.writer.partial,
                 contents=contents,
             )
         if reader.error is not None:

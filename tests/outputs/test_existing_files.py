@@ -15,6 +15,7 @@ import pytest
 from elmo_cli import ElmoEmbedder
 from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
+from elmo_cli.outputs.writer import ActivationsWriter
 from tests.support import runs
 from tests.support.commands import TINY, elmo
 from tests.support.failing_disk import State, state_of
@@ -159,9 +160,17 @@ def test_a_run_killed_before_renaming_its_file_is_complete(
 
     embed_until_renaming()
     TEXT.write_text(LINES + "more\n")
-    with pytest.raises(OutputError, match="out already exists, but contains only"):
+    with pytest.raises(
+        OutputError, match=r"out\.partial already exists, but contains only"
+    ):
         embed(TEXT, OUT)
     TEXT.write_text(LINES)
+    assert embed(TEXT, OUT).was_complete
+    # Logs of earlier versions stored nothing else of a complete file.
+    OUT.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(ActivationsWriter, "_saved_at", lambda *_: {})
+        embed_until_renaming()
     assert embed(TEXT, OUT).was_complete
     embed_until_renaming(overwrite=True)
     TEXT.write_text(LINES + "more\n")
