@@ -32,12 +32,8 @@ from elmo_cli.model.bilm import (
     state_from,
     state_tensors,
 )
-from elmo_cli.options.model import (
-    READING_DIRECTIONS,
-    InitialState,
-    ReadingDirection,
-)
-from elmo_cli.types import Sentence
+from elmo_cli.options.model import InitialState
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection, Sentence
 
 WARM_TEXT = """\
 The committee met on Monday to discuss the report , and most of its members agreed \

@@ -35,11 +35,9 @@ from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
-    READING_DIRECTIONS,
     InitialState,
     ModelSettings,
     Precision,
-    ReadingDirection,
 )
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
@@ -52,7 +50,7 @@ from elmo_cli.text.choose_tokenizer import (
     peek_strings,
 )
 from elmo_cli.text.tokenizers import tokenize_texts
-from elmo_cli.types import Sentence, Text
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection, Sentence, Text
 
 _Result = TypeVar("_Result")
 
