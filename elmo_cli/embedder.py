@@ -40,6 +40,7 @@ from elmo_cli.options.encode_arguments import (
     take_normalize,
     take_texts,
 )
+from elmo_cli.options.layers import Layers, parse_mean_layers
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     InitialState,
@@ -55,12 +56,7 @@ from elmo_cli.options.output import (
     RowKind,
 )
 from elmo_cli.options.output_format import FileFormat
-from elmo_cli.options.selection import (
-    Layers,
-    Pooling,
-    SelectionSettings,
-    parse_mean_layers,
-)
+from elmo_cli.options.selection import Pooling, SelectionSettings
 from elmo_cli.options.text import (
     InputFormatName,
     Quotes,
@@ -977,7 +973,7 @@ class ElmoEmbedder:
                 layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
             )
             # A layer that the model lacks is an error before the output is looked at.
-            selection.for_model(self.architecture.n_layers)
+            selection.check_for_model(self.architecture.n_layers)
             output_settings = OutputSettings(
                 file_format=file_format,
                 layout=layout,

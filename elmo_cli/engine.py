@@ -34,8 +34,9 @@ from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.select_activations import choose_layers, selected_arrays
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
+from elmo_cli.options.layers import Layers
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
-from elmo_cli.options.selection import Layers, Pooling, Selection, SelectionSettings
+from elmo_cli.options.selection import Pooling, Selection, SelectionSettings
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.load_bilm import load_bilm

@@ -136,4 +136,4 @@ def test_each_name_in_a_docstring_or_comment_is_in_the_code(name: str) -> None:
 )
 def test_a_stale_name_is_found(name: str) -> None:
     assert is_stale(name)
-    assert not is_stale("options.selection.NAMED_LAYERS")
+    assert not is_stale("options.layers.NAMED_LAYERS")

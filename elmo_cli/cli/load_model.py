@@ -78,10 +78,9 @@ def load_resolved_language_model(
 def say_model(
     files: "ModelFiles", settings: ModelSettings, *, writes_file: bool
 ) -> None:
-    """Print the tokenizer, and the name of a model that nobody named for a file.
+    """Print the tokenizer, and keep a note about a model that nobody named for a file.
 
-    With -v, each model is named. All options have been checked before: wrong usage is
-    an error of one line.
+    With -v, each model is named.
     """
     say_tokenizer()
 
@@ -96,7 +95,9 @@ def say_model(
         note = ""
         if files.name == BUNDLED:
             note = " (small, bundled). For better vectors, use --model original."
-        stderr.say(f"Model: {files.name}{note}")
+        stderr.keep_note(f"Model: {files.name}{note}")
+    if stderr.verbosity() > 0:
+        stderr.say_note()
 
 
 def start_garbage_collector() -> None:

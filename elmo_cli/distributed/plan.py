@@ -31,7 +31,7 @@ from elmo_cli.inference.select_activations import choose_layers
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import DTYPES, Dtype, OutputSettings
-from elmo_cli.options.selection import SelectionSettings
+from elmo_cli.options.selection import Selection, SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.comparison import differences
 from elmo_cli.outputs.convert_dtype import as_dtype
@@ -139,7 +139,8 @@ def open_plan(
     """
     inputs = find_inputs(patterns, folder)
     files = find_files_by_settings(settings.model)
-    recorded = _recorded_settings(settings, files)
+    selection = settings.selection.for_model(files.architecture.n_layers)
+    recorded = _recorded_settings(settings, files, selection)
     if part_mb is not None:
         recorded["part_size"] = str(part_mb)
     # A run writes its plan before its parts. The names are read before the plan: if
@@ -152,7 +153,7 @@ def open_plan(
                 f"{folder.location}: not an `elmo distribute` folder, and not empty",
                 remedy=OTHER_FOLDER,
             )
-        vector = _empty_vector(settings, files.architecture)
+        vector = _empty_vector(selection, files.architecture)
         parts, column_types = split_inputs(
             [path for path, _ in inputs],
             settings.text,
@@ -316,13 +317,14 @@ def _encode_file(
     return sealed(file.getvalue())
 
 
-def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
+def _recorded_settings(
+    settings: CorpusSettings, files: ModelFiles, selection: Selection
+) -> dict[str, str]:
     """Return all that the values of a folder depend on, but for the inputs."""
     text_settings = settings.text
     keep_columns = None
     if text_settings.keep_columns:
         keep_columns = json.dumps(text_settings.keep_columns)
-    architecture = files.architecture
     optional = {
         "precision": settings.model.precision,
         "dtype": settings.dtype,
@@ -335,8 +337,8 @@ def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str,
     return {
         "model": utf8_name(files.name),
         "model_sha256": content_sha256(files),
-        "options": json.dumps(asdict(architecture)),
-        **settings.selection.for_model(architecture.n_layers).to_attributes(),
+        "options": json.dumps(asdict(files.architecture)),
+        **selection.to_attributes(),
         "state": settings.model.state or files.initial_state,
         "elmo_cli_version": __version__,
         **choose_tokenizer(text_settings, "lines").to_attributes(),
@@ -344,9 +346,8 @@ def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str,
     }
 
 
-def _empty_vector(settings: CorpusSettings, architecture: Architecture) -> AnyArray:
+def _empty_vector(selection: Selection, architecture: Architecture) -> AnyArray:
     """Return zeros of the shape of a record's activations: of one token, or pooled."""
-    selection = settings.selection.for_model(architecture.n_layers)
     layers = torch.zeros(architecture.n_layers, 1, architecture.width, device="cpu")
     vector: AnyArray = choose_layers(selection, layers).numpy()
     return vector.squeeze(-2) if selection.pooling else vector

@@ -63,7 +63,7 @@ def prepare_corpus(
     tokenizer = _choose_tokenizer(first, settings.text, model)
     on_tokenizer(tokenizer)
     files = find_resolved_files(model)
-    settings.selection.for_model(files.architecture.n_layers)
+    settings.selection.check_for_model(files.architecture.n_layers)
     _check_precision(settings.model, resources)
     text_settings = replace(
         settings.text, tokenizer=tokenizer.name, language=None, shard=None

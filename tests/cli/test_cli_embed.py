@@ -195,6 +195,10 @@ def test_a_model_that_nobody_named_is_said_once_and_for_files_only(
     assert result.stderr.count("Model: ") == 1
     printed = elmo("embed", "text", "-", "--format", "jsonl", "--layers", "0")
     assert "Model: " not in printed.stderr
+    Path("latin.txt").write_bytes(b"a cat\nM\xfcnchen\n")
+    for command in ("embed", "word-vectors"):
+        [line] = elmo(command, "latin.txt", "new.hdf5").stderr.splitlines()
+        assert line.startswith("Error: latin.txt, line 2, column 2: not valid UTF-8")
     monkeypatch.setenv("ELMO_MODEL", "mini")
     assert "Model: " not in elmo("embed", "text", "other.hdf5").stderr
     with h5py.File("out.hdf5", "r") as file:

@@ -375,7 +375,7 @@ def test_download_from_a_folder_a_zip_and_files(
     old = (cache / "tiny" / "weights.hdf5").rename(cache / "tiny" / "model.hdf5")
     with patch("elmo_cli.pretrained.import_files.disk.remove", remove):
         import_model("tiny", [new, TINY / "options.json"])
-    assert "model.hdf5" in removed
+    assert "model.hdf5.elmo-old" in removed
     assert not old.exists()
     assert import_model("many-langs-la", [MANY_LANGS]) == cache / "many-langs-la"
     assert find_files_by_name("many-langs-la").weights.name == "encoder.pkl"

@@ -24,8 +24,8 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import literal
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
+from elmo_cli.options.layers import parse_mean_layers
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.selection import parse_mean_layers
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT, Source
 

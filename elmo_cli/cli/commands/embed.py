@@ -149,7 +149,7 @@ def embed(
         warn_about_suffix(plan)
     engine = load_resolved_engine(
         model,
-        check_layers=settings.selection.for_model,
+        check_layers=settings.selection.check_for_model,
         writes_file=output_file != STANDARD_OUTPUT,
     )
     _warn_about_batch_size(engine)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         shell_complete=complete_columns,
     ),
     field_option(SurprisalSettings, "direction"),
-    field_option(SurprisalSettings, "with_entropy", excludes=["--pair-columns"]),
+    field_option(SurprisalSettings, "entropy", excludes=["--pair-columns"]),
     field_option(
         SurprisalSettings, "frequencies", type=PATH, excludes=["--pair-columns"]
     ),
@@ -221,7 +221,7 @@ def _print_units(
     table = SurprisalTable(
         unit=unit,
         direction=settings.direction,
-        with_entropy=settings.with_entropy,
+        entropy=settings.entropy,
         log_frequencies=log_frequencies,
         with_regions=settings.regions is not None and unit != "region",
         with_sentence_numbers=text_input.splits_records,

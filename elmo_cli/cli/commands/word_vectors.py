@@ -21,8 +21,9 @@ from elmo_cli.cli.usage_errors import extra_arguments_error, missing_error
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import AveragingSettings
 from elmo_cli.options.fields import settings_from
+from elmo_cli.options.layers import layers_text
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.selection import SelectionSettings, layers_text
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
@@ -126,7 +127,8 @@ def word_vectors(
 
         check_layers: Callable[[int], object] = ignore
         if averaging.layers is not None:
-            check_layers = SelectionSettings(layers_text(averaging.layers)).for_model
+            selection = SelectionSettings(layers_text(averaging.layers))
+            check_layers = selection.check_for_model
         embedder = load_resolved_embedder(
             resolved, check_layers=check_layers, writes_file=True
         )
