@@ -28,9 +28,9 @@ from elmo_cli.inference.batching import (
     compute_in_batches,
     split_by_size,
 )
-from elmo_cli.inference.device import Device, choose_device
+from elmo_cli.inference.device import CPU, Device, choose_device
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
-from elmo_cli.inference.precision import compute_types
+from elmo_cli.inference.precision import compute_types, find_arithmetic
 from elmo_cli.inference.select_activations import choose_layers, selected_arrays
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
@@ -45,8 +45,6 @@ from elmo_cli.types import Sentence
 from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)
-
-CPU = torch.device("cpu")
 
 WINDOW_BATCHES: Final = 2
 """Batches per window: enough sentences for batches of similar lengths."""
@@ -111,6 +109,15 @@ class Engine:
             digest.update(name.encode())
             digest.update(values.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
+
+    @property
+    def arithmetic(self) -> str:
+        """Arithmetic in which the device computes the precision, as outputs record it.
+
+        It is the precision, unless this processor computes it in another way, such as
+        "bfloat16 (rounded)".
+        """
+        return find_arithmetic(self.settings.precision, self.device)
 
     def with_weights(self, bilm: BiLm) -> "Engine":
         """Return an engine with the weights of a biLM, which continues the state."""
@@ -342,7 +349,7 @@ class Engine:
             "options": json.dumps(asdict(self.architecture)),
             **selection.to_attributes(),
             "state": self.state,
-            "precision": self.settings.precision,
+            "precision": self.arithmetic,
             "elmo_cli_version": __version__,
         }
         if self.state == "carry":

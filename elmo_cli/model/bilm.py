@@ -233,8 +233,12 @@ class BiLm(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Device of the parameters."""
-        return next(self.parameters()).device
+        """Device of the weights."""
+        for parameter in self.parameters():
+            return parameter.device
+        # Replicas (nn.DataParallel) have weights, but no parameters.
+        forward, _ = self.layer_pairs()[0]
+        return forward.gates.weight.device
 
     def sentence_ids(self, sentences: Sequence[Sequence[str]]) -> Tensor:
         """Return the ids of tokenized sentences, as `forward` and `Elmo` take them.

@@ -183,7 +183,9 @@ def distribute(
     start_garbage_collector()
     say_model(prepared.files, model_settings, writes_file=True)
     settings = prepared.settings
-    plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
+    plan = open_plan(
+        parts, tuple(inputs), settings, part_mb=part_size, device=prepared.device
+    )
     with stop_on_signal() as should_stop, progress_bar.progress_bar("part") as bar:
         if bar.disable:
             on_progress = progress_bar.part_lines(folder)
