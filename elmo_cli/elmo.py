@@ -23,7 +23,7 @@ from elmo_cli.model.characters import character_ids
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable, pad_ids
 from elmo_cli.options.model import ModelSettings, Precision
-from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.load_bilm import load_bilm
 
 _Path: TypeAlias = str | Path | None
@@ -40,6 +40,9 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     Returns:
         int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no
         token.
+
+    Raises:
+        InputError: `batch` is not a list of lists of tokens.
     """
     return pad_ids(batch, lambda tokens: torch.from_numpy(character_ids(tokens)))
 
@@ -118,7 +121,7 @@ class Elmo(nn.Module):
             precision=precision,
         )
         if module is None:
-            module = load_bilm(find_chosen_model(settings))
+            module = load_bilm(find_files_by_settings(settings))
         elif not (options_file is None and weight_file is None and model is None):
             raise ModelError(
                 "Give either options_file and weight_file, or module, or model"

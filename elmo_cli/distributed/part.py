@@ -175,7 +175,9 @@ def _write_part(
         def report() -> None:
             on_tokens(sink.n_tokens)
 
-        embedded = embedder.embed(records.read(), sink.finite, on_unfinished=report)
+        embedded = embedder.embed_records(
+            records.read(), sink.finite, on_unfinished=report
+        )
         write_records(embedded, sink, on_window=report)
         if records.error is not None:
             raise records.error

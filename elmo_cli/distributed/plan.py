@@ -40,7 +40,7 @@ from elmo_cli.outputs.convert_dtype import as_dtype
 from elmo_cli.outputs.parquet_writer import ParquetWriter
 from elmo_cli.outputs.part_files import OTHER_FOLDER, PLAN, PLAN_SHA256
 from elmo_cli.pretrained.checksums import content_sha256
-from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.registry import default_model, published_model
 from elmo_cli.records.record import Record
@@ -143,7 +143,7 @@ def open_plan(
         InputError: An input cannot be read.
     """
     inputs = find_inputs(patterns, folder)
-    files = find_chosen_model(settings.model)
+    files = find_files_by_settings(settings.model)
     selection = settings.selection.for_model(files.architecture.n_layers)
     recorded = _recorded_settings(settings, files, selection, device)
     if part_mb is not None:

@@ -20,7 +20,7 @@ from elmo_cli.inference.precision import compute_types
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.pretrained.find_model import ResolvedModel, find_resolved_model
+from elmo_cli.pretrained.find_model import ResolvedModel, find_resolved_files
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.records.open_input import content_of
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
@@ -66,7 +66,7 @@ def prepare_corpus(
     first = find_paths(patterns, folder)[0]
     tokenizer = _choose_tokenizer(first, settings.text, model)
     on_tokenizer(tokenizer)
-    files = find_resolved_model(model)
+    files = find_resolved_files(model)
     settings.selection.check_for_model(files.architecture.n_layers)
     device = _find_device(settings.model, resources)
     text_settings = replace(

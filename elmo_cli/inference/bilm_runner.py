@@ -197,7 +197,7 @@ def _run_fast(
         device=prepared.types.device,
     )
     if len(mask) > 0:
-        run = _contextualize
+        run = _run_lstms
         # torch.compile would trace the calls of kernels.
         if "torch._dynamo" in sys.modules:
             run = torch.compiler.disable(run)  # type: ignore[no-untyped-call]
@@ -205,14 +205,14 @@ def _run_fast(
     return layers
 
 
-def _contextualize(
+def _run_lstms(
     prepared: _Prepared, vectors: Tensor, tokens: NDArray[np.int64]
 ) -> Tensor:
     """Run the fast LSTMs over the vectors of distinct tokens."""
     # Autocast may have changed the data type.
     vectors = vectors.to(prepared.types.values)
     with torch.autocast(prepared.types.device.type, enabled=False):
-        layers, _ = prepared.lstms.contextualize(
+        layers, _ = prepared.lstms.run(
             vectors, tokens, state=prepared.lstms.zero_state(1)
         )
     return layers

@@ -56,7 +56,7 @@ def assert_fast_equals_readable(
     # The weights of the copy were moved.
     assert len(copied.forward_layers) == 0
     assert len(copied.backward_layers) == 0
-    layers, ended = fast.contextualize(vectors, padded(sentences), start)
+    layers, ended = fast.run(vectors, padded(sentences), start)
 
     assert_allclose(layers, expected, atol=TOLERANCE)
     ends = zip(state_tensors(ended), state_tensors(expected_state), strict=True)
@@ -139,7 +139,7 @@ def test_the_default_type_of_torch_changes_nothing(
 
     def run() -> Tensor:
         fast = FastBiLm(load_bilm(files), TYPES)
-        layers, _ = fast.contextualize(vectors, tokens, fast.zero_state(1))
+        layers, _ = fast.run(vectors, tokens, fast.zero_state(1))
         return layers
 
     expected = run()
