@@ -63,7 +63,7 @@ from elmo_cli.options.text import (
     TextSettings,
 )
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.find_model import find_files_by_name
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -111,6 +111,10 @@ class ElmoEmbedder:
 
     The vectors of a sentence do not depend on other sentences, unless `state` is
     "carry".
+
+    Raises:
+        ElmoError: Base class of all errors. Each method names its own.
+        ComputationError: A sentence does not fit into memory, in any method.
     """
 
     _engine_version = WeightsVersion()
@@ -233,7 +237,7 @@ class ElmoEmbedder:
         Raises:
             ElmoError: See the constructor.
         """
-        files = find_model(name_or_hub_name(name, revision))
+        files = find_files_by_name(name_or_hub_name(name, revision))
         return cls(model=files, **options)
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -455,7 +459,7 @@ class ElmoEmbedder:
             pooling=pooling,
             normalize=normalize,
         )
-        windows = engine.run(
+        windows = engine.compute_windows(
             check_sentences(sentences),
             partial(engine.embed_window, selection=selection),
             sentence_of=lambda sentence: sentence,

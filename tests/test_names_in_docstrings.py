@@ -21,6 +21,7 @@ NAME = re.compile(r"`([A-Za-z_]\w*(?:\.\w+)*)(?:\(\))?`")
 """Name or dotted name that stands alone between backticks."""
 NAMES_OF_OTHERS = {
     "numpy and torch": {
+        "ATEN_CPU_CAPABILITY",
         "DataLoader",
         "collate_fn",
         "save_file",

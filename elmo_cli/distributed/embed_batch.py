@@ -121,7 +121,14 @@ class EmbedBatch:
         self._column = column
 
     def __call__(self, batch: Any) -> Any:
-        """Return the batch with the column."""
+        """Return the batch with the column.
+
+        Raises:
+            InputError: The batch lacks the column of texts, or a text is neither a
+                string nor a list of tokens.
+            ElmoError: The model is missing or invalid, or a text does not fit into
+                memory.
+        """
         settings = self._settings
         is_table = hasattr(batch, "append_column")
         names = batch.column_names if is_table else list(batch)

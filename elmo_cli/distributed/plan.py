@@ -27,6 +27,8 @@ from elmo_cli.errors.wording import first_line, system_reason, utf8_name
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, sealed
 from elmo_cli.files.shared_folder import Folder
+from elmo_cli.inference.device import CPU
+from elmo_cli.inference.precision import find_arithmetic
 from elmo_cli.inference.select_activations import choose_layers
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.options.model import ModelSettings
@@ -38,7 +40,7 @@ from elmo_cli.outputs.convert_dtype import as_dtype
 from elmo_cli.outputs.parquet_writer import ParquetWriter
 from elmo_cli.outputs.part_files import OTHER_FOLDER, PLAN, PLAN_SHA256
 from elmo_cli.pretrained.checksums import content_sha256
-from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.registry import default_model, published_model
 from elmo_cli.records.record import Record
@@ -123,6 +125,7 @@ def open_plan(
     settings: CorpusSettings,
     *,
     part_mb: float | None = None,
+    device: torch.device = CPU,
 ) -> Plan:
     """Read the plan of a folder, or create it. It must be the plan of this run.
 
@@ -132,15 +135,17 @@ def open_plan(
         settings: Settings of the run.
         part_mb: Approximate size of a part in megabytes before compression. By default
             it is 1,000, or the size of a million tokens if that is less.
+        device: Device of the workers. They must compute the precision as it would be
+            computed there, by the processor of this process if it is the CPU.
 
     Raises:
         OutputError: The folder belongs to another run, or has other files.
         InputError: An input cannot be read.
     """
     inputs = find_inputs(patterns, folder)
-    files = find_chosen_model(settings.model)
+    files = find_files_by_settings(settings.model)
     selection = settings.selection.for_model(files.architecture.n_layers)
-    recorded = _recorded_settings(settings, files, selection)
+    recorded = _recorded_settings(settings, files, selection, device)
     if part_mb is not None:
         recorded["part_size"] = str(part_mb)
     # A run writes its plan before its parts. The names are read before the plan: if
@@ -318,7 +323,10 @@ def _encode_file(
 
 
 def _recorded_settings(
-    settings: CorpusSettings, files: ModelFiles, selection: Selection
+    settings: CorpusSettings,
+    files: ModelFiles,
+    selection: Selection,
+    device: torch.device,
 ) -> dict[str, str]:
     """Return all that the values of a folder depend on, but for the inputs."""
     text_settings = settings.text
@@ -326,7 +334,7 @@ def _recorded_settings(
     if text_settings.keep_columns:
         keep_columns = json.dumps(text_settings.keep_columns)
     optional = {
-        "precision": settings.model.precision,
+        "precision": find_arithmetic(settings.model.precision, device),
         "dtype": settings.dtype,
         "input_format": text_settings.input_format,
         "text_column": text_settings.text_column,

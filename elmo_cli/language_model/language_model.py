@@ -35,15 +35,13 @@ from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
-    READING_DIRECTIONS,
     InitialState,
     ModelSettings,
     Precision,
-    ReadingDirection,
 )
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.require_directions import require_directions
 from elmo_cli.pretrained.require_softmax import require_softmax
@@ -52,7 +50,7 @@ from elmo_cli.text.choose_tokenizer import (
     peek_strings,
 )
 from elmo_cli.text.tokenizers import tokenize_texts
-from elmo_cli.types import Sentence, Text
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection, Sentence, Text
 
 _Result = TypeVar("_Result")
 
@@ -108,6 +106,10 @@ class LanguageModel:
 
     Functions such as `measure_surprisal` and `predict_words` take it as their first
     argument.
+
+    Raises:
+        ElmoError: Base class of all errors. Each method names its own.
+        ComputationError: A sentence does not fit into memory, in any method.
     """
 
     def __init__(
@@ -160,7 +162,7 @@ class LanguageModel:
             device=str(device),
             batch_tokens=batch_tokens,
         )
-        files = find_chosen_model(settings, with_softmax=True)
+        files = find_files_by_settings(settings, with_softmax=True)
         self._set_up(load_engine(settings, files))
 
     def _set_up(self, engine: Engine) -> None:
@@ -363,17 +365,21 @@ class LanguageModel:
         """
         require_directions(self.files, directions)
 
-        def run_batch(
+        def compute_sentences(
             encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
         ) -> Sequence[_Result]:
             layers = encoder.run_bounded(batch, slots=slots, directions=directions)
             return compute(batch, layers[-1].to(self.engine.device))
 
-        windows = self.engine.run(
+        windows = self.engine.compute_windows(
             self._tokenize_stream(
                 check_batch(texts, "texts"), tokenizer=tokenizer, language=language
             ),
-            partial(self.engine.compute_window, run_batch=run_batch, empty=empty),
+            partial(
+                self.engine.compute_window,
+                compute_sentences=compute_sentences,
+                empty=empty,
+            ),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
             ends_window=lambda sentence: is_ready is not None and not is_ready(),
@@ -464,6 +470,11 @@ class LanguageModel:
         Returns:
             Contexts of the next word, float, shape (B, W / 2), and the state at the end
             of each text.
+
+        Raises:
+            ModelError: The model lacks the direction.
+            SettingsError: The state is carried over.
+            InputError: `texts` is not a list of lists of tokens.
         """
         require_directions(self.files, [direction])
         if not isinstance(self.engine.encoder, FixedStateEncoder):

@@ -145,7 +145,7 @@ class RecordEmbedder:
     def _pools_later(self) -> bool:
         return self.splits_records and self.selection.pooling is not None
 
-    def embed(
+    def embed_records(
         self,
         records: Iterable[ReadRecord],
         finite: FiniteCheck | None = None,
@@ -209,7 +209,7 @@ class RecordEmbedder:
         on_unfinished: Callable[[], object],
     ) -> Iterator[_Computed]:
         """Yield the results of the sentences of all records, window after window."""
-        windows = self.engine.run(
+        windows = self.engine.compute_windows(
             sentences,
             embed_window,
             sentence_of=lambda sentence: sentence.tokens,
@@ -295,7 +295,8 @@ def write_records(
 
     `on_window` is called after a record if a window ended with one of its sentences.
     `should_stop` is called next, and a `StoppedError` is raised if it returns True.
-    `RecordEmbedder.embed` reports windows that end before their record is complete.
+    `RecordEmbedder.embed_records` reports windows that end before their record is
+    complete.
     """
     for embedded in records:
         sink.write(embedded)

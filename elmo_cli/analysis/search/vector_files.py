@@ -56,6 +56,10 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
 
         They hold the mean of `layers`, such as "1,2", 2 or [1, 2]. None means all
         layers except the token layer.
+
+        Raises:
+            InputError: A file is damaged.
+            SettingsError: A file lacks one of the layers.
         """
         for source in self.sources:
             for vectors in source.read(layers):

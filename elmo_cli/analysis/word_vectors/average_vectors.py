@@ -229,7 +229,7 @@ def _sum_vectors(
     """Sum the vectors of each word, shape (W,), at some positions of sentences."""
     sums: dict[str, NDArray[np.float64]] = {}
     engine = embedder.engine
-    windows = engine.run(
+    windows = engine.compute_windows(
         sentences,
         partial(engine.embed_window, selection=selection),
         sentence_of=lambda item: item[0],
