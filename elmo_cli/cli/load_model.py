@@ -29,17 +29,28 @@ def load_model(
     *,
     check_layers: Callable[[int], object] = ignore,
     writes_file: bool = False,
+    records_sha256: bool = False,
 ) -> "Engine":
     """Load a model.
 
-    `check_layers` gets the number of its layers before it is loaded, which takes time.
+    Args:
+        model: The model.
+        check_layers: Function that gets the number of its layers before it is loaded,
+            which takes time.
+        writes_file: See `say_model`.
+        records_sha256: True if the output records the SHA-256 of the model.
     """
     files = find_model_files(model)
     check_layers(files.architecture.n_layers)
+    if records_sha256:
+        from elmo_cli.pretrained.checksums import start_content_sha256
+
+        start_content_sha256(files)
 
     from elmo_cli.engine import load_engine
 
     engine = load_engine(model.settings, files)
+    start_garbage_collector()
     say_model(files, model.settings, writes_file=writes_file)
     return engine
 
@@ -72,6 +83,7 @@ def load_language_model(
     from elmo_cli.language_model.language_model import language_model_on
 
     language_model = language_model_on(load_engine(model.settings, files))
+    start_garbage_collector()
     say_model(files, model.settings, writes_file=False)
     return language_model
 
@@ -82,7 +94,6 @@ def find_model_files(
     """Find or download the files of a model."""
     from elmo_cli.pretrained.find_model import find_resolved_model
 
-    start_garbage_collector()
     return find_resolved_model(model, with_softmax=with_softmax)
 
 
@@ -113,7 +124,7 @@ def say_model(
 def start_garbage_collector() -> None:
     """Start Python's garbage collector, which `__main__` has stopped.
 
-    It only looks at objects that are made from now on.
+    It only looks at objects that are made from now on, after imports and loading.
     """
     gc.freeze()
     gc.enable()

@@ -20,12 +20,15 @@ import elmo_cli.cli.main
 from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli.command import Command, option_group
 from elmo_cli.cli.command_list import COMMANDS, find_command
-from elmo_cli.cli.load_model import find_model_files, resolve_model
+from elmo_cli.cli.load_model import load_model, resolve_model
 from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.shared_options import command_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import first_line
+from elmo_cli.model.bilm import BiLm
 from elmo_cli.options.model import ModelSettings
+from elmo_cli.pretrained.load_bilm import load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles
 from tests.support.commands import TINY, assert_misused, elmo
 
 # Help
@@ -395,17 +398,23 @@ def test_idle_threads_wait_only_shortly_by_default(
     assert spin_counts == [spin_count]
 
 
-def test_the_collector_starts_when_a_model_is_looked_for(
+def test_the_collector_starts_once_a_model_is_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     states: list[bool] = []
-    monkeypatch.setattr("elmo_cli.cli.stderr.say", lambda message: None)
+    load = load_bilm
+
+    def load_and_look(files: ModelFiles) -> BiLm:
+        states.append(gc.isenabled())
+        return load(files)
 
     def main(**settings: Any) -> None:
-        states.append(gc.isenabled())
-        find_model_files(resolve_model(ModelSettings("mini")))
+        load_model(resolve_model(ModelSettings("mini")))
         states.append(gc.isenabled())
 
+    monkeypatch.setattr("elmo_cli.engine.load_bilm", load_and_look)
+    monkeypatch.setattr("elmo_cli.cli.load_model.say_tokenizer", lambda: None)
+    monkeypatch.setattr("elmo_cli.cli.stderr.verbosity", lambda: 0)
     monkeypatch.setattr("elmo_cli.cli.main.main", main)
     run_with_collector_restored()
     assert states == [False, True]

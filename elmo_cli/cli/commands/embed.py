@@ -148,6 +148,7 @@ def embed(
         model,
         check_layers=settings.selection.for_model,
         writes_file=output_file != STANDARD_OUTPUT,
+        records_sha256=True,
     )
     _warn_about_batch_size(engine)
 

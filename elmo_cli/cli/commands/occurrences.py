@@ -92,7 +92,12 @@ def occurrences(
         match=target_settings.match,
     )
     opened.source.check()  # Loading the model can take a while.
-    engine = load_model(model, check_layers=selection.for_model, writes_file=True)
+    engine = load_model(
+        model,
+        check_layers=selection.for_model,
+        writes_file=True,
+        records_sha256=True,
+    )
     with (
         stop_on_signal() as should_stop,
         progress_bar.progress_bar(source=text) as bar,

@@ -14,6 +14,7 @@ from elmo_cli.cli.load_model import (
     load_embedder,
     resolve_model,
     say_model,
+    start_garbage_collector,
 )
 from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH, WholeNumber
@@ -100,6 +101,7 @@ def word_vectors(
 
         resolved = resolve_model(model_settings)
         files = find_model_files(resolved, with_softmax=softmax)
+        start_garbage_collector()
         say_model(files, model_settings, writes_file=True)
         with progress_bar.progress_bar(" words") as bar:
             n_words = write_vectors_of_model(
