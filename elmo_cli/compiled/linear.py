@@ -164,17 +164,18 @@ def _from_panels(
 
 def _to_panels(weight: Tensor, shape: _Panels) -> Tensor:
     """Copy weights, (..., in), to panels, by one copy from any order in memory."""
-    # Where the axes of outputs end in panels, and those within a panel begin
-    axis = 0
+    # Axes of outputs are those of panels first, and then those within a panel. The one
+    # between them may have both.
     n_panels = 1
+    axis = 0
     while n_panels * weight.shape[axis] < shape.n_panels:
         n_panels *= weight.shape[axis]
         axis += 1
-    outputs = weight.unflatten(axis, (shape.n_panels // n_panels, -1))
-    units = outputs.unflatten(-1, (shape.n_units, shape.unit))
-    # (panels..., units, outputs per panel..., values per unit)
-    panels = units.movedim(-2, axis + 1)
-    return panels.clone(memory_format=torch.contiguous_format).view(shape)
+    of_panels = [*weight.shape[:axis], shape.n_panels // n_panels]
+    within_panel = [-1, *weight.shape[axis + 1 : -1]]
+    units = weight.reshape(*of_panels, *within_panel, shape.n_units, shape.unit)
+    in_order = units.movedim(-2, len(of_panels))
+    return in_order.clone(memory_format=torch.contiguous_format).view(shape)
 
 
 def _panels_shape(dtype: torch.dtype, n_outputs: int, n_inputs: int) -> _Panels:

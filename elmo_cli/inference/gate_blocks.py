@@ -17,12 +17,13 @@ def to_blocks(values: Tensor) -> Tensor:
     that `CompiledLinear` copies the weights only once.
     """
     n = read_constant("block")
-    gates = values.unflatten(0, (4, -1))  # (4, D, ...)
+    gates = values.reshape(4, -1, *values.shape[1:])  # (4, D, ...)
     n_missing = -gates.shape[1] % n
     if n_missing > 0:
         zeros = gates.new_zeros(4, n_missing, *gates.shape[2:])
         gates = torch.cat([gates, zeros], dim=1)
-    return gates.unflatten(1, (-1, n)).transpose(0, 1)
+    blocks = gates.reshape(4, -1, n, *values.shape[1:])
+    return blocks.transpose(0, 1)
 
 
 def from_blocks(values: Tensor, dim: int, n: int) -> Tensor:
