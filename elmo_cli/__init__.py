@@ -100,7 +100,7 @@ _MODULES = {
     "ScalarMix": "elmo_cli.model.scalar_mix",
     "SentenceScore": "elmo_cli.language_model.language_model",
     "SettingsError": "elmo_cli.errors.exceptions",
-    "Similarity": "elmo_cli.similarity",
+    "Similarity": "elmo_cli.inference.similarity",
     "StoppedError": "elmo_cli.errors.exceptions",
     "Substitutes": "elmo_cli.language_model.substitutes",
     "Summary": "elmo_cli.runs.file_sink",

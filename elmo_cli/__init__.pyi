@@ -56,6 +56,7 @@ from elmo_cli.errors.exceptions import OutputError as OutputError
 from elmo_cli.errors.exceptions import SettingsError as SettingsError
 from elmo_cli.errors.exceptions import StoppedError as StoppedError
 from elmo_cli.errors.exceptions import WeightsError as WeightsError
+from elmo_cli.inference.similarity import Similarity as Similarity
 from elmo_cli.integrations.activations_dataset import (
     ActivationsDataset as ActivationsDataset,
 )
@@ -87,7 +88,6 @@ from elmo_cli.outputs.reader import open_activations as open_activations
 from elmo_cli.pretrained.model_files import ModelFiles as ModelFiles
 from elmo_cli.records.record import Record as Record
 from elmo_cli.runs.file_sink import Summary as Summary
-from elmo_cli.similarity import Similarity as Similarity
 from elmo_cli.text.alignment import CharacterSpan as CharacterSpan
 from elmo_cli.text.alignment import locate_tokens as locate_tokens
 from elmo_cli.text.choose_tokenizer import tokenize as tokenize

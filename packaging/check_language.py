@@ -1,14 +1,16 @@
 """Report wording that a reader may have to read twice.
 
-    python packaging/check_language.py [FILE...]
+    python packaging/check_language.py [PATH...]
 
-Without files, all Python and C files of the project are read. Each finding is one line,
-`FILE:LINE: PROBLEM: TEXT`. Findings are hints, not errors: the exit status is always 0.
-A person decides whether the sentence is good; CONTRIBUTING.md has the rules.
+The Python and C files in the paths are read, by default all of the project. Each
+finding is one line, `FILE:LINE: PROBLEM: TEXT`. Findings are hints, not errors: the
+exit status is always 0. A person decides whether the sentence is good; CONTRIBUTING.md
+has the rules.
 """
 
 import ast
 import io
+import os
 import re
 import sys
 import tokenize
@@ -62,24 +64,29 @@ class Text(NamedTuple):
 
 def main() -> None:
     """Print all findings."""
-    paths = [Path(name) for name in sys.argv[1:]] or all_files()
+    given = [Path(name) for name in sys.argv[1:]]
+    paths = files_in(given or [ROOT / folder for folder in FOLDERS])
     n_findings = 0
     for path in paths:
         for line, problem, text in findings_of(path):
-            name = path.resolve().relative_to(ROOT)
+            name = os.path.relpath(path, ROOT)
             print(f"{name}:{line}: {problem}: {text[:80]}")
             n_findings += 1
     print(f"{n_findings} findings in {len(paths)} files")
 
 
-def all_files() -> list[Path]:
-    """Return the Python and C files of the project, except this one."""
-    paths: list[Path] = []
-    for folder in FOLDERS:
+def files_in(paths: list[Path]) -> list[Path]:
+    """Return the files, and the Python and C files in the folders, except this one."""
+    files: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            sys.exit(f"{path}: no such file")
+        if not path.is_dir():
+            files.append(path)
+            continue
         for pattern in ("*.py", "*.c", "*.h"):
-            paths += sorted((ROOT / folder).rglob(pattern))
-    paths.remove(Path(__file__))
-    return paths
+            files += sorted(path.rglob(pattern))
+    return [file for file in files if not file.samefile(__file__)]
 
 
 def findings_of(path: Path) -> Iterator[tuple[int, str, str]]:

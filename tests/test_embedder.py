@@ -24,6 +24,8 @@ from elmo_cli import ElmoEmbedder, SettingsError, TextSettings
 from elmo_cli.arrays import FloatArray
 from elmo_cli.inference import encoder as sentence_states
 from elmo_cli.inference.batching import BATCH_TOKENS
+from elmo_cli.inference.device import CPU
+from elmo_cli.inference.precision import find_arithmetic
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.selection import Pooling
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -47,10 +49,12 @@ def load(files: ModelFiles, **settings: Any) -> ElmoEmbedder:
     return ElmoEmbedder(files.options, files.weights, **settings)
 
 
-def assert_close(actual: FloatArray, expected: FloatArray) -> None:
+def assert_close(
+    actual: FloatArray, expected: FloatArray, tolerance: float = TOLERANCE
+) -> None:
     # Relative too: one sentence of tanh-clip is 40 times the same word, and grows until
     # the golden figures themselves, in float32, are 1.4e-5 from figures in float64.
-    assert_allclose(actual, expected, atol=TOLERANCE, rtol=TOLERANCE)
+    assert_allclose(actual, expected, atol=tolerance, rtol=tolerance)
 
 
 # Golden figures
@@ -60,8 +64,10 @@ def test_sentences_from_the_zero_state_get_allennlps_activations(
     golden: Golden, device: str
 ) -> None:
     embedder = load(golden.files, device=device)
+    # In the sentence of 40 equal words, an H200 is 1.5e-5 from the golden figures.
+    tolerance = TOLERANCE if device == "cpu" else 3 * TOLERANCE
     for i, activations in enumerate(embedder.embed_batch(golden.sentences)):
-        assert_close(activations, golden.expected[f"stateless/{i}"][()])
+        assert_close(activations, golden.expected[f"stateless/{i}"][()], tolerance)
     embeddings, mask = embedder.batch_to_embeddings(golden.sentences[:2])
     assert embeddings.device.type == device
     assert mask.device.type == device
@@ -321,7 +327,7 @@ def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
         "elmo_cli_version": elmo_cli.__version__,
         "layers": "top",
         "state": "warm",
-        "precision": "bfloat16",
+        "precision": find_arithmetic("bfloat16", CPU),
         "dtype": "float32",
         "format": "text",
         "layout": "allennlp",

@@ -5,6 +5,12 @@ from io import BytesIO, StringIO
 import pytest
 
 from elmo_cli import ElmoEmbedder, open_activations
+from elmo_cli.errors.exceptions import (
+    InputError,
+    MissingFolderError,
+    MissingInputError,
+    SettingsError,
+)
 from elmo_cli.options.text import TextSettings
 from tests.support.commands import TINY
 from tests.support.small_models import SmallModels
@@ -21,27 +27,27 @@ class Table(list[str]):
 @each_wrong_call(
     WrongCall(
         lambda models: models.embedder.embed_file("missing", "out.hdf5"),
-        FileNotFoundError,
+        MissingInputError,
         "missing: no such file",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file("missing.csv", "out.hdf5"),
-        FileNotFoundError,
+        MissingInputError,
         "missing.csv: no such file",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file("missing.parquet", "out.hdf5"),
-        FileNotFoundError,
+        MissingInputError,
         "missing.parquet: no such file",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(models.text, "missing/out.hdf5"),
-        FileNotFoundError,
+        MissingFolderError,
         "missing/out.hdf5: the folder missing does not exist. Create it first.",
     ),
     WrongCall(
         lambda models: open_activations("missing"),
-        FileNotFoundError,
+        MissingInputError,
         "missing: no such file",
     ),
 )
@@ -53,17 +59,17 @@ def test_a_missing_file_is_named(wrong: WrongCall, models: SmallModels) -> None:
 @each_wrong_call(
     WrongCall(
         lambda models: ElmoEmbedder(model=TINY, state="cold"),  # type: ignore[call-overload]
-        ValueError,
+        SettingsError,
         "state: expected zero, warm or carry, found 'cold'",
     ),
     WrongCall(
         lambda models: ElmoEmbedder(model=TINY, state=""),  # type: ignore[call-overload]
-        ValueError,
+        SettingsError,
         "state: expected zero, warm or carry, found ''",
     ),
     WrongCall(
         lambda models: ElmoEmbedder(model=TINY, batch_tokens=0),
-        ValueError,
+        SettingsError,
         "batch_tokens: expected 1 or more, found 0",
     ),
 )
@@ -77,97 +83,97 @@ def test_a_wrong_option_of_the_model_is_named(
 @each_wrong_call(
     WrongCall(
         lambda models: models.embedder.encode(["a"], pooling="sum"),  # type: ignore[call-overload]
-        ValueError,
+        SettingsError,
         "pooling: expected mean, max, first or last, found 'sum'",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a"], mix=["a", "b", "c"]),  # type: ignore[list-item]
-        ValueError,
+        InputError,
         "mix: expected a number, found the string 'a'",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a"], prompt_name="query"),
-        ValueError,
+        SettingsError,
         "prompt_name: ELMo has no prompts.",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a"], precision="int8"),
-        ValueError,
+        SettingsError,
         "precision: vectors are float32. Convert the array instead.",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a"], device=["cpu", "cpu"]),  # type: ignore[call-overload]
-        ValueError,
+        SettingsError,
         "device ['cpu', 'cpu']: expected one device, because encode runs in one "
         "process",
     ),
     WrongCall(
         lambda models: models.embedder.encode(),
-        ValueError,
+        InputError,
         "texts: expected a string or a list, found None",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a"], output_value=None),  # type: ignore[call-overload]
-        ValueError,
+        SettingsError,
         "output_value: encode returns vectors alone. Choose "
         "sentence_embedding or token_embeddings.",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a"], layers="middle"),
-        ValueError,
+        SettingsError,
         "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
         "or numbers from 0 to 2 separated by commas, found 'middle'",
     ),
     WrongCall(
         lambda models: list(models.embedder.embed_sentences([["the"]], layers=-4)),
-        ValueError,
+        SettingsError,
         "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
         "or numbers from 0 to 2 separated by commas, found '-4'",
     ),
     WrongCall(
         lambda models: list(models.embedder.embed_sentences([["the"]], layers=[0, 3])),
-        ValueError,
+        SettingsError,
         "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
         "or numbers from 0 to 2 separated by commas, found '0,3'",
     ),
     WrongCall(
         lambda models: list(models.embedder.embed_sentences([["the"]], layers=[])),
-        ValueError,
+        SettingsError,
         "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
         "or numbers from 0 to 2 separated by commas, found ''",
     ),
     WrongCall(
         lambda models: list(models.embedder.embed_sentences([["the"]], layers=[[0]])),  # type: ignore[list-item]
-        ValueError,
+        SettingsError,
         "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
         "or numbers from 0 to 2 separated by commas, found '[0]'",
     ),
     WrongCall(
         lambda models: list(models.embedder.embed_sentences([["the"]], layers="0,-9")),
-        ValueError,
+        SettingsError,
         "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
         "or numbers from 0 to 2 separated by commas, found '0,-9'",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a"], tokenizer="words"),
-        ValueError,
+        SettingsError,
         "tokenizer: expected auto, whitespace, moses, spacy or residues, found "
         "'words'. moses and spacy may have a language, such as spacy:de, and "
         "spacy:zh a segmenter, such as spacy:zh:jieba.",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a"], device="tpu"),
-        ValueError,
+        SettingsError,
         "device: expected auto, cpu, cuda, cuda:N or mps, found 'tpu'",
     ),
     WrongCall(
         lambda models: list(models.embedder.embed_sentences([["a"]], 0)),
-        ValueError,
+        SettingsError,
         "batch_size: expected 1 or more, found 0",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(StringIO("a"), "x", "all", 0),
-        ValueError,
+        SettingsError,
         "batch_size: expected 1 or more, found 0",
     ),
 )
@@ -181,31 +187,31 @@ def test_a_wrong_option_of_a_call_is_named(
 @each_wrong_call(
     WrongCall(
         lambda models: models.embedder.word_vector("cat", "The cat sat."),
-        ValueError,
+        InputError,
         "sentence: expected a sentence with 'The cat sat.', found 'cat'. Give the "
         "sentence first, then the word.",
     ),
     WrongCall(
         lambda models: models.embedder.similarity("The cat sat.", "cat", "A cat."),
-        ValueError,
+        InputError,
         "sentence1: expected a sentence with 'The cat sat.', found 'cat'. Give the "
         "word first, then the sentence.",
     ),
     WrongCall(
         lambda models: models.embedder.similarity("cat", "A cat, a cat.", "A cat."),
-        ValueError,
+        InputError,
         "'cat' occurs 2 times in 'A cat , a cat .'. Add occurrence1=1 or "
         "occurrence1=2.",
     ),
     WrongCall(
         lambda models: models.embedder.similarities([("A cat.", "A cat.")]),  # type: ignore[list-item]
-        ValueError,
+        InputError,
         "pairs[0]: expected (word, sentence1, sentence2), or two results of "
         "find_occurrence, found a value of type tuple",
     ),
     WrongCall(
         lambda models: models.embedder.similarity("cat", "A cat.", "A cat.", layers=9),
-        ValueError,
+        SettingsError,
         "layers: expected all, top, average, word_emb, lstm1, lstm2 "
         "or numbers from 0 to 2 separated by commas, found '9'",
     ),
@@ -220,27 +226,27 @@ def test_a_wrong_word_or_sentence_is_named(
 @each_wrong_call(
     WrongCall(
         lambda models: TextSettings(text_column="a", word_column="b"),
-        ValueError,
+        SettingsError,
         "text_column: cannot be combined with word_column. Remove one of them.",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(StringIO("a"), "x", "top", layers=2),
-        ValueError,
+        SettingsError,
         "layers: cannot be combined with output_format. Remove one of them.",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(StringIO("a"), "x", dtype="float64"),  # type: ignore[arg-type]
-        ValueError,
+        SettingsError,
         "dtype: expected float32 or float16, found 'float64'",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(models.text, "x.npy"),
-        ValueError,
+        SettingsError,
         "format npy requires pooling: one vector per line",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(models.text, "x.csv"),
-        ValueError,
+        SettingsError,
         "x.csv: vectors are not written as .csv. Choose .hdf5, .jsonl, .npz, .npy "
         "or .parquet, or name a format with file_format.",
     ),
@@ -248,7 +254,7 @@ def test_a_wrong_word_or_sentence_is_named(
         lambda models: models.embedder.embed_file(
             models.text, "x.jsonl", keep_columns=["id"]
         ),
-        ValueError,
+        SettingsError,
         "keep_columns has no effect with text: it has no columns. If it is a "
         "table, use input_format='csv', or input_format='tsv' if its cells are "
         "separated by tabs.",
@@ -264,71 +270,71 @@ def test_a_wrong_option_of_a_file_is_named(
 @each_wrong_call(
     WrongCall(
         lambda models: models.embedder.encode(str(models.text)),
-        ValueError,
+        InputError,
         "texts: expected a text, found the file 'FOLDER/in.txt'. Read it first: "
         "Path('FOLDER/in.txt').read_text().splitlines()",
     ),
     WrongCall(
         lambda models: models.embedder.embed_batch(["The cat"]),  # type: ignore[list-item]
-        ValueError,
+        InputError,
         "batch[0]: expected a list of tokens, found the string 'The cat'. "
         "Tokenize it first, for example with elmo_cli.tokenize().",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a", None]),  # type: ignore[list-item]
-        ValueError,
+        InputError,
         "texts[1]: expected a string or a list of tokens, found None",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a", float("nan")]),  # type: ignore[list-item]
-        ValueError,
+        InputError,
         "texts[1]: expected a string or a list of tokens, found nan",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a", b"b"]),  # type: ignore[list-item]
-        ValueError,
+        InputError,
         "texts[1]: expected a string or a list of tokens, found bytes. Decode "
         "them first, for example by .decode().",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a", ["b", 2]]),  # type: ignore[list-item]
-        ValueError,
+        InputError,
         "texts[1][1]: expected a string, found 2",
     ),
     WrongCall(
         lambda models: models.embedder.encode([["a"], [b"b"]]),  # type: ignore[list-item]
-        ValueError,
+        InputError,
         "texts[1][0]: expected a string, found bytes",
     ),
     WrongCall(
         lambda models: models.embedder.encode([{"text": "a"}]),  # type: ignore[list-item]
-        ValueError,
+        InputError,
         "texts[0]: expected a string or a list of tokens, found a value of type dict",
     ),
     WrongCall(
         lambda models: models.embedder.encode({"tokens": ["a"]}),
-        ValueError,
+        InputError,
         "texts: expected a string or a list, found a value of type dict. Give one of "
         "its values. Only HubElmo takes the mapping of TF-Hub.",
     ),
     WrongCall(
         lambda models: models.embedder.encode({"a", "b"}),
-        ValueError,
+        InputError,
         "texts: expected a string or a list, found a value of type set. Make a list.",
     ),
     WrongCall(
         lambda models: models.embedder.encode(None),
-        ValueError,
+        InputError,
         "texts: expected a string or a list, found None",
     ),
     WrongCall(
         lambda models: models.embedder.encode(b"The cat"),  # type: ignore[arg-type]
-        ValueError,
+        InputError,
         "texts: expected a string or a list, found bytes. Put it into a list.",
     ),
     WrongCall(
         lambda models: models.embedder.encode(Table()),
-        ValueError,
+        InputError,
         "texts: expected a string or a list, found a value of type Table. Choose one "
         "of its columns.",
     ),
@@ -341,17 +347,17 @@ def test_what_is_no_text_is_named(wrong: WrongCall, models: SmallModels) -> None
 @each_wrong_call(
     WrongCall(
         lambda models: models.embedder.embed_file(BytesIO(b"a"), "x"),  # type: ignore[arg-type]
-        ValueError,
+        InputError,
         "the input: expected a path or an open text file, found a binary file",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(["s.txt"], "x"),  # type: ignore[arg-type]
-        ValueError,
+        InputError,
         "the input: expected a path or an open text file, found a value of type list",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(iter(["a b"]), "x"),  # type: ignore[arg-type]
-        ValueError,
+        InputError,
         "the input: expected a path or an open text file, found a value of type "
         "list_iterator",
     ),

@@ -135,6 +135,20 @@ def test_a_change_of_pages_runs_them() -> None:
     assert script["pages_of"](changed) == ["README.md", "docs/input.md"]
 
 
+def test_wording_is_checked_in_files_and_folders(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "code").mkdir()
+    (folder / "code" / "a.py").write_text("x = 1  # which is one\n", encoding="utf-8")
+    script = runpy.run_path(str(ROOT / "packaging" / "check_language.py"))
+    for given in ("code", "code/a.py"):
+        monkeypatch.setattr(sys, "argv", ["check_language.py", given])
+        script["main"]()
+        found, total = capsys.readouterr().out.splitlines()
+        assert found.endswith("a.py:1: not a sentence: which is one")
+        assert total == "1 findings in 1 files"
+
+
 def test_release_is_refused_until_it_is_ready() -> None:
     find = runpy.run_path(str(ROOT / "packaging" / "check_files.py"))["tag_problems"]
     problems = find("v0.0.1")

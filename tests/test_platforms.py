@@ -15,9 +15,9 @@ import pytest
 from elmo_cli import open_activations
 from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, WeightsError
 from elmo_cli.files import disk
-from elmo_cli.files.atomic import replaced
+from elmo_cli.files.atomic import new_file
 from elmo_cli.model.tensor_files import open_tensors
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.find_model import find_files_by_name
 from tests.support.commands import TINY, elmo
 from tests.support.layouts import lines, write
 
@@ -118,7 +118,7 @@ def test_replaced_says_why_a_file_cannot_be_written(
     error: Exception, reason: str, refusals: list[Exception]
 ) -> None:
     refusals.append(error)
-    with pytest.raises(OutputError) as caught, replaced("out.txt") as file:
+    with pytest.raises(OutputError) as caught, new_file("out.txt") as file:
         file.write(b"x")
     assert str(caught.value) == f"out.txt: cannot be written: {reason}"
     assert os.listdir() == []
@@ -145,7 +145,7 @@ def test_paths_of_windows_are_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     for path in ("C:\\models\\elmo", "models/elmo", "..\\elmo", "C:elmo"):
         with pytest.raises(ModelError, match="no such model folder or zip file"):
-            find_model(path)
+            find_files_by_name(path)
 
 
 # Locks

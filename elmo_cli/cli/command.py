@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 from click.core import augment_usage_errors
 
-from elmo_cli.cli.open_text import say_tokenizer
+from elmo_cli.cli.command_texts import say_tokenizer
 from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS, Option, variable_of
 from elmo_cli.cli.parameter_types import OutputPath
 from elmo_cli.cli.stderr import (

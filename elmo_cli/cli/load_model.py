@@ -1,4 +1,4 @@
-"""Models of commands: they are resolved once, loaded and named."""
+"""Models of commands, which are resolved already: they are loaded and named."""
 
 import gc
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.cli import stderr
-from elmo_cli.cli.open_text import say_tokenizer
+from elmo_cli.cli.command_texts import say_tokenizer
 from elmo_cli.options.model import Direction, ModelSettings, reading_directions
 
 if TYPE_CHECKING:
@@ -17,32 +17,27 @@ if TYPE_CHECKING:
     from elmo_cli.pretrained.model_files import ModelFiles
 
 
-def resolve_model(settings: ModelSettings) -> "ResolvedModel":
-    """Resolve the model that a user named. A command does it once."""
-    from elmo_cli.pretrained import find_model
-
-    return find_model.resolve_model(settings)
-
-
-def load_model(
+def load_resolved_engine(
     model: "ResolvedModel",
     *,
     check_layers: Callable[[int], object] = ignore,
     writes_file: bool = False,
-    records_sha256: bool = False,
+    hashes_model: bool = False,
 ) -> "Engine":
-    """Load a model.
+    """Load a resolved model, and print its name where the user needs it.
 
     Args:
         model: The model.
         check_layers: Function that gets the number of its layers before it is loaded,
             which takes time.
         writes_file: See `say_model`.
-        records_sha256: True if the output records the SHA-256 of the model.
+        hashes_model: True if the output records the SHA-256 of the model.
     """
-    files = find_model_files(model)
+    from elmo_cli.pretrained.find_model import find_resolved_files
+
+    files = find_resolved_files(model)
     check_layers(files.architecture.n_layers)
-    if records_sha256:
+    if hashes_model:
         from elmo_cli.pretrained.checksums import start_content_sha256
 
         start_content_sha256(files)
@@ -55,28 +50,30 @@ def load_model(
     return engine
 
 
-def load_embedder(
+def load_resolved_embedder(
     model: "ResolvedModel",
     *,
     check_layers: Callable[[int], object] = ignore,
     writes_file: bool = False,
 ) -> "ElmoEmbedder":
-    """Load a model for commands about single words and texts; see `load_model`."""
-    engine = load_model(model, check_layers=check_layers, writes_file=writes_file)
+    """Load a model to embed single words and texts; see `load_resolved_engine`."""
+    engine = load_resolved_engine(
+        model, check_layers=check_layers, writes_file=writes_file
+    )
 
     from elmo_cli.embedder import embedder_on
 
     return embedder_on(engine)
 
 
-def load_language_model(
+def load_resolved_language_model(
     model: "ResolvedModel", direction: Direction = "forward"
 ) -> "LanguageModel":
     """Load a model with its softmax, which must predict in a direction, or in both."""
-    files = find_model_files(model, with_softmax=True)
-
+    from elmo_cli.pretrained.find_model import find_resolved_files
     from elmo_cli.pretrained.require_directions import require_directions
 
+    files = find_resolved_files(model, with_softmax=True)
     require_directions(files, reading_directions(direction))
 
     from elmo_cli.engine import load_engine
@@ -88,22 +85,12 @@ def load_language_model(
     return language_model
 
 
-def find_model_files(
-    model: "ResolvedModel", *, with_softmax: bool = False
-) -> "ModelFiles":
-    """Find or download the files of a model."""
-    from elmo_cli.pretrained.find_model import find_resolved_model
-
-    return find_resolved_model(model, with_softmax=with_softmax)
-
-
 def say_model(
     files: "ModelFiles", settings: ModelSettings, *, writes_file: bool
 ) -> None:
-    """Print the tokenizer, and the name of a model that nobody named for a file.
+    """Print the tokenizer, and keep a note about a model that nobody named for a file.
 
-    With -v, each model is named. All options have been checked before: wrong usage is
-    an error of one line.
+    With -v, each model is named.
     """
     say_tokenizer()
 
@@ -118,7 +105,9 @@ def say_model(
         note = ""
         if files.name == BUNDLED:
             note = " (small, bundled). For better vectors, use --model original."
-        stderr.say(f"Model: {files.name}{note}")
+        stderr.keep_note(f"Model: {files.name}{note}")
+    if stderr.verbosity() > 0:
+        stderr.say_note()
 
 
 def start_garbage_collector() -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from elmo_cli.cli.stderr import say, verbosity
+from elmo_cli.cli.stderr import has_note, say, say_note, verbosity
 from elmo_cli.errors.wording import counted
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 30.0
 """Seconds between two lines of progress in a log file."""
+NOTE_SECONDS = 3.0
+"""Seconds after which a run is long: an error in its input no longer comes alone."""
 
 
 class _Lines:
@@ -93,7 +95,10 @@ def show_rate(bar: "tqdm[None]", n_tokens: int) -> None:
 
 
 def show_summary(bar: "tqdm[None]", summary: "Summary") -> None:
-    """Show the progress of a run over a file."""
+    """Show the progress of a run over a file, and in a long run the note once."""
+    if has_note() and bar.format_dict["elapsed"] > NOTE_SECONDS:
+        bar.clear()
+        say_note()
     show_rate(bar, summary.n_tokens)
     bar.update(summary.n_bytes - bar.n)
 

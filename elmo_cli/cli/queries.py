@@ -185,7 +185,7 @@ def read_pair_table(
             return columns, error
         return columns, pair
 
-    text_input = replace(text_input, column_option="--text-column NAME1,NAME2")
+    text_input = replace(text_input, text_option="--text-column NAME1,NAME2")
     yield from _parsed_rows(text_input, parse)
 
 

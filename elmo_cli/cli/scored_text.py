@@ -19,14 +19,19 @@ if TYPE_CHECKING:
     from elmo_cli.language_model.language_model import LanguageModel
 
 
-def source_of(given: str) -> Source:
-    """Return the source of INPUT: a file, standard input, or the text that it is.
+def is_typed_text(given: str) -> bool:
+    """Return whether INPUT is the text itself, and not a file or standard input.
 
     It is a text if it has a space and does not look like the path of a file.
     """
-    if " " not in given or os.path.exists(given) or looks_like_path(given):
-        return Source(given)
-    return Source(StringIO(given))
+    return " " in given and not os.path.exists(given) and not looks_like_path(given)
+
+
+def source_of(given: str) -> Source:
+    """Return the source of INPUT: a file, standard input, or the text that it is."""
+    if is_typed_text(given):
+        return Source(StringIO(given))
+    return Source(given)
 
 
 class OpenText(NamedTuple):

@@ -19,6 +19,9 @@ from elmo_cli.version import __version__
 TYPED_COMMAND = "elmo_cli.typed_command"
 """Key in `Context.meta` of the running command, a `TypedCommand`."""
 
+_NOTE = "elmo_cli.note"
+"""Key in `Context.meta` of a line that is printed before the next one."""
+
 
 class LineFormatter(logging.Formatter):
     """Formatter that shows a log message as `say` does, with options as typed.
@@ -148,5 +151,23 @@ def warn(problem: str | Message, remedy: str | None = None) -> None:
 
 def say(message: str) -> None:
     """Print a line about the run on standard error, unless -q was given."""
+    say_note()
     if verbosity() >= 0:
         click.echo(_for_terminal(message), err=True)
+
+
+def keep_note(message: str) -> None:
+    """Keep a line for `say_note`, so that an error before it comes alone."""
+    click.get_current_context().meta[_NOTE] = message
+
+
+def has_note() -> bool:
+    """Return whether there is a line that `say_note` prints."""
+    return _NOTE in click.get_current_context().meta
+
+
+def say_note() -> None:
+    """Print the line that was kept, once: before the next one, or in a long run."""
+    note = click.get_current_context().meta.pop(_NOTE, None)
+    if note is not None:
+        say(note)

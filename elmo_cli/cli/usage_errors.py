@@ -85,7 +85,7 @@ def _message(error: click.UsageError) -> Message:
         return no_such_option_message(error.option_name, ctx.command)
     if isinstance(error, click.MissingParameter) and error.param is not None:
         first_name = _name_of(error.param, ctx).split(" ")[0].removesuffix("...")
-        if first_name in ("INPUT", "TEXT") and _is_piped():
+        if first_name == "INPUT" and _is_piped():
             return Message(
                 f"{first_name} is missing", remedy="Type - to read standard input."
             )
@@ -129,7 +129,7 @@ def _extra_arguments_message(
     inputs = typed[:-1] if has_output else typed
     text = shlex.quote(" ".join(inputs))
     piped = f"{start} - {quoted}" if has_output else f"{start} -"
-    if not names or names[0] not in ("INPUT", "INPUT...", "TEXT"):
+    if not names or names[0] not in ("INPUT", "INPUT..."):
         remedy = example_of(command)
     elif all(map(_is_text_file, inputs)):
         command_line = f"cat {shlex.join(inputs)} | {piped}"

@@ -17,7 +17,7 @@ _MEANT_COMMANDS: Final = {
     "encode": "elmo embed",
     "fill-mask": "elmo predict",
     "finetune": "elmo train",
-    "generate": "elmo predict --sample 1",
+    "generate": "elmo predict --samples 1",
     "list": "elmo models",
     "nearest": "elmo neighbours",
     "score": "elmo surprisal",

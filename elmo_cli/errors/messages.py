@@ -17,9 +17,7 @@ _TRUE: Final = "True"
 _EMPTY: Final = '""'
 """Empty value, as it is typed."""
 ARGUMENT_OF_OPTION: Final = {
-    "--entropy": "with_entropy",
     "--format": "file_format",
-    "--sample": "n_samples",
 }
 """Arguments of Python that are not called like their option."""
 

@@ -34,8 +34,8 @@ def check_is_own(partial: Path, own: disk.FileIdentity) -> None:
 
 
 @contextmanager
-def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
-    """Yield the path of a file to write, and rename it to `path` at the end.
+def path_of_new_file(path: Path, partial: Path | None = None) -> Iterator[Path]:
+    """Yield the path at which to write a file, and rename it to `path` at the end.
 
     The file is `NAME.elmo-partial`, or `partial`. It is synced first, and removed if
     the block fails.
@@ -52,7 +52,7 @@ def renamed(path: Path, partial: Path | None = None) -> Iterator[Path]:
 
 
 @contextmanager
-def replaced(path: str | Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
+def new_file(path: str | Path, *, overwrite: bool = True) -> Iterator[BinaryIO]:
     """Yield an open file, and give it its name `path` at the end.
 
     Without `overwrite`, a file that has appeared there is kept, and so is the new one
@@ -96,5 +96,5 @@ def give_name(partial: Path, path: Path, *, overwrite: bool) -> None:
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines of text to a file atomically."""
-    with replaced(path) as file:
+    with new_file(path) as file:
         file.write("".join(f"{line}\n" for line in lines).encode())

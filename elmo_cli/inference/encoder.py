@@ -21,6 +21,7 @@ from elmo_cli.inference.fast_bilm import FastBiLm
 from elmo_cli.inference.fast_token_encoder import encode_tokens, prepare_token_encoder
 from elmo_cli.inference.one_thread import one_thread_at_a_time
 from elmo_cli.inference.precision import ComputeTypes
+from elmo_cli.inference.prepared_linear import round_weights
 from elmo_cli.inference.token_cache import CACHED_TOKENS, TokenCache
 from elmo_cli.inference.trie import index_tokens
 from elmo_cli.model.bilm import (
@@ -31,12 +32,8 @@ from elmo_cli.model.bilm import (
     state_from,
     state_tensors,
 )
-from elmo_cli.options.model import (
-    READING_DIRECTIONS,
-    InitialState,
-    ReadingDirection,
-)
-from elmo_cli.types import Sentence
+from elmo_cli.options.model import InitialState
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection, Sentence
 
 WARM_TEXT = """\
 The committee met on Monday to discuss the report , and most of its members agreed \
@@ -58,6 +55,8 @@ class SentenceEncoder(ABC):
     def __init__(self, bilm: BiLm, types: ComputeTypes, cached_tokens: int) -> None:
         """Prepare a biLM, which must not be used afterwards: its LSTMs are removed."""
         self.boundaries = bilm.token_encoder.boundaries
+        if types.rounds_weights:
+            round_weights(bilm)
         token_encoder = prepare_token_encoder(bilm.token_encoder, types)
         encode = partial(encode_tokens, token_encoder, types)
         self._cache = TokenCache(encode, cached_tokens)
@@ -85,9 +84,7 @@ class SentenceEncoder(ABC):
         # The cache is for one thread at a time.
         with one_thread_at_a_time(), exact_products(tf32=self._tf32):
             vectors = self._cache.vectors(tokens)
-            return self._bilm.contextualize(
-                vectors, rows, state=state, directions=directions
-            )
+            return self._bilm.run(vectors, rows, state=state, directions=directions)
 
     @abstractmethod
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:

@@ -60,14 +60,21 @@ class _Run:
     output: Tensor
     """Inputs of a step's projection, float, (n, D)."""
     cells: tuple[Tensor, Tensor]
-    """Cells after a step, float32, (n, D) each. Steps write to them in turn, step k to
-    k % 2."""
+    """Memory for the cells after a step, float32, (n, D) each; see `cells_after`."""
     n_steps: int = 0
     """Steps that are done."""
     n_nodes: int = 0
     """Nodes of these steps."""
     n_ended: int = 0
     """Sentences that ended at these steps."""
+
+    def cells_after(self, step: int) -> Tensor:
+        """Return the memory for the cells after a step.
+
+        Steps use the two tensors in turn, because a step reads the cells that the step
+        before wrote.
+        """
+        return self.cells[step % 2]
 
 
 class FastLstm:
@@ -137,33 +144,39 @@ class FastLstm:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state with the size of the blocks that the gates have, or None."""
+        """Return the state, with the size of the blocks that the gates are in."""
         return {**vars(self), "block": self._block()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickle, with the gates arranged for this processor's kernels."""
-        block = state.pop("block")
+        """Restore a pickle, perhaps from a processor that has other kernels.
+
+        Each linear layer has already restored itself: as a `CompiledLinear` if it was
+        one and this processor has the kernel, else as a `Linear`. A `Linear` may
+        become faster here, and gates may need other blocks.
+        """
+        pickled_block = state.pop("block")
         vars(self).update(state)
+        self.kernels = self._find_kernels()
         if type(self._project) is Linear:
             self._project = make_linear(self._project.weight, self._project.bias)
-        self.kernels = self._find_kernels()
-        keeps_blocks = block == self._block()
+        self.input_gates = self._restore_gates(self.input_gates, pickled_block)
+        self.hidden_gates = self._restore_gates(self.hidden_gates, pickled_block)
 
-        def prepare_again(layer: Linear) -> Linear:
-            if type(layer) not in (Linear, CompiledLinear):
-                return layer  # It has no blocks.
-            if type(layer) is CompiledLinear and keeps_blocks:
-                return layer
-            weight, bias = layer.unpack()
-            if block is not None:
-                weight = from_blocks(weight, dim=self._dim, n=block)
-                bias = (
-                    None if bias is None else from_blocks(bias, dim=self._dim, n=block)
-                )
-            return self._prepare_gates(weight, bias)
+    def _restore_gates(self, layer: Linear, pickled_block: int | None) -> Linear:
+        """Return the gates of a pickle as this processor's kernels read them.
 
-        self.input_gates = prepare_again(self.input_gates)
-        self.hidden_gates = prepare_again(self.hidden_gates)
+        `pickled_block` is what `_block` returned on the other processor.
+        """
+        if type(layer) is CompiledLinear and pickled_block == self._block():
+            return layer
+        if type(layer) not in (Linear, CompiledLinear):
+            return layer  # Rounded and int8 layers have no blocks.
+        weight, bias = layer.unpack()
+        if pickled_block is not None:
+            weight = from_blocks(weight, dim=self._dim, n=pickled_block)
+            if bias is not None:
+                bias = from_blocks(bias, dim=self._dim, n=pickled_block)
+        return self._prepare_gates(weight, bias)
 
     def _block(self) -> int | None:
         """Return the number of cells in a block of gates, or None without blocks."""
@@ -227,17 +240,25 @@ class FastLstm:
         )
 
     def _run_at_once(self, gates: StepGates, run: _Run, kernel: str) -> None:
-        """Run consecutive steps by one call of C."""
+        """Run consecutive steps by one call of C.
+
+        C writes the n cells after a step in blocks: (blocks, n, cells per block).
+        Therefore the tensors of cells have as many values as their shapes say, but
+        only C knows their order.
+        """
         assert isinstance(self._project, CompiledLinear)
-        end_step = run.n_steps + len(gates.sizes)
-        n_ended = run.trie.n_ended[run.n_steps : end_step]
+        first_step = run.n_steps
+        end_step = first_step + len(gates.sizes)
+        n_ended = run.trie.n_ended[first_step:end_step]
         nodes = slice(run.n_nodes, run.n_nodes + sum(gates.sizes))
         ends = slice(run.n_ended, run.n_ended + sum(n_ended))
         block = read_constant("block")
-        if run.n_steps == 0:  # The cells of the roots are rows.
+        if first_step == 0:
+            # The cells of the roots come from torch: (n, D).
             cell_strides = Strides(row=self._dim, block=block)
         else:
-            cell_strides = Strides(row=block, block=block * len(run.before.cell))
+            n_nodes_before = len(run.before.cell)
+            cell_strides = Strides(row=block, block=block * n_nodes_before)
         dtype = self._types.values
         # C reads the lists from these tensors.
         sizes = torch.tensor(gates.sizes, dtype=torch.int64, device="cpu")
@@ -260,8 +281,9 @@ class FastLstm:
             hidden_clip=self._hidden_clip,
             parent_hidden=address(run.parent_hidden, dtype),
             out=address(run.output, dtype),
-            even_cells=address(run.cells[run.n_steps % 2], torch.float32),
-            odd_cells=address(run.cells[(run.n_steps + 1) % 2], torch.float32),
+            # C counts the steps of this call from 0.
+            even_cells=address(run.cells_after(first_step), torch.float32),
+            odd_cells=address(run.cells_after(first_step + 1), torch.float32),
             new_hidden=address(run.hidden[nodes], dtype),
             n_ended=address(n_ended_tensor, torch.int64),
             ends=address(run.trie.ends[ends], torch.int64),
@@ -272,7 +294,7 @@ class FastLstm:
         n_last_nodes = gates.sizes[-1]
         run.before = LstmState(
             hidden=run.hidden[nodes.stop - n_last_nodes : nodes.stop],
-            cell=run.cells[(end_step - 1) % 2][:n_last_nodes],
+            cell=run.cells_after(end_step - 1)[:n_last_nodes],
         )
         run.n_steps = end_step
         run.n_nodes = nodes.stop
@@ -284,7 +306,7 @@ class FastLstm:
             nodes = slice(run.n_nodes, run.n_nodes + size)
             parents = run.trie.parents[nodes]
             hidden = run.hidden[nodes]
-            cells = run.cells[run.n_steps % 2][:size]
+            cells = run.cells_after(run.n_steps)[:size]
             output = run.output[:size]
             parent_hidden = run.parent_hidden[:size]
             copy_rows(out=parent_hidden, table=run.before.hidden, rows=parents)

@@ -14,11 +14,11 @@ elementwise work.
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import Function
 from torch.nn import functional
@@ -67,13 +67,18 @@ def run_packed(
     )
 
 
-def _last_rows(sizes: Sequence[int]) -> Any:
-    """Return the last packed row of each sequence, int64, (B,)."""
-    ranks = np.arange(sizes[0])
-    # Sequence k runs in each step that has more than k sequences.
-    n_steps = np.searchsorted(-np.asarray(sizes), -ranks, side="left")
-    starts = np.cumsum([0, *sizes[:-1]])
-    return starts[n_steps - 1] + ranks
+def _last_rows(sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Return the last packed row of each sequence, (B,).
+
+    For the sizes [3, 2, 1], the rows are a0 b0 c0 | a1 b1 | a2, and the last ones of
+    a, b and c are [5, 4, 2].
+    """
+    last_rows = np.empty(sizes[0], dtype=np.int64)
+    for rows in _steps(sizes):
+        n_running = rows.stop - rows.start
+        # A later step replaces the rows of the sequences that still run.
+        last_rows[:n_running] = np.arange(rows.start, rows.stop)
+    return last_rows
 
 
 class _Saved(NamedTuple):
@@ -152,10 +157,18 @@ class PackedLstm(Function):
                 outputs[rows] = project(memory[rows])
             hidden_before = outputs[rows].clamp_(-hidden_clip, hidden_clip)
             cells_before = cells[rows]
-        # in the order of `_Saved`
-        ctx.save_for_backward(
-            inputs, hidden, cell, weight, projection, gates, cells, memory, outputs
+        saved = _Saved(
+            inputs=inputs,
+            hidden=hidden,
+            cell=cell,
+            weight=weight,
+            projection=projection,
+            gates=gates,
+            cells=cells,
+            memory=memory,
+            outputs=outputs,
         )
+        ctx.save_for_backward(*saved)
         ctx.sizes = sizes
         ctx.cell_clip = cell_clip
         ctx.hidden_clip = hidden_clip
@@ -222,6 +235,10 @@ def _differentiate_steps(
 ) -> tuple[Tensor, LstmState]:
     """Go from the last step to the first, and compute the gradients of the gates.
 
+    Each step adds up the gradients of its hidden states and cells: from outside the
+    LSTM, and from the later step, which read them. Then it has the gradients of the
+    state that it read itself, for the earlier step.
+
     Args:
         saved: Tensors of the forward pass.
         sizes: Number of sequences at each step.
@@ -245,18 +262,21 @@ def _differentiate_steps(
     # Clipped values have no gradient.
     is_clipped = saved.outputs.abs() >= hidden_clip
     d_gates = torch.empty_like(saved.gates)
-    # Gradients of the state before the step that was the last to be computed
-    d_hidden_before = saved.hidden[:0]
-    d_cells_before = torch.zeros_like(saved.cell)
+    # Gradients from the later step: none at the last step, and at any step none for
+    # the sequences that end with it.
+    d_hidden_from_later = saved.hidden[:0]  # (sequences of the later step, P)
+    d_cells_from_later = torch.zeros_like(saved.cell)  # (B, D)
     steps = _steps(sizes)
     cells_before = _values_before(first=saved.cell, values=saved.cells, sizes=sizes)
     for rows, cells in zip(reversed(steps), reversed(cells_before), strict=True):
-        d_hidden = d_unclipped[rows]
-        d_hidden[: len(d_hidden_before)] += d_hidden_before
+        d_hidden = d_unclipped[rows]  # a view
+        d_hidden[: len(d_hidden_from_later)] += d_hidden_from_later
         d_hidden.masked_fill_(is_clipped[rows], 0)
-        d_new_cells = d_cells_before[: len(d_hidden)]
+        # A view, too. `_compute_gradients` overwrites it by the gradients of the cells
+        # that this step read, so the next turn finds them in `d_cells_from_later`.
+        d_step_cells = d_cells_from_later[: len(d_hidden)]
         if d_cells is not None:
-            d_new_cells += d_cells[rows]
+            d_step_cells += d_cells[rows]
         _compute_gradients(
             kernel,
             gates=saved.gates[rows],
@@ -264,15 +284,19 @@ def _differentiate_steps(
             cells=cells.contiguous(),
             clip=cell_clip,
             new_cells=saved.cells[rows],
-            d_cells=d_new_cells,
+            d_cells=d_step_cells,
             d_gates=d_gates[rows],
         )
-        d_hidden_before = to_hidden(d_gates[rows])
-    return d_gates, LstmState(hidden=d_hidden_before, cell=d_cells_before)
+        d_hidden_from_later = to_hidden(d_gates[rows])
+    # The first step has read the initial state.
+    return d_gates, LstmState(hidden=d_hidden_from_later, cell=d_cells_from_later)
 
 
 def _values_before(first: Tensor, values: Tensor, sizes: Sequence[int]) -> list[Tensor]:
     """Return the values before each step, of the sequences that run in it.
+
+    With the values a0 b0 c0 | a1 b1 | a2 of three sequences, they are: `first`, then a0
+    b0, then a1.
 
     Args:
         first: Values before the first step, (B, ...).
@@ -286,11 +310,13 @@ def _values_before(first: Tensor, values: Tensor, sizes: Sequence[int]) -> list[
 
 
 def _steps(sizes: Sequence[int]) -> list[slice]:
-    """Return the packed rows of each step."""
-    return [
-        slice(end - size, end)
-        for end, size in zip(accumulate(sizes), sizes, strict=True)
-    ]
+    """Return the packed rows of each step: 0:3, 3:5, 5:6 for the sizes [3, 2, 1]."""
+    steps = []
+    start = 0
+    for size in sizes:
+        steps.append(slice(start, start + size))
+        start += size
+    return steps
 
 
 def _training_kernel(name: str, memory: Tensor, cells: Tensor) -> str | None:

@@ -5,7 +5,7 @@ but no instructions for bfloat16 (Cascade Lake, Ice Lake): on them, no other low
 precision is fast.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 
@@ -13,6 +13,21 @@ from elmo_cli.compiled.kernels import processor_has
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.inference.int8 import has_int8
 from elmo_cli.options.model import Precision
+
+ROUNDED: Final = "bfloat16 (rounded)"
+"""Arithmetic of bfloat16 without instructions for it: float32, with weights that are
+rounded to bfloat16. Products in bfloat16 would take three to five times as long."""
+
+
+def find_arithmetic(precision: Precision, device: torch.device) -> str:
+    """Return the name of the arithmetic in which a device computes a precision.
+
+    It is the precision, or `ROUNDED`.
+    """
+    is_short = precision == "bfloat16" and device.type == "cpu"
+    if is_short and not processor_has("avx512_bf16"):
+        return ROUNDED
+    return precision
 
 
 class ComputeTypes(NamedTuple):
@@ -30,6 +45,8 @@ class ComputeTypes(NamedTuple):
     """Type in which the linear layers of the gates multiply."""
     tf32: bool = False
     """True if a GPU may round the factors of float32 to TF32."""
+    rounds_weights: bool = False
+    """True if the weights of linear layers are rounded to bfloat16 first."""
 
 
 def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
@@ -39,14 +56,15 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
     """
     if precision == "int8":
         return _int8_types(device)
-    if precision == "tf32":
-        if device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0):
-            raise InputError(
-                "{--precision tf32}: requires an NVIDIA GPU of compute capability "
-                "8.0 (Ampere) or later, and the device is {device}",
-                remedy="Use {--precision float32}.",
-                device=device,
-            )
+    if precision == "tf32" and not _has_tf32(device):
+        raise InputError(
+            "{--precision tf32}: requires an NVIDIA GPU of compute capability "
+            "8.0 (Ampere) or later, and the device is {device}",
+            remedy="Use {--precision float32}.",
+            device=device,
+        )
+    arithmetic = find_arithmetic(precision, device)
+    if arithmetic in ("tf32", ROUNDED):
         dtype = torch.float32
     else:
         dtype = getattr(torch, precision)
@@ -55,8 +73,13 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
         values=dtype,
         weights=dtype,
         gate_weights=dtype,
-        tf32=precision == "tf32",
+        tf32=arithmetic == "tf32",
+        rounds_weights=arithmetic == ROUNDED,
     )
+
+
+def _has_tf32(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 def _int8_types(device: torch.device) -> ComputeTypes:

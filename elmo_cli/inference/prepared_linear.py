@@ -1,7 +1,7 @@
 """Linear layers that multiply in a given data type, the fastest for the device."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmo_cli.compiled.linear import Linear, make_linear
 from elmo_cli.inference.int8 import Int8Linear
@@ -37,3 +37,10 @@ def prepare_linear(
         return Int8Linear(weight, bias)
     layer = make_linear(weight.to(dtype), bias=None if bias is None else bias.to(dtype))
     return layer if values == dtype else RoundedLinear(layer, dtype)
+
+
+def round_weights(module: nn.Module) -> None:
+    """Round the weights of all linear layers in a module to bfloat16, in float32."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            layer.weight.data = layer.weight.data.bfloat16().float()

@@ -14,9 +14,9 @@ from spacy.tokens import Doc, Span, Token
 
 from elmo_cli.arrays import FloatArray
 from elmo_cli.embedder import ElmoEmbedder
+from elmo_cli.inference.similarity import cosine_similarity
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.runs.pipeline import per_item
-from elmo_cli.similarity import cosine_similarity
 from elmo_cli.types import Sentence
 
 
@@ -36,7 +36,7 @@ class ElmoComponent:
         """
         self._layers = layers
         self._settings = settings
-        SelectionSettings(layers).for_model(self.embedder.architecture.n_layers)
+        SelectionSettings(layers).check_for_model(self.embedder.architecture.n_layers)
 
     @cached_property
     def embedder(self) -> ElmoEmbedder:

@@ -21,7 +21,7 @@ from elmo_cli.runs.pipeline import per_item
 from elmo_cli.types import Sentence
 
 Answer: TypeAlias = Prediction | Substitutes | Samples
-"""What the settings ask for: `Substitutes` with `each`, `Samples` with `n_samples`."""
+"""What the settings ask for: `Substitutes` with `each`, `Samples` with `samples`."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class PredictionSummary:
 
 def answer_columns(settings: PredictionSettings) -> Sequence[str]:
     """Return the names of the columns of `answer_rows`."""
-    if settings.n_samples is not None:
+    if settings.samples is not None:
         return SAMPLE_COLUMNS
     if settings.each:
         return SUBSTITUTE_COLUMNS
@@ -76,7 +76,7 @@ def run_prediction(
     """
 
     def answer(texts: Iterator[Sentence]) -> Iterable[Answer]:
-        if settings.n_samples is not None:
+        if settings.samples is not None:
             return _sample(model, settings, texts)
         if settings.each:
             return iter_substitutes(model, texts, settings.top)
@@ -102,12 +102,12 @@ def run_prediction(
 def _sample(
     model: LanguageModel, settings: PredictionSettings, texts: Iterable[Sentence]
 ) -> Iterator[Samples]:
-    assert settings.n_samples is not None
+    assert settings.samples is not None
     for text in texts:
         samples = sample_sentences(
             model,
             text,
-            settings.n_samples,
+            settings.samples,
             direction=settings.direction,
             temperature=settings.temperature,
             seed=settings.seed,

@@ -20,11 +20,10 @@ from elmo_cli.language_model.gaps import GAP, cut_around_gaps, mark_gaps
 from elmo_cli.language_model.language_model import LanguageModel, check_language_model
 from elmo_cli.model.bilm import select_state
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
-from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings
-from elmo_cli.types import Sentence, Text
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection, Sentence, Text
 
 SAMPLE_COLUMNS: Final = ("sample_number", "text")
 
@@ -45,7 +44,7 @@ class Samples(NamedTuple):
 def sample_sentences(
     model: LanguageModel,
     text: Text,
-    n_samples: int = 1,
+    samples: int = 1,
     *,
     direction: ReadingDirection = "forward",
     temperature: float = 1.0,
@@ -64,7 +63,7 @@ def sample_sentences(
     Args:
         model: Language model.
         text: Raw text or tokens to continue; may be empty.
-        n_samples: Number of sentences.
+        samples: Number of sentences.
         direction: "forward" adds words after the text, and "backward" before it.
         temperature: Divisor of the logits. Below 1, probable words become more
             probable; above 1, less.
@@ -92,7 +91,7 @@ def sample_sentences(
             value=temperature,
         )
     check_choice("direction", direction, READING_DIRECTIONS)
-    check_at_least("n_samples", n_samples, 0)
+    check_at_least("samples", samples, 0)
     check_at_least("max_words", max_words, 0)
     check_at_least("seed", seed, 0)
     if isinstance(text, str):
@@ -105,19 +104,19 @@ def sample_sentences(
         raise InputError(
             f"a text to continue cannot contain a gap ({GAP})",
             remedy="Remove the gap.",
-            shell_remedy="Remove the gap, or remove {--sample}.",
+            shell_remedy="Remove the gap, or remove {--samples}.",
         )
     is_backward = direction == "backward"
     end = START_TOKEN if is_backward else END_TOKEN
     other_boundary = END_TOKEN if is_backward else START_TOKEN
-    random = [np.random.default_rng([seed, number]) for number in range(n_samples)]
-    samples = [list(text) for _ in range(n_samples)]
+    random = [np.random.default_rng([seed, number]) for number in range(samples)]
+    sentences = [list(text) for _ in range(samples)]
     # All samples continue from the context and the state at the end of the text.
     contexts, state = model.read([text], direction=direction)
-    contexts = contexts.expand(n_samples, -1)
-    first_text = torch.zeros(n_samples, dtype=torch.int64, device=contexts.device)
+    contexts = contexts.expand(samples, -1)
+    first_text = torch.zeros(samples, dtype=torch.int64, device=contexts.device)
     state = select_state(state, first_text)
-    running = list(range(n_samples))  # numbers of the samples that have not ended
+    running = list(range(samples))  # numbers of the samples that have not ended
     for _ in range(max_words):
         drawn = []
         for number, log_p in zip(
@@ -134,14 +133,14 @@ def sample_sentences(
             break
         for number, word in zip(running, words, strict=True):
             if is_backward:
-                samples[number].insert(0, word)
+                sentences[number].insert(0, word)
             else:
-                samples[number].append(word)
+                sentences[number].append(word)
         state = select_state(state, torch.tensor(rows, device=contexts.device))
         contexts, state = model.read(
             [[word] for word in words], direction=direction, state=state
         )
-    return samples
+    return sentences
 
 
 def _draw(

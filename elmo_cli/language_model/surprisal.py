@@ -41,7 +41,7 @@ def measure_surprisal(  # type: ignore[overload-overlap] # a string is one text
     by: UnitKind = "token",
     *,
     direction: Direction = "forward",
-    with_entropy: bool = False,
+    entropy: bool = False,
     frequencies: Mapping[str, float] | str | Path | None = None,
     tokenizer: str | None = AUTO,
     language: str | None = None,
@@ -57,7 +57,7 @@ def measure_surprisal(
     by: UnitKind = "token",
     *,
     direction: Direction = "forward",
-    with_entropy: bool = False,
+    entropy: bool = False,
     frequencies: Mapping[str, float] | str | Path | None = None,
     tokenizer: str | None = AUTO,
     language: str | None = None,
@@ -72,7 +72,7 @@ def measure_surprisal(
     by: UnitKind = "token",
     *,
     direction: Direction = "forward",
-    with_entropy: bool = False,
+    entropy: bool = False,
     frequencies: Mapping[str, float] | str | Path | None = None,
     tokenizer: str | None = AUTO,
     language: str | None = None,
@@ -94,7 +94,7 @@ def measure_surprisal(
         by: "token", "word" (split at white space), "region" or "sentence".
         direction: "forward" predicts each token from the tokens before it, "backward"
             from those after it, "both" does both, in this order.
-        with_entropy: Measure the entropy where each unit begins.
+        entropy: Measure the entropy where each unit begins.
         frequencies: Counts of words, from which `log_frequency` is computed: a mapping,
             or the path of a file with a word and its count per line. None estimates
             them from the ranks of words in the vocabulary.
@@ -120,7 +120,7 @@ def measure_surprisal(
             list_texts(texts),
             by,
             direction=direction,
-            with_entropy=with_entropy,
+            entropy=entropy,
             frequencies=frequencies,
             tokenizer=tokenizer,
             language=language,
@@ -137,7 +137,7 @@ def iter_surprisal(
     by: UnitKind = "token",
     *,
     direction: Direction = "forward",
-    with_entropy: bool = False,
+    entropy: bool = False,
     frequencies: Mapping[str, float] | str | Path | None = None,
     tokenizer: str | None = AUTO,
     language: str | None = None,
@@ -176,7 +176,7 @@ def iter_surprisal(
     table = SurprisalTable(
         unit=by,
         direction=direction,
-        with_entropy=with_entropy,
+        entropy=entropy,
         log_frequencies=_log_frequencies(frequencies),
     )
     records = (_record(text, by, chosen) for text in check_texts(texts))

@@ -96,7 +96,7 @@ class SurprisalTable:
 
     unit: UnitKind = "token"
     direction: Direction = "forward"
-    with_entropy: bool = False
+    entropy: bool = False
     log_frequencies: Mapping[str, float] | None = None
     """Log frequencies of words, in bits, as in `FrequencyList`. None estimates them
     from the ranks in the vocabulary; the name of their column says so."""
@@ -134,7 +134,7 @@ class SurprisalTable:
             columns.append(_Column(name, partial(_surprisal_at, index)))
         if self.direction == "both":
             columns.append(_Column("surprisal_average", lambda unit: unit.surprisal))
-        if self.with_entropy:
+        if self.entropy:
             for index, name in enumerate(directed_columns("entropy", self.direction)):
                 columns.append(_Column(name, partial(_entropy_at, index)))
         frequency = "log_frequency"
@@ -162,7 +162,7 @@ class SurprisalTable:
             batch_size=batch_size,
             is_ready=is_ready,
             direction=self.direction,
-            with_entropy=self.with_entropy,
+            with_entropy=self.entropy,
         )
         frequencies = self.log_frequencies
         if frequencies is None:
@@ -234,7 +234,7 @@ class SurprisalTable:
             n_tokens=0,
             n_unknown=0,
             surprisals=nothing,
-            entropies=nothing if self.with_entropy else [],
+            entropies=nothing if self.entropy else [],
             log_frequency=None,
         )
 

@@ -28,7 +28,7 @@ from elmo_cli.errors.exceptions import WeightsError
 from elmo_cli.errors.missing_files import unreadable_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
-from elmo_cli.files.atomic import replaced
+from elmo_cli.files.atomic import new_file
 from elmo_cli.files.named_pipes import refuse_named_pipe
 from elmo_cli.files.open_hdf5 import open_hdf5_to_read
 
@@ -48,6 +48,8 @@ MAX_ITEMS: Final = 20_000
 """Maximum number of datasets and groups: HDF5 is slow with many."""
 _MAX_DEPTH: Final = 10
 """Maximum number of groups around a dataset."""
+_LENGTH_BYTES: Final = 8
+"""Size of the number at the start of a safetensors file, and its alignment."""
 _HALF: Final = ("float16", "F16")
 """Names of float16 in HDF5 and in safetensors."""
 _DAMAGE: Final = (KeyError, OSError, RuntimeError, TypeError, ValueError)
@@ -60,9 +62,16 @@ class TensorFile(ABC):
     Its methods raise a `WeightsError` for a damaged file.
     """
 
-    def __init__(self, path: Path, names: Collection[str]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        names: Collection[str],
+        others: Mapping[str, str] | None = None,
+    ) -> None:
         self.path = path
         self.names = list(names)
+        self._others = others or {}
+        """What is in the place of a tensor but cannot be read, such as a link."""
 
     @abstractmethod
     def _dtype(self, name: str) -> str:
@@ -104,11 +113,21 @@ class TensorFile(ABC):
             found = "no tensors"
         raise WeightsError(f"{self.path}: expected {kinds[0]}, found {found}")
 
+    def check_whole(self) -> None:
+        """Raise a `WeightsError` for what is no tensor in this file, such as a link."""
+        if self._others:
+            name, kind = next(iter(self._others.items()))
+            raise WeightsError(
+                f"{self.path}: {name}: expected a tensor in this file, found {kind}"
+            )
+
     def check_shapes(self, expected: Mapping[str, Shape], source: str) -> None:
         """Raise a `WeightsError` that names all tensors whose shapes do not fit."""
         mismatches = []
         for name, shape in expected.items():
-            found = self._shape(name) if name in self.names else "no tensor"
+            found: Shape | str = self._others.get(name, "no tensor")
+            if name in self.names:
+                found = self._shape(name)
             if found != shape:
                 mismatches.append(f"{name}: expected {shape}, found {found}")
         if mismatches:
@@ -144,8 +163,10 @@ class TensorFile(ABC):
 class _Hdf5File(TensorFile):
     """File of tensors in HDF5."""
 
-    def __init__(self, path: Path, datasets: Mapping[str, h5py.Dataset]) -> None:
-        super().__init__(path, datasets)
+    def __init__(
+        self, path: Path, datasets: Mapping[str, h5py.Dataset], others: dict[str, str]
+    ) -> None:
+        super().__init__(path, datasets, others)
         self._datasets = datasets
 
     def _dtype(self, name: str) -> str:
@@ -186,11 +207,11 @@ class _SafetensorsFile(TensorFile):
     def _float32_offset(self, name: str) -> int | None:
         if self._dtype(name) != "F32":
             return None
-        # Tensors follow a header in JSON, whose size is in the first 8 bytes.
+        # Tensors follow a header in JSON, whose size comes first.
         with open(self.path, "rb") as file:
-            n_bytes = int.from_bytes(file.read(8), "little")
+            n_bytes = int.from_bytes(file.read(_LENGTH_BYTES), "little")
             header = json.loads(file.read(n_bytes))
-        return 8 + n_bytes + int(header[name]["data_offsets"][0])
+        return _LENGTH_BYTES + n_bytes + int(header[name]["data_offsets"][0])
 
 
 @contextmanager
@@ -212,8 +233,9 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
             file = open_hdf5_to_read(path)
         with file:
             with _reporting_damage(path):
-                datasets = _find_datasets(file)
-            yield _Hdf5File(path, datasets)
+                datasets, others = _find_datasets(file)
+                others |= _find_links(file)
+            yield _Hdf5File(path, datasets, others)
 
 
 def is_finite(values: Tensor) -> bool:
@@ -221,27 +243,57 @@ def is_finite(values: Tensor) -> bool:
     return all(extreme.isfinite() for extreme in values.aminmax())
 
 
-def _find_datasets(file: h5py.File) -> dict[str, h5py.Dataset]:
-    """Return all datasets of a file, without links and external data."""
-    datasets = {}
+def _find_datasets(file: h5py.File) -> tuple[dict[str, h5py.Dataset], dict[str, str]]:
+    """Return all datasets with values in a file, and the kinds of other items."""
+    datasets: dict[str, h5py.Dataset] = {}
+    others: dict[str, str] = {}
     n_items = 0
 
-    def add(name: str, item: h5py.Dataset | h5py.Group) -> None:
+    def add(name: str, item: h5py.Dataset | h5py.Group | h5py.Datatype) -> None:
         nonlocal n_items
         n_items += 1
-        if n_items > MAX_ITEMS or name.count("/") > _MAX_DEPTH:
-            many = f"{MAX_ITEMS:,} datasets and groups, as activations may have"
-            problem = (
-                f"it has more than {many}, or more than {_MAX_DEPTH} nested groups"
-            )
-            raise WeightsError(f"{file.filename}: not a model's weights: {problem}")
-        if not isinstance(item, h5py.Dataset) or item.is_virtual or item.external:
-            return
-        if item.shape is not None:  # A dataset may have no values at all.
+        _check_size(file, name, n_items)
+        if isinstance(item, h5py.Group):
+            if len(item) == 0:
+                others[name] = "an empty group"
+        elif isinstance(item, h5py.Datatype):
+            others[name] = "a data type"
+        elif item.is_virtual:
+            others[name] = "a virtual dataset"
+        elif item.external:
+            others[name] = "a dataset in other files"
+        elif item.shape is None:
+            others[name] = "a dataset without values"
+        else:
             datasets[name] = item
 
     file.visititems(add)  # It follows no links.
-    return datasets
+    return datasets, others
+
+
+def _find_links(file: h5py.File) -> dict[str, str]:
+    """Return the kinds of the links in a file, which are not followed."""
+    links: dict[str, str] = {}
+
+    def add(encoded: bytes, info: Any) -> None:
+        name = encoded.decode("utf-8", "replace")
+        _check_size(file, name, n_items=len(links) + 1)
+        if info.type == h5py.h5l.TYPE_SOFT:
+            links[name] = "a soft link"
+        elif info.type != h5py.h5l.TYPE_HARD:
+            links[name] = "an external link"
+
+    file.id.links.visit(add, info=True)
+    return links
+
+
+def _check_size(file: h5py.File, name: str, n_items: int) -> None:
+    """Raise a `WeightsError` for a file of too many or too deeply nested items."""
+    if n_items <= MAX_ITEMS and name.count("/") <= _MAX_DEPTH:
+        return
+    many = f"{MAX_ITEMS:,} datasets and groups, as activations may have"
+    problem = f"it has more than {many}, or more than {_MAX_DEPTH} nested groups"
+    raise WeightsError(f"{file.filename}: not a model's weights: {problem}")
 
 
 @contextmanager
@@ -288,11 +340,11 @@ def write_tensors(
     `metadata` are attributes in HDF5. Without `overwrite`, an existing file is kept.
     """
     path = Path(path)
-    content: bytes | memoryview
+    contents: list[bytes | memoryview]
     if path.suffix == SAFETENSORS_SUFFIX:
         safetensors = load_extra(str(path), "safetensors.numpy", "safetensors")
         values = {name: np.ascontiguousarray(array, dtype) for name, array in tensors}
-        content = safetensors.save(values, dict(metadata or {}) or None)
+        contents = _with_metadata(safetensors.save(values), metadata or {})
     else:
         buffer = io.BytesIO()
         with h5py.File(buffer, "w") as hdf5:
@@ -301,8 +353,28 @@ def write_tensors(
                 # HDF5 takes no space for a dataset without data, and reads zeros.
                 data = array if array.any() else None
                 hdf5.create_dataset(name, array.shape, dtype=dtype, data=data)
-        content = buffer.getbuffer()
+        contents = [buffer.getbuffer()]
     # The content was made in memory, because HDF5 crashes on a full disk, and because
     # only its owner can read a file of safetensors' `save_file`.
-    with replaced(path, overwrite=overwrite) as file:
-        file.write(content)
+    with new_file(path, overwrite=overwrite) as file:
+        file.writelines(contents)
+
+
+def _with_metadata(
+    content: bytes, metadata: Mapping[str, str]
+) -> list[bytes | memoryview]:
+    """Return the pieces of a safetensors file with metadata.
+
+    The package writes metadata in a random order, so that equal files would differ.
+    """
+    if not metadata:
+        return [content]
+    n_bytes = int.from_bytes(content[:_LENGTH_BYTES], "little")
+    start = _LENGTH_BYTES + n_bytes
+    header = {"__metadata__": dict(metadata)}
+    header |= json.loads(content[_LENGTH_BYTES:start])
+    line = json.dumps(header, separators=(",", ":")).encode()
+    # The values begin at a multiple of 8 bytes.
+    line += b" " * (-len(line) % _LENGTH_BYTES)
+    length = len(line).to_bytes(_LENGTH_BYTES, "little")
+    return [length, line, memoryview(content)[start:]]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from elmo_cli.options.fields import check_choices, option
-from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection
 
 
 @dataclass(frozen=True)
@@ -13,25 +13,25 @@ class PredictionSettings:
     top: int = option(10, "Number of words to print.", value="N")
     direction: ReadingDirection = option(
         "forward",
-        "Predict the words after TEXT (forward) or before it (backward).",
+        "Predict the words after the text (forward) or before it (backward).",
         choices=READING_DIRECTIONS,
     )
     with_unknown: bool = option(
         False, "Also show <UNK>, which stands for all words outside the vocabulary."
     )
-    each: bool = option(False, "Predict substitutes for each token of TEXT.")
-    n_samples: int | None = option(
-        None, "Sample N random continuations of TEXT.", value="N", name="--sample"
+    each: bool = option(False, "Predict substitutes for each token of the text.")
+    samples: int | None = option(
+        None, "Sample N random continuations of the text.", value="N"
     )
     temperature: float = option(
         1,
-        "Temperature of {--sample}; below 1, probable words become even more probable.",
+        "Temperature of {--samples}; below 1, probable words become more probable.",
         value="T",
     )
     max_words: int = option(
-        50, "Maximum number of words that {--sample} adds.", value="N"
+        50, "Maximum number of words that {--samples} adds.", value="N"
     )
-    seed: int = option(0, "Seed of {--sample}.", value="N")
+    seed: int = option(0, "Seed of {--samples}.", value="N")
 
     def __post_init__(self) -> None:
         check_choices(self)

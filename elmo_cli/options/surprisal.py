@@ -23,9 +23,7 @@ class SurprisalSettings:
         "Predict each token from the tokens before it, after it, or each in turn.",
         choices=DIRECTIONS,
     )
-    with_entropy: bool = option(
-        False, "Also print the entropy of each prediction.", name="--entropy"
-    )
+    entropy: bool = option(False, "Also print the entropy of each prediction.")
     by: UnitKind | None = option(
         None,
         "Unit of a row. Words are separated by spaces, regions by `|`.",

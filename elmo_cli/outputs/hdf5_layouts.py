@@ -1,6 +1,6 @@
 """What both layouts of HDF5 share: a writer that resumes, and checks of datasets.
 
-docs/output.md describes the datasets, their shapes, `sentence_to_index`, and what HDF5
+docs/hdf5.md describes the datasets, their shapes, `sentence_to_index`, and what HDF5
 keeps in memory. All datasets are chunked and grow only at their end, so that memory and
 time per record stay constant.
 """

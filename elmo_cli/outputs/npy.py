@@ -1,6 +1,6 @@
 """Writer for npy: one array with a row per record, and a file of ids next to it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,19 +59,31 @@ class NpyWriter(FormatWriter):
 
     def publish(self, path: Path, rename: Callable[[], object]) -> None:
         """Rename the array and its ids: these never lie next to other vectors."""
-        ids = ids_path(path)
-        content = None
-        if self._ids:
-            content = "".join(f"{each}\n" for each in self._ids).encode()
-        overwrite = self._settings.overwrite
-        try:
-            with changed_with_vectors(ids, content, path, overwrite=overwrite):
-                rename()
-        except AppearedError:
-            if content is not None:
-                kept = ids_path(unfinished_paths(path).partial)
-                disk.replace(partial_path(ids), kept)
-            raise
+        rename_with_ids(path, self._ids, rename, overwrite=self._settings.overwrite)
+
+
+def rename_with_ids(
+    path: Path, ids: Sequence[str], rename: Callable[[], object], *, overwrite: bool
+) -> None:
+    """Give an array its name by calling `rename`, and write its ids, if any.
+
+    If another file has the name, the ids are kept next to the unfinished array.
+    """
+    target = ids_path(path)
+    kept = ids_path(unfinished_paths(path).partial)
+    content = None
+    if ids:
+        content = "".join(f"{each}\n" for each in ids).encode()
+    try:
+        with changed_with_vectors(target, content, path, overwrite=overwrite):
+            rename()
+    except AppearedError:
+        if content is not None:
+            disk.replace(partial_path(target), kept)
+        raise
+    # An earlier run may have kept them.
+    if kept.is_file() and kept.read_bytes() == content:
+        disk.remove(kept)
 
 
 def complete_ids(path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.files.output_checks import exists_error
+from elmo_cli.options.output_format import HDF5, FileFormat
 from elmo_cli.outputs.attributes import KEYS
 from elmo_cli.outputs.reader import open_activations
 from elmo_cli.records.progress import Progress
@@ -48,6 +49,7 @@ class SavedOutput:
     attributes: dict[str, str]
     n_records: int
     resume_point: ResumePoint
+    file_format: FileFormat = HDF5.name
 
     def to_json(self) -> dict[str, Any]:
         """Return the values that the log of a checkpoint stores."""
@@ -59,7 +61,12 @@ class SavedOutput:
             "skipped": dict(point.skipped),
             "n_empty": point.n_empty,
         }
-        return {"settings": self.attributes, "n_records": self.n_records, "run": run}
+        return {
+            "settings": self.attributes,
+            "n_records": self.n_records,
+            "file_format": self.file_format,
+            "run": run,
+        }
 
 
 def saved_at_checkpoint(stored: Mapping[str, Any]) -> SavedOutput:
@@ -75,6 +82,8 @@ def saved_at_checkpoint(stored: Mapping[str, Any]) -> SavedOutput:
             skipped=run["skipped"],
             n_empty=run["n_empty"],
         ),
+        # Logs of versions that only resumed HDF5 do not say it.
+        file_format=stored.get("file_format", HDF5.name),
     )
 
 

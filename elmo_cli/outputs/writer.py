@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from elmo_cli.errors.exceptions import ElmoError, OutputError
 from elmo_cli.errors.messages import Message, joined
 from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.output_names import unfinished_paths
-from elmo_cli.files.resumable import resumable_file
+from elmo_cli.files.resumable.checkpoint_log import State
 from elmo_cli.files.resumable.resumable_file import ResumableFile
 from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.output_format import HDF5, PARQUET
@@ -29,7 +30,7 @@ from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.hdf5_allennlp import AllenNlpWriter
 from elmo_cli.outputs.hdf5_packed import PackedWriter
 from elmo_cli.outputs.json_lines_writer import JsonlWriter
-from elmo_cli.outputs.npy import NpyWriter, ids_path
+from elmo_cli.outputs.npy import NpyWriter, ids_path, rename_with_ids
 from elmo_cli.outputs.npz import NpzWriter
 from elmo_cli.outputs.parquet_writer import ParquetWriter
 from elmo_cli.outputs.saved_output import (
@@ -68,7 +69,8 @@ class ActivationsWriter:
         self.path = Path(os.path.realpath(path) if os.path.islink(path) else path)
         self.settings = settings
         self.is_complete = False
-        """True if the file is finished already. It is not changed then."""
+        """True if the file is finished already. It is not changed then, but `publish`
+        may have to give it its name."""
         self.n_records = 0
         """Number of records written, by an earlier run too."""
         self.resume_point: ResumePoint | None = None
@@ -84,8 +86,10 @@ class ActivationsWriter:
         """Writer of the format, from the first record on. A checkpoint closes it until
         the next record."""
         self._file: ResumableFile | None = None
-        """File that is written. Standard output is no file, and a complete file is not
-        written."""
+        """File that is written, or that waits for its name. Standard output is no
+        file."""
+        self._skipped_ids: list[str] = []
+        """Ids of the records in an array that waits for its name."""
         if str(path) == STANDARD_OUTPUT:
             return
         check_output(self.path, may_exist=True)
@@ -98,10 +102,7 @@ class ActivationsWriter:
         if os.path.exists(self.path) and not settings.overwrite:
             self._leave_complete()
             return
-        file = self._begin_file(should_stop)
-        if file is None:  # An earlier run was killed when it renamed the file.
-            self._leave_complete()
-        self._file = file
+        self._file = self._begin_file(should_stop)
 
     @property
     def partial(self) -> Path:
@@ -122,6 +123,8 @@ class ActivationsWriter:
     def skip_written(self, index: int, record: Record) -> None:
         """Skip a record that an earlier run has written, by its index from 0."""
         if self.is_complete:
+            if self.settings.format.has_ids_beside and record.id is not None:
+                self._skipped_ids.append(record.id)
             return
         index_in_input = self._shard.index_in_input(index)
         with self._as_output_errors():
@@ -148,25 +151,42 @@ class ActivationsWriter:
         """Make a checkpoint, from which a run resumes, if the format can resume."""
         if self._file is None or not self.settings.can_resume:
             return
-        saved = SavedOutput(
-            attributes=self._attributes,
-            n_records=self.n_records,
-            resume_point=resume_point,
-        )
         with self._as_output_errors():
             writer = self._writer_for_next_record()
             writer.flush()
             writer.close()  # The next record reopens it.
-            self._file.commit(saved.to_json())
+            self._file.commit(self._saved_at(resume_point))
         self.resume_point = resume_point
 
-    def finish(self, attributes: Attributes) -> None:
-        """Complete the file with attributes that are known only now, and rename it."""
+    def finish(self, end: ResumePoint, attributes: Attributes) -> None:
+        """Complete the file with attributes that are known only now, and rename it.
+
+        `end` is the end of the input.
+        """
         with self._as_output_errors():
             writer = self._writer_for_next_record()
             writer.finish(attributes)
             if self._file is not None:
-                writer.publish(self.path, self._file.finish)
+                state = self._saved_at(end)
+                writer.publish(self.path, partial(self._file.finish, state))
+
+    def publish(self) -> None:
+        """Give a complete file its name, if an earlier run could not.
+
+        All of its records have been skipped.
+        """
+        if self._file is None:
+            return
+        with self._as_output_errors():
+            if self.settings.format.has_ids_beside:
+                rename_with_ids(
+                    self.path,
+                    self._skipped_ids,
+                    self._file.publish,
+                    overwrite=self.settings.overwrite,
+                )
+            else:
+                self._file.publish()
 
     def __enter__(self) -> "ActivationsWriter":
         return self
@@ -179,15 +199,15 @@ class ActivationsWriter:
                     self._format_writer.close()
             self._file.roll_back()
 
-    def _begin_file(self, should_stop: Callable[[], bool]) -> ResumableFile | None:
-        """Begin the file, or continue it; None if an earlier run had finished it."""
+    def _begin_file(self, should_stop: Callable[[], bool]) -> ResumableFile:
+        """Begin the file, or continue it."""
         try:
-            file = resumable_file.begin(
+            file = ResumableFile(
                 self.path,
                 overwrite=self.settings.overwrite,
                 should_stop=should_stop,
             )
-            if file is not None and file.state is not None:
+            if file.state is not None:
                 self._resume_or_start_over(file, file.state)
         except BlockingIOError:
             raise OutputError(
@@ -205,10 +225,15 @@ class ActivationsWriter:
 
         Without `overwrite`, other attributes are an error.
         """
-        saved = saved_at_checkpoint(stored)
+        if "settings" in stored:
+            saved = saved_at_checkpoint(stored)
+        else:
+            # Earlier versions stored nothing of a complete file, which was HDF5.
+            saved = read_saved_at_end(file.path)
         differing = self._differences(saved)
         if not differing:
             self._take_progress_of(saved)
+            self.is_complete = file.is_finished
         elif self.settings.overwrite:
             file.start_over()
         else:
@@ -236,10 +261,19 @@ class ActivationsWriter:
 
     def _differences(self, saved: SavedOutput) -> list[Message]:
         """Describe the attributes that differ in a saved output and in this one."""
-        # Only HDF5 is saved.
-        there = {**saved.attributes, "output format": HDF5.name}
+        there = {**saved.attributes, "output format": saved.file_format}
         here = {**self._attributes, "output format": self.settings.name}
         return differences(there, here)
+
+    def _saved_at(self, point: ResumePoint) -> State:
+        """Return what a log stores of this output, at a point of the input."""
+        saved = SavedOutput(
+            attributes=self._attributes,
+            n_records=self.n_records,
+            resume_point=point,
+            file_format=self.settings.name,
+        )
+        return saved.to_json()
 
     def _take_progress_of(self, saved: SavedOutput) -> None:
         self.n_records = saved.n_records

@@ -52,6 +52,7 @@ def convert_weights(
     check_output(target, source, may_exist=overwrite)
     with open_tensors(source) as file:
         file.check_kind(BILM, SOFTMAX)
+        file.check_whole()
         if dtype is None:
             is_half = all(file.is_half(name) for name in file.names)
             dtype = "float16" if is_half else "float32"

@@ -20,7 +20,7 @@ from elmo_cli.errors.exceptions import ElmoError, ModelError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import first_line, shown, size_text
 from elmo_cli.files import disk
-from elmo_cli.files.atomic import renamed
+from elmo_cli.files.atomic import path_of_new_file
 from elmo_cli.pretrained import timed_download
 from elmo_cli.pretrained.cache import not_written_error
 from elmo_cli.pretrained.limits import MAX_BYTES
@@ -59,7 +59,7 @@ def download_file(
         host = urlsplit(url).netloc or url
         logger.info("Downloading %s from %s", destination.name, host)
         try:
-            with renamed(destination, unfinished):
+            with path_of_new_file(destination, unfinished):
                 _receive(
                     url,
                     unfinished,

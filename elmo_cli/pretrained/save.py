@@ -8,7 +8,7 @@ from typing import Final
 from elmo_cli.errors.exceptions import ModelError, OutputError
 from elmo_cli.errors.messages import literal
 from elmo_cli.files import disk
-from elmo_cli.files.atomic import replaced, write_lines
+from elmo_cli.files.atomic import new_file, write_lines
 from elmo_cli.files.output_checks import check_output, output_error
 from elmo_cli.files.text_files import read_text
 from elmo_cli.pretrained.convert import convert_weights
@@ -55,7 +55,7 @@ def save_model(files: ModelFiles, folder: str | Path) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     """Copy a file to a new one, which appears once it is complete."""
-    with open(source, "rb") as old, replaced(target, overwrite=False) as new:
+    with open(source, "rb") as old, new_file(target, overwrite=False) as new:
         shutil.copyfileobj(old, new)
 
 

@@ -85,7 +85,7 @@ class Delimited(InputFormat):
 
 def _choose_columns(names: list[str], text_input: TextInput) -> Columns:
     """Return the columns that are read. An error sees that a header may be missing."""
-    columns = named_columns(text_input.settings, text_input.column_option)
+    columns = named_columns(text_input.settings, text_input.text_option)
     table = text_input.source.name
     try:
         return choose_columns(columns, names, table=table, has_lists=False)

@@ -174,8 +174,8 @@ class TextInput:
     """Tokenizer of the model's training; None if unknown or the format has tokens."""
     format_is_guess: bool = False
     """True if nothing was known about a stream, so that it is read as plain text."""
-    column_option: str = "--text-column"
-    """Option that names the column of the text, for messages."""
+    text_option: str = "--text-column"
+    """Name of the option for the column of the text, for messages."""
     splits_words: bool = False
     """Tokenize the text of a list of words, in place of reading the list as tokens."""
     reads_places: bool = False

@@ -62,7 +62,7 @@ class RowFormat(InputFormat):
 
     def parse(self, lines: Iterable[Line], text_input: TextInput) -> Iterator[Record]:
         """Yield the records of the rows."""
-        columns = named_columns(text_input.settings, text_input.column_option)
+        columns = named_columns(text_input.settings, text_input.text_option)
         for row in self.rows(lines, text_input):
             yield record_of_row(row, columns, text_input)
 

@@ -168,7 +168,7 @@ def _choose_columns_in_schema(schema: Any, text_input: TextInput) -> Columns:
     from pyarrow.types import is_nested
 
     types = _field_types(schema)
-    columns = named_columns(text_input.settings, text_input.column_option)
+    columns = named_columns(text_input.settings, text_input.text_option)
     names = list(schema.names)
     for path in columns.paths:
         if path in types and path not in names:

@@ -205,7 +205,7 @@ class FileRun:
                 are equal.
         """
         try:
-            return self._run_once(keep, select, reads_lemmas=reads_lemmas)
+            return self._embed_once(keep, select, reads_lemmas=reads_lemmas)
         except OtherInputError:
             if not self.plan.output_settings.overwrite:
                 raise
@@ -215,9 +215,9 @@ class FileRun:
             if not self.plan.text_input.source.is_file:
                 raise
         on_restart()
-        return self._run_once(keep, select, reads_lemmas=reads_lemmas)
+        return self._embed_once(keep, select, reads_lemmas=reads_lemmas)
 
-    def _run_once(
+    def _embed_once(
         self,
         keep: Callable[[Record], Record] | None,
         select: Callable[[EmbeddedRecord], EmbeddedRecord] | None,
@@ -247,6 +247,7 @@ class FileRun:
                 self._skip_written(reader, point)
                 if self.writer.is_complete:
                     self._check_complete(reader, point.progress)
+                    self.writer.publish()
                     summary.was_complete = True
                     logger.info("%s is complete already", self.plan.output_path)
                     return EmbeddedInput(sink, point.progress)
@@ -321,7 +322,7 @@ class FileRun:
             raise OutputError(
                 "{path} already exists, but {contents}",
                 remedy="Use {--overwrite True} to replace it.",
-                path=self.writer.path,
+                path=self.writer.partial,
                 contents=contents,
             )
         if reader.error is not None:
@@ -367,7 +368,7 @@ class FileRun:
         # Only standard output needs early windows, so that waiting readers get each
         # line at once. A file must not have them: its bits would depend on the timing.
         is_printed = str(self.plan.output_path) == STANDARD_OUTPUT
-        embedded = self.embedder.embed(
+        embedded = self.embedder.embed_records(
             rest,
             sink.finite,
             is_ready=sink.records.is_ready if is_printed else None,

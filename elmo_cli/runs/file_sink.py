@@ -111,13 +111,7 @@ class FileSink:
 
     def checkpoint(self, progress: Progress) -> None:
         """Make a checkpoint, from which the same command resumes."""
-        point = ResumePoint(
-            progress=progress,
-            encoder_state=self.embedder.engine.encoder.saved_state(),
-            skipped=self.skipped,
-            n_empty=self.n_empty,
-        )
-        self.writer.checkpoint(point)
+        self.writer.checkpoint(self._point_at(progress))
 
     def finish(self, progress: Progress) -> None:
         """Complete the output; `progress` is that at the end of the input."""
@@ -130,10 +124,17 @@ class FileSink:
             )
         self._describe_example()
         has_ids = self.records.has_ids and self.plan.text_input.format.ids != "always"
-        self.writer.finish(
-            end_attributes(
-                self.writer.n_records, progress, self.skipped, has_ids=has_ids
-            )
+        attributes = end_attributes(
+            self.writer.n_records, progress, self.skipped, has_ids=has_ids
+        )
+        self.writer.finish(self._point_at(progress), attributes)
+
+    def _point_at(self, progress: Progress) -> ResumePoint:
+        return ResumePoint(
+            progress=progress,
+            encoder_state=self.embedder.engine.encoder.saved_state(),
+            skipped=self.skipped,
+            n_empty=self.n_empty,
         )
 
     def _describe_example(self) -> None:

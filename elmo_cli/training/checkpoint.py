@@ -18,7 +18,7 @@ from elmo_cli.errors.exceptions import ModelError, OutputError
 from elmo_cli.errors.messages import literal
 from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files import disk
-from elmo_cli.files.atomic import replaced
+from elmo_cli.files.atomic import new_file
 from elmo_cli.files.locks import locked_folder
 from elmo_cli.files.named_pipes import refuse_named_pipe
 from elmo_cli.inference.memory import is_out_of_memory
@@ -168,7 +168,7 @@ def _read_archive(path: Path) -> Any:
 
 def save_checkpoint(folder: Path, checkpoint: TrainingCheckpoint) -> None:
     """Write the checkpoint of a folder."""
-    with replaced(folder / CHECKPOINT_FILE) as file:
+    with new_file(folder / CHECKPOINT_FILE) as file:
         try:
             torch.save(checkpoint, file)
         except RuntimeError as error:

@@ -102,7 +102,7 @@ def train_model(
             remedy="Choose another folder.",
         )
     settings = complete_settings(training_settings, options_json=start.content)
-    training_text = _open_text(text_settings, start, settings.seed)
+    training_text = _open_training_text(text_settings, start, settings.seed)
     validation_file = text_settings.validation_file
     sources = [
         *training_text.paths,
@@ -190,7 +190,9 @@ def _check_validation_file(settings: TrainingTextSettings) -> None:
         raise InputError(f"{path}: no sentence to measure perplexity on")
 
 
-def _open_text(settings: TrainingTextSettings, start: Start, seed: int) -> TrainingText:
+def _open_training_text(
+    settings: TrainingTextSettings, start: Start, seed: int
+) -> TrainingText:
     """Find the files of the text, and check that tokenizer and vocabulary fit them."""
     training_text = TrainingText(
         paths=find_text_files(settings.files),

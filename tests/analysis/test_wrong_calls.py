@@ -8,7 +8,13 @@ from elmo_cli import (
     write_token_vectors,
     write_word_vectors,
 )
-from elmo_cli.errors.exceptions import OutputError
+from elmo_cli.errors.exceptions import (
+    InputError,
+    MissingInputError,
+    OutputError,
+    OutputNameError,
+    SettingsError,
+)
 from tests.support.small_models import SmallModels
 from tests.support.wrong_calls import WrongCall, check_error, each_wrong_call
 
@@ -17,20 +23,20 @@ from tests.support.wrong_calls import WrongCall, check_error, each_wrong_call
 @each_wrong_call(
     WrongCall(
         lambda models: write_token_vectors(models.embedder, "missing", "out.txt"),
-        FileNotFoundError,
+        MissingInputError,
         "missing: no such file",
     ),
     WrongCall(
         lambda models: write_occurrences(
             models.embedder, models.text, "x.npy", {"cat": "cat"}
         ),
-        ValueError,
+        SettingsError,
         "x.npy: target words are written as Parquet or HDF5. "
         "Name a file with .parquet or .hdf5.",
     ),
     WrongCall(
         lambda models: average_word_vectors("We sat.", models.embedder),  # type: ignore[arg-type]
-        ValueError,
+        InputError,
         "embedder: expected an ElmoEmbedder, found the string 'We sat.'. Give the "
         "model first, such as ElmoEmbedder().",
     ),
@@ -42,20 +48,20 @@ from tests.support.wrong_calls import WrongCall, check_error, each_wrong_call
             {"cat": "cat"},
             text_settings="moses",  # type: ignore[arg-type]
         ),
-        ValueError,
+        InputError,
         "text_settings: expected TextSettings, found the string 'moses'",
     ),
     WrongCall(
         lambda models: write_word_vectors(
             models.embedder, models.text, "x.vec", ["New York"]
         ),
-        ValueError,
+        InputError,
         "words[0]: 'New York' has white space, which .vec cannot store. Choose HDF5 "
         "or npz.",
     ),
     WrongCall(
         lambda models: write_token_vectors(models.embedder, [], "x.vec"),
-        ValueError,
+        InputError,
         "words: expected a list of words, found an empty one",
     ),
 )
@@ -69,7 +75,7 @@ def test_a_wrong_argument_is_named(wrong: WrongCall, models: SmallModels) -> Non
         lambda models: write_word_vectors(
             models.embedder, models.text, "x.vec", min_count=100
         ),
-        ValueError,
+        InputError,
         "FOLDER/in.txt: no word occurs 100 times or more. Lower min_count.",
     ),
 )
@@ -86,7 +92,7 @@ def test_words_without_vectors_are_named(wrong: WrongCall, models: SmallModels) 
     ),
     WrongCall(
         lambda models: write_word_vectors(models.embedder, models.text, "x.doc"),
-        OutputError,
+        OutputNameError,
         "x.doc: unknown suffix '.doc'. Choose .vec, .txt or .w2v (.gz may follow), "
         ".bin, .npz, .tsv, .hdf5 or .h5.",
     ),

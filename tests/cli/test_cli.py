@@ -20,13 +20,14 @@ import elmo_cli.cli.main
 from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli.command import Command, option_group
 from elmo_cli.cli.command_list import COMMANDS, find_command
-from elmo_cli.cli.load_model import load_model, resolve_model
+from elmo_cli.cli.load_model import load_resolved_engine
 from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.shared_options import command_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import first_line
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.options.model import ModelSettings
+from elmo_cli.pretrained.find_model import resolve_model
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from tests.support.commands import TINY, assert_misused, elmo
@@ -409,12 +410,12 @@ def test_the_collector_starts_once_a_model_is_loaded(
         return load(files)
 
     def main(**settings: Any) -> None:
-        load_model(resolve_model(ModelSettings("mini")))
+        load_resolved_engine(resolve_model(ModelSettings("mini")))
         states.append(gc.isenabled())
 
     monkeypatch.setattr("elmo_cli.engine.load_bilm", load_and_look)
-    monkeypatch.setattr("elmo_cli.cli.load_model.say_tokenizer", lambda: None)
-    monkeypatch.setattr("elmo_cli.cli.stderr.verbosity", lambda: 0)
+    # It prints the name of the model for a command, and here is none.
+    monkeypatch.setattr("elmo_cli.cli.load_model.say_model", Mock())
     monkeypatch.setattr("elmo_cli.cli.main.main", main)
     run_with_collector_restored()
     assert states == [False, True]

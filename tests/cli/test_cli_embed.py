@@ -23,6 +23,8 @@ from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.cli.progress_bar import progress_bar, show_summary
+from elmo_cli.inference.device import CPU
+from elmo_cli.inference.precision import find_arithmetic
 from elmo_cli.pretrained.registry import PublishedModel
 from elmo_cli.runs.file_sink import Summary
 from tests.support.commands import (
@@ -195,6 +197,10 @@ def test_a_model_that_nobody_named_is_said_once_and_for_files_only(
     assert result.stderr.count("Model: ") == 1
     printed = elmo("embed", "text", "-", "--format", "jsonl", "--layers", "0")
     assert "Model: " not in printed.stderr
+    Path("latin.txt").write_bytes(b"a cat\nM\xfcnchen\n")
+    for command in ("embed", "word-vectors"):
+        [line] = elmo(command, "latin.txt", "new.hdf5").stderr.splitlines()
+        assert line.startswith("Error: latin.txt, line 2, column 2: not valid UTF-8")
     monkeypatch.setenv("ELMO_MODEL", "mini")
     assert "Model: " not in elmo("embed", "text", "other.hdf5").stderr
     with h5py.File("out.hdf5", "r") as file:
@@ -226,7 +232,7 @@ def test_options_are_recorded_in_the_file() -> None:
         assert file.attrs["model"] == str(TINY)
         assert file.attrs["layers"] == "0,2"
         assert file.attrs["state"] == "warm"
-        assert file.attrs["precision"] == "bfloat16"
+        assert file.attrs["precision"] == find_arithmetic("bfloat16", CPU)
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])

@@ -73,7 +73,7 @@ def test_columns_of_the_input_are_completed(name: str) -> None:
     assert completed(f"elmo embed {name} --keep-columns item,s") == [
         "plain,item,sentence"
     ]
-    assert completed(f"elmo predict --file {name} --id-column i") == ["plain,item"]
+    assert completed(f"elmo predict {name} --id-column i") == ["plain,item"]
     assert completed("elmo surprisal - --text-column ") == [""]
 
 
@@ -84,6 +84,7 @@ def test_columns_of_the_input_are_completed(name: str) -> None:
         "elmo embed in.txt ",
         "elmo embed in.txt out.hdf5 --weight-file ",
         "elmo perplexity ",
+        "elmo predict ",
         "elmo surprisal ",
         "elmo convert ",
         "elmo word-vectors ",
@@ -96,10 +97,6 @@ def test_columns_of_the_input_are_completed(name: str) -> None:
 )
 def test_files_are_completed_by_the_shell(line: str) -> None:
     assert any(item.startswith("file,") for item in completed(line))
-
-
-def test_a_text_is_not_completed() -> None:
-    assert completed("elmo predict ") == [""]
 
 
 def test_zsh_shows_the_descriptions_of_the_help() -> None:

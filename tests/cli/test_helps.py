@@ -81,7 +81,7 @@ def test_groups_of_options_have_one_order(command: str) -> None:
                 "--sentence TEXT FILE...",
             ],
         ),
-        ("predict", ["TEXT", "--file FILE"]),
+        ("predict", ["INPUT"]),
         ("surprisal", ["INPUT", "--pair-columns GOOD,BAD INPUT..."]),
         ("word-vectors", ["INPUT OUTPUT", "--words FILE OUTPUT"]),
     ],

@@ -19,7 +19,7 @@ SHOWN = {
     "--file-friendly-logging": set(),
     "--forget-sentences": set(),
     "--gamma": set(),
-    "--json": {"distribute", "info", "models"},
+    "--json": {"distribute", "info", "models", "train"},
     "--options-file": {"embed", "train"},
     "--no-header": set(),
     "--quotes": set(),

@@ -442,7 +442,7 @@ def sample(*options: str) -> Result:
         "the cat",
         "--model",
         "model",
-        "--sample",
+        "--samples",
         "4",
         "--max-words",
         "5",
@@ -489,7 +489,7 @@ def test_an_improbable_unknown_word_is_not_reported(
 
 
 def test_empty_samples_are_reported() -> None:
-    command = ["predict", "The cat", "--model", "mini", "--sample", "3"]
+    command = ["predict", "The cat", "--model", "mini", "--samples", "3"]
     command += ["--direction", "backward"]
     result = elmo(*command)
     n_empty = result.stdout.splitlines().count("The cat")

@@ -160,7 +160,7 @@ def test_no_message_for_a_command_names_an_option_as_an_argument() -> None:
         pytest.param(
             lambda: check_at_least("n_samples", -1, 0),
             "n_samples: expected 0 or more, found -1",
-            "--sample: expected 0 or more, found -1",
+            "--samples: expected 0 or more, found -1",
             id="other name",
         ),
         pytest.param(

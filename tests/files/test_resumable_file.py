@@ -17,7 +17,7 @@ from elmo_cli.errors.exceptions import OutputError, StoppedError
 from elmo_cli.errors.messages import spelled_as_options
 from elmo_cli.files.resumable.checkpoint_log import remove_leftovers
 from elmo_cli.files.resumable.pages import PAGE_BYTES
-from elmo_cli.files.resumable.resumable_file import ResumableFile, begin
+from elmo_cli.files.resumable.resumable_file import ResumableFile
 from elmo_cli.outputs.saved_output import ResumePoint
 from elmo_cli.records.progress import Progress
 from tests.support.failing_disk import restore, state_of
@@ -97,9 +97,13 @@ def test_a_file_killed_before_its_name_changes_is_only_renamed(saved: Path) -> N
     resumable = ResumableFile(saved)
     before = content_of(resumable)
     with patch.object(resumable, "publish"):
-        resumable.finish()
+        resumable.finish({"n": 2})
     resumable.close()
-    assert begin(saved) is None
+    again = ResumableFile(saved)
+    assert again.is_finished
+    assert again.state == {"n": 2, "finished": True}
+    assert content_of(again) == before
+    again.publish()
     assert saved.read_bytes() == before
     assert [path.name for path in Path().iterdir()] == ["a"]
 

@@ -16,12 +16,12 @@ from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import DeviceError, InputError
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.exact_products import exact_products
-from elmo_cli.inference.precision import compute_types
+from elmo_cli.inference.precision import compute_types, find_arithmetic
 from elmo_cli.options.model import InitialState, Precision
 from tests.support.commands import TINY, run_python
 from tests.support.fake_device import allows_tf32
 from tests.support.golden import Golden
-from tests.support.processors import needs_int8
+from tests.support.processors import needs_bfloat16, needs_int8, without_instructions
 from tests.support.runs import content
 
 
@@ -203,6 +203,23 @@ def test_int8_without_bfloat16_has_float32_elsewhere(
     )
     types = compute_types("int8", torch.device("cpu"))
     assert types[1:4] == (torch.float32, torch.float32, torch.int8)
+
+
+def test_the_arithmetic_of_bfloat16_depends_on_the_processor() -> None:
+    cpu = torch.device("cpu")
+    gpu = torch.device("cuda:0")
+    assert find_arithmetic("float32", cpu) == "float32"
+    assert find_arithmetic("tf32", gpu) == "tf32"
+    with without_instructions("avx512_bf16"):
+        assert find_arithmetic("bfloat16", cpu) == "bfloat16 (rounded)"
+        assert find_arithmetic("bfloat16", gpu) == "bfloat16"
+        assert find_arithmetic("float16", cpu) == "float16"
+        assert find_arithmetic("float32", cpu) == "float32"
+
+
+@needs_bfloat16
+def test_bfloat16_with_its_instructions_is_bfloat16() -> None:
+    assert find_arithmetic("bfloat16", torch.device("cpu")) == "bfloat16"
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])

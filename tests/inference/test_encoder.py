@@ -1,6 +1,7 @@
 """Encoders of tokens and of sentences: their values, bits, copies and cache."""
 
 import pickle
+import re
 import zlib
 from collections.abc import Sequence
 from copy import deepcopy
@@ -33,7 +34,7 @@ from elmo_cli.options.model import InitialState, Precision
 from elmo_cli.pretrained.load_bilm import load_bilm
 from tests.support.cell_formulas import PROCESSORS, WAYS, processor
 from tests.support.commands import PROGRAMS, run_python
-from tests.support.processors import needs_int8
+from tests.support.processors import needs_int8, without_instructions
 from tests.support.states import carried_layers
 from tests.support.strategies import (
     RandomModel,
@@ -268,13 +269,18 @@ SENTENCES = [["the", "cat", "sat"], ["the", "dog"], ["naïve", "cat", "the", "ca
 PRECISIONS = ["float32", "bfloat16", "float16", pytest.param("int8", marks=needs_int8)]
 
 
+def small_content(**lstm: Any) -> dict[str, Any]:
+    """Return the options of a model whose layers have odd sizes."""
+    content = small_architecture(**{"dim": 21, "projection_dim": 7, **lstm})
+    content["char_cnn"]["activation"] = "tanh"
+    return content
+
+
 def make_encoder(
     folder: Path, precision: Any, state: InitialState = "zero", **lstm: Any
 ) -> encoders.SentenceEncoder:
-    """Make the encoder of a random model, whose layers have odd sizes."""
-    content = small_architecture(**{"dim": 21, "projection_dim": 7, **lstm})
-    content["char_cnn"]["activation"] = "tanh"
-    bilm = load_bilm(make_model(content, 1, folder))
+    """Make the encoder of a random small model."""
+    bilm = load_bilm(make_model(small_content(**lstm), 1, folder))
     types = compute_types(precision, torch.device("cpu"))
     return encoders.make_encoder(bilm, types, state)
 
@@ -290,6 +296,8 @@ def run(encoder: encoders.SentenceEncoder) -> Tensor:
 def test_copies_compute_the_same_bits(
     initial_state: InitialState, precision: str, capability: str, tmp_path: Path
 ) -> None:
+    if precision == "int8" and capability != "AVX512":
+        pytest.skip("needs AVX-512")
     with processor(capability):
         encoder = make_encoder(tmp_path, precision, initial_state)
         copied = deepcopy(encoder)
@@ -324,6 +332,22 @@ def test_a_pickle_can_go_to_another_kind_of_processor(
     have_kernels = source in PROCESSORS and target in PROCESSORS
     if precision == "float32" and have_kernels:
         assert torch.equal(layers, expected)
+
+
+def test_bfloat16_without_instructions_is_float32_with_rounded_weights(
+    tmp_path: Path,
+) -> None:
+    with without_instructions("avx512_bf16"):
+        layers = run(make_encoder(tmp_path, "bfloat16"))
+    bilm = load_bilm(make_model(small_content(), 1, tmp_path))
+    rounded = bilm.state_dict()
+    for name, values in rounded.items():
+        if re.search(r"(gates|projection|carry|transform)\.weight$", name):
+            rounded[name] = values.bfloat16().float()
+    bilm.load_state_dict(rounded)
+    expected = run(encoders.make_encoder(bilm, TYPES, "zero"))
+    assert layers.dtype == torch.float32
+    assert torch.equal(layers, expected)
 
 
 @pytest.mark.skipif(not kernels.has_tiles(), reason="needs AMX and a C compiler")

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError
-from elmo_cli.similarity import cosine_similarity
+from elmo_cli.inference.similarity import cosine_similarity
 from tests.support.golden import GOLDEN
 
 spacy = pytest.importorskip("spacy")

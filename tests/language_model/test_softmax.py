@@ -373,7 +373,7 @@ def test_surprisal_in_bfloat16_is_near_float32() -> None:
 
     def measure(precision: Precision) -> Any:
         model = LanguageModel(precision=precision)
-        measured = measure_surprisal(model, sentences, with_entropy=True)
+        measured = measure_surprisal(model, sentences, entropy=True)
         rows: Any = [
             [token.surprisal, token.entropy] for text in measured for token in text
         ]

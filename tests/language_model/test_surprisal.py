@@ -70,7 +70,7 @@ def test_surprisals_and_entropies_equal_the_reference(
         model,
         sentences,
         direction="backward" if backward else "forward",
-        with_entropy=True,
+        entropy=True,
     )
     for units, sentence in zip(measured, sentences, strict=True):
         known = [token in WORDS and token != "<UNK>" for token in sentence]
@@ -103,10 +103,10 @@ def test_a_text_is_measured_by_word_region_or_token(model_folder: Path) -> None:
 
 def test_the_surprisal_of_both_directions_is_their_average(model_folder: Path) -> None:
     model = LanguageModel(model_folder)
-    both = measure_surprisal(model, "the cat", direction="both", with_entropy=True)
+    both = measure_surprisal(model, "the cat", direction="both", entropy=True)
     one_by_one = zip(
-        measure_surprisal(model, "the cat", with_entropy=True),
-        measure_surprisal(model, "the cat", direction="backward", with_entropy=True),
+        measure_surprisal(model, "the cat", entropy=True),
+        measure_surprisal(model, "the cat", direction="backward", entropy=True),
         strict=True,
     )
     for unit, (forward, backward) in zip(both, one_by_one, strict=True):
@@ -181,7 +181,7 @@ def test_sums_of_words_are_those_of_the_reference(
         Record(text, sentence, "s1"),
         unit=unit,
         direction="both",
-        with_entropy=True,
+        entropy=True,
     )
     assert columns == [
         f"{unit}_number",

@@ -7,6 +7,7 @@ from elmo_cli import (
     measure_surprisal,
     sample_sentences,
 )
+from elmo_cli.errors.exceptions import InputError, SettingsError
 from tests.support.small_models import SmallModels
 from tests.support.wrong_calls import WrongCall, check_error, each_wrong_call
 
@@ -15,18 +16,18 @@ from tests.support.wrong_calls import WrongCall, check_error, each_wrong_call
 @each_wrong_call(
     WrongCall(
         lambda models: sample_sentences(models.model, "a", max_words=-1),
-        ValueError,
+        SettingsError,
         "max_words: expected 0 or more, found -1",
     ),
     WrongCall(
         lambda models: measure_surprisal("We sat.", models.model),  # type: ignore[call-overload]
-        ValueError,
+        InputError,
         "model: expected a LanguageModel, found the string 'We sat.'. Give the model "
         "first, such as LanguageModel().",
     ),
     WrongCall(
         lambda models: measure_perplexity(models.model, str(models.text)),
-        ValueError,
+        InputError,
         "texts: expected a text, found the file 'FOLDER/in.txt'. Read it first: "
         "Path('FOLDER/in.txt').read_text().splitlines()",
     ),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors.exceptions import OutputError
+from elmo_cli.errors.exceptions import OtherInputError, OutputError
 from elmo_cli.files import disk
 from elmo_cli.outputs.npy import ids_path
 from tests.support.commands import TINY, elmo
@@ -27,19 +27,20 @@ FORMATS: dict[str, dict[str, Any]] = {
     "out.npy": {"pooling": "mean"},
 }
 MINE = b"my file"
+TABLE = "id,text\na,the cat\nb,a bank\n"
 
 
 @pytest.fixture(autouse=True)
 def text_file(folder: Path) -> None:
     """Write a text and a table into the empty current folder."""
     Path("in.txt").write_text("the cat\na bank\n")
-    Path("in.csv").write_text("id,text\na,the cat\nb,a bank\n")
+    Path("in.csv").write_text(TABLE)
 
 
-def embed(source: str, output: str, on_progress: Any = None, **options: Any) -> None:
+def embed(source: str, output: str, on_progress: Any = None, **options: Any) -> Any:
     """Embed a file with a small model."""
     embedder = ElmoEmbedder(TINY / "options.json", TINY / "weights.hdf5")
-    embedder.embed_file(source, output, on_progress=on_progress, **options)
+    return embedder.embed_file(source, output, on_progress=on_progress, **options)
 
 
 # Files that are read
@@ -202,10 +203,21 @@ def test_a_file_that_appears_during_the_run_is_kept(name: str) -> None:
         assert not ids_path(output).exists()
     # The same command gives the output its name once that is free.
     output.unlink()
-    if name == "out.hdf5":
-        embed("in.csv", name)
-        assert not unfinished.exists()
-        assert output.read_bytes() == Path(f"whole-{name}").read_bytes()
+    inode = unfinished.stat().st_ino
+    Path("in.csv").write_text("id,text\na,The cat sat\nb,another bank\n")
+    with pytest.raises(OtherInputError, match="different input"):
+        embed("in.csv", name, **FORMATS[name])
+    Path("in.csv").write_text(TABLE)
+    with pytest.raises(OutputError, match=rf"^{unfinished}: an unfinished run with"):
+        embed("in.csv", name, **{**FORMATS[name], "dtype": "float16"})
+    assert embed("in.csv", name, **FORMATS[name]).was_complete
+    assert output.stat().st_ino == inode
+    assert output.read_bytes() == Path(f"whole-{name}").read_bytes()
+    left = {path.name for path in Path().glob(f"{name}*")} - {name}
+    if name == "out.npy":
+        assert ids_path(output).read_text() == "a\nb\n"
+        left.remove(ids_path(output).name)
+    assert not left
 
 
 @pytest.mark.parametrize("suffix", ["vec", "bin", "npz", "tsv", "hdf5"])

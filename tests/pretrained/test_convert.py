@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -18,7 +19,7 @@ from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.weights import read_weights
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.convert import convert_weights
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.find_model import find_files_by_name
 from tests.support import reference
 from tests.support.commands import TINY, assert_fails, elmo
 from tests.support.runs import content
@@ -103,6 +104,62 @@ def test_bfloat16_is_read(tmp_path: Path) -> None:
     }
 
 
+OTHER_FILE = {
+    "shape": (261, 4),
+    "dtype": "f4",
+    "external": [(str(WEIGHTS), 0, 4176)],
+}
+VIRTUAL = h5py.VirtualLayout((261, 4), "f4")
+VIRTUAL[:] = h5py.VirtualSource(str(WEIGHTS), "char_embed", shape=(261, 4))
+
+
+@pytest.mark.parametrize(
+    ("name", "item", "found"),
+    [
+        (
+            "char_embed",
+            h5py.ExternalLink(str(WEIGHTS), "char_embed"),
+            "an external link",
+        ),
+        ("CNN_proj", h5py.ExternalLink(str(WEIGHTS), "CNN_proj"), "an external link"),
+        ("CNN_proj", h5py.SoftLink("/CNN_high_0"), "a soft link"),
+        ("char_embed", h5py.Empty("f4"), "a dataset without values"),
+        ("char_embed", np.dtype("f4"), "a data type"),
+        ("char_embed", OTHER_FILE, "a dataset in other files"),
+        ("char_embed", VIRTUAL, "a virtual dataset"),
+        ("char_embed", None, "an empty group"),
+    ],
+)
+def test_a_tensor_that_cannot_be_converted_is_an_error(
+    tmp_path: Path, name: str, item: Any, found: str
+) -> None:
+    path = tmp_path / "weights.hdf5"
+    shutil.copy(WEIGHTS, path)
+    with h5py.File(path, "r+") as file:
+        del file[name]
+        if item is None:
+            file.create_group(name)
+        elif isinstance(item, dict):
+            file.create_dataset(name, **item)
+        elif isinstance(item, h5py.VirtualLayout):
+            file.create_virtual_dataset(name, item)
+        else:
+            file[name] = item
+    message = f"{path}: {name}: expected a tensor in this file, found {found}"
+    assert_fails(elmo("convert", path, tmp_path / "out.hdf5"), message)
+    assert os.listdir(tmp_path) == ["weights.hdf5"]
+
+
+def test_equal_conversions_write_equal_files(tmp_path: Path) -> None:
+    # The package safetensors writes metadata in a random order.
+    contents = set()
+    for number in range(10):
+        path = tmp_path / f"{number}.safetensors"
+        convert_weights(WEIGHTS, path)
+        contents.add(path.read_bytes())
+    assert len(contents) == 1
+
+
 @pytest.mark.parametrize(
     "name", ["weights.safetensors", "model.safetensors", "elmo.safetensors"]
 )
@@ -112,13 +169,15 @@ def test_a_folder_with_safetensors_is_a_model(
     folder = folder_with(tmp_path / "model", "softmax.safetensors")
     shutil.copy(OPTIONS, folder)
     shutil.copy(converted, folder / name)
-    files = find_model(folder)
+    files = find_files_by_name(folder)
     assert files.weights == folder / name
     assert files.softmax == folder / "softmax.safetensors"
     expected = ElmoEmbedder(OPTIONS, WEIGHTS).embed_sentence(SENTENCE)
     assert_array_equal(ElmoEmbedder(model=folder).embed_sentence(SENTENCE), expected)
     shutil.copy(WEIGHTS, folder / "elmo.hdf5" if name.startswith("elmo") else folder)
-    assert find_model(folder).weights.suffix == ".hdf5"  # HDF5 needs no other package.
+    assert (
+        find_files_by_name(folder).weights.suffix == ".hdf5"
+    )  # HDF5 needs no other package.
 
 
 def test_a_missing_package_is_an_error_with_its_installation(

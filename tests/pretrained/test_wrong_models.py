@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from elmo_cli import Elmo, ElmoEmbedder, HubElmo, LanguageModel
-from elmo_cli.errors.exceptions import ModelError
+from elmo_cli.errors.exceptions import (
+    InputError,
+    MissingInputError,
+    MissingModelError,
+    MissingWeightsError,
+    ModelError,
+    SettingsError,
+)
 from elmo_cli.pretrained.convert import convert_weights
 from tests.support.commands import TINY
 from tests.support.small_models import SmallModels
@@ -16,51 +23,51 @@ from tests.support.wrong_calls import WrongCall, check_error, each_wrong_call
 @each_wrong_call(
     WrongCall(
         lambda models: ElmoEmbedder("missing", models.weights),
-        FileNotFoundError,
+        MissingModelError,
         "missing: no such file",
     ),
     WrongCall(
         lambda models: Elmo(models.options, "missing.hdf5"),
-        FileNotFoundError,
+        MissingWeightsError,
         "missing.hdf5: no such file",
     ),
     WrongCall(
         lambda models: Elmo(models.options, "missing.safetensors"),
-        FileNotFoundError,
+        MissingWeightsError,
         "missing.safetensors: no such file",
     ),
     WrongCall(
         lambda models: ElmoEmbedder(model="./missing"),
-        FileNotFoundError,
+        MissingModelError,
         "./missing: no such model folder or zip file. "
         "`elmo models` lists the models that have a name.",
     ),
     WrongCall(
         lambda models: ElmoEmbedder.from_pretrained("missing.zip"),
-        FileNotFoundError,
+        MissingModelError,
         "missing.zip: no such model folder or zip file. "
         "`elmo models` lists the models that have a name.",
     ),
     WrongCall(
         lambda models: ElmoEmbedder(model="./empty"),
-        FileNotFoundError,
+        MissingModelError,
         "empty: expected a model (options.json and weights.hdf5), found no "
         "options.json and no weights.hdf5",
     ),
     WrongCall(
         lambda models: LanguageModel(model=TINY),
-        FileNotFoundError,
+        MissingModelError,
         f"{TINY}: predicting words requires a softmax. Add softmax.hdf5 next to "
         f"{TINY}/weights.hdf5, or give softmax_file.",
     ),
     WrongCall(
         lambda models: LanguageModel(vocabulary_file="missing"),
-        FileNotFoundError,
+        MissingInputError,
         "missing: no such file",
     ),
     WrongCall(
         lambda models: convert_weights("missing", "new.hdf5"),
-        FileNotFoundError,
+        MissingWeightsError,
         "missing: no such file",
     ),
 )
@@ -81,18 +88,18 @@ def test_a_missing_file_of_a_model_is_named(
     ),
     WrongCall(
         lambda models: ElmoEmbedder(models.options, "cuda"),
-        ValueError,
+        SettingsError,
         "weight_file: expected a file, found the device cuda. For a device, use "
         "device='cuda'.",
     ),
     WrongCall(
         lambda models: ElmoEmbedder("cuda:0"),
-        FileNotFoundError,
+        MissingModelError,
         "cuda:0: no such model. For a device, use device='cuda:0'.",
     ),
     WrongCall(
         lambda models: LanguageModel("mps"),
-        FileNotFoundError,
+        MissingModelError,
         "mps: no such model. For a device, use device='mps'.",
     ),
 )
@@ -106,26 +113,26 @@ def test_a_wrong_name_of_a_model_is_named(
 @each_wrong_call(
     WrongCall(
         lambda models: ElmoEmbedder(weight_file=models.weights),  # type: ignore[call-overload]
-        ValueError,
+        ModelError,
         "Give either options_file and weight_file, or model, or none",
     ),
     WrongCall(
         lambda models: ElmoEmbedder(  # type: ignore[call-overload]
             "mini", options_file=models.options, weight_file=models.weights
         ),
-        ValueError,
+        ModelError,
         "Give either options_file and weight_file, or model, or none",
     ),
     WrongCall(
         lambda models: Elmo(models.options, models.weights, model=TINY),
-        ValueError,
+        ModelError,
         "Give either options_file and weight_file, or model, or none",
     ),
     WrongCall(
         lambda models: Elmo(
             models.options, models.weights, module=models.embedder.elmo_bilm
         ),
-        ValueError,
+        ModelError,
         "Give either options_file and weight_file, or module, or model",
     ),
 )
@@ -139,17 +146,17 @@ def test_two_ways_to_give_a_model_are_refused(
 @each_wrong_call(
     WrongCall(
         lambda models: ElmoEmbedder(model=TINY, precision="float8"),  # type: ignore[call-overload]
-        ValueError,
+        SettingsError,
         "precision: expected float32, tf32, bfloat16, float16 or int8, found 'float8'",
     ),
     WrongCall(
         lambda models: convert_weights(models.weights, "x", "float64"),
-        ValueError,
+        SettingsError,
         "dtype: expected float32 or float16, found 'float64'",
     ),
     WrongCall(
         lambda models: convert_weights(models.weights, "x", ""),
-        ValueError,
+        SettingsError,
         "dtype: expected float32 or float16, found ''",
     ),
 )
@@ -168,7 +175,7 @@ each_class = pytest.mark.parametrize("load", CLASSES, ids=lambda load: load.__na
 def test_a_misspelled_name_gets_a_suggestion(load: Any, models: SmallModels) -> None:
     wrong = WrongCall(
         lambda _models: load("orignal"),
-        FileNotFoundError,
+        MissingModelError,
         "orignal: no such model. Did you mean 'original'? `elmo models` lists all "
         "names.",
     )
@@ -180,7 +187,7 @@ def test_a_misspelled_name_gets_a_suggestion(load: Any, models: SmallModels) -> 
 def test_a_model_is_a_name_or_a_path(load: Any, models: SmallModels) -> None:
     wrong = WrongCall(
         lambda _models: load(3),
-        ValueError,
+        InputError,
         "model: expected a name or a path, found 3",
     )
     check_error(wrong, models)

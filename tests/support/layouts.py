@@ -92,7 +92,8 @@ def open_writer(
 def finish(writer: ActivationsWriter) -> None:
     """Complete a file, as a run does at the end of its input."""
     progress = Progress(writer.n_records, "0" * 64)
-    writer.finish(end_attributes(writer.n_records, progress, {}))
+    attributes = end_attributes(writer.n_records, progress, {})
+    writer.finish(ResumePoint(progress), attributes)
 
 
 def write(

@@ -3,7 +3,7 @@
 @each_wrong_call(
     WrongCall(
         lambda models: models.embedder.encode(["a"], pooling="sum"),
-        ValueError,
+        SettingsError,
         "pooling: expected mean, max, first or last, found 'sum'",
     ),
 )
@@ -30,7 +30,8 @@ class WrongCall:
     """Call of a function, and the error that it raises."""
 
     call: Callable[[SmallModels], object]
-    kind: type[Exception]
+    kind: type[ElmoError]
+    """Class of the error itself, not a base of it."""
     message: str
     """Whole message. FOLDER in it is the folder of the small models."""
 
@@ -50,9 +51,9 @@ def check_error(wrong: WrongCall, models: SmallModels) -> None:
     with pytest.raises(ElmoError) as caught:
         wrong.call(models)
     error = caught.value
-    assert isinstance(error, wrong.kind)
+    assert type(error) is wrong.kind
     assert str(error).replace(str(models.folder), "FOLDER") == wrong.message
-    errno = ENOENT if wrong.kind is FileNotFoundError else None
+    errno = ENOENT if issubclass(wrong.kind, FileNotFoundError) else None
     assert getattr(error, "errno", None) == errno
     copied = pickle.loads(pickle.dumps(error))
     assert type(copied) is type(error)

@@ -26,6 +26,7 @@ from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Template
 from elmo_cli.options.analysis import MATCHES, Match
+from elmo_cli.options.layers import Layers, layers_text
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import (
     OCCURRENCE_FORMATS,
@@ -34,7 +35,7 @@ from elmo_cli.options.output import (
     OutputSettings,
 )
 from elmo_cli.options.output_format import format_of_suffix
-from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_rows import ColumnValues
@@ -44,7 +45,7 @@ from elmo_cli.records.record import Record
 from elmo_cli.runs.embed_file import open_run
 from elmo_cli.runs.file_plan import FilePlan, plan_file
 from elmo_cli.runs.file_sink import Summary
-from elmo_cli.runs.open_text import open_text
+from elmo_cli.runs.open_text_and_warn import open_text_and_warn
 from elmo_cli.runs.pipeline import EmbeddedRecord
 
 logger = logging.getLogger(__name__)
@@ -311,7 +312,9 @@ def write_occurrences(
     """
     check_embedder(embedder)
     words = targets.targets_of(words)
-    opened = open_text(corpus, text_settings, embedder.files, reads_places=True)
+    opened = open_text_and_warn(
+        corpus, text_settings, embedder.files, reads_places=True
+    )
     with opened.source:
         plan = plan_occurrences(
             opened,

@@ -20,7 +20,7 @@ from elmo_cli.analysis.pictures.marked_labels import join_label_texts
 from elmo_cli.errors.exceptions import OutputNameError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import listed
-from elmo_cli.files.atomic import replaced
+from elmo_cli.files.atomic import new_file
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.options.analysis import FIGURE_SUFFIXES
 
@@ -142,7 +142,7 @@ def open_drawing(
         warnings.filterwarnings("ignore", "Glyph", UserWarning)
         drawing = Drawing(width, height)
         yield drawing
-        with replaced(path, overwrite=overwrite) as file:
+        with new_file(path, overwrite=overwrite) as file:
             suffix = Path(path).suffix.lower()
             if suffix == ".png":
                 drawing.figure.savefig(file, format="png", dpi=_DPI)

@@ -16,7 +16,7 @@ from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, OutputNameError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import counted
-from elmo_cli.files.atomic import replaced
+from elmo_cli.files.atomic import new_file
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.files.output_names import partial_path
 from elmo_cli.files.pairs import changed_with_vectors, complete_change
@@ -225,7 +225,7 @@ def _write_text(
     *,
     overwrite: bool,
 ) -> None:
-    with replaced(path, overwrite=overwrite) as plain:
+    with new_file(path, overwrite=overwrite) as plain:
         raw: Any = plain
         if path.suffix == ".gz":
             # Without the time in the header, equal vectors give equal files.
@@ -245,7 +245,7 @@ def _write_binary(
     *,
     overwrite: bool,
 ) -> None:
-    with replaced(path, overwrite=overwrite) as file:
+    with new_file(path, overwrite=overwrite) as file:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
         for word, row in zip(words, vectors, strict=True):
             file.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")
@@ -262,7 +262,7 @@ def _write_npz(
     arrays: dict[str, Any] = {"words": words, "vectors": vectors}
     if counts is not None:
         arrays["counts"] = counts
-    with replaced(path, overwrite=overwrite) as file:
+    with new_file(path, overwrite=overwrite) as file:
         np.savez(file, **arrays)
 
 
@@ -284,7 +284,7 @@ def _write_tsv(
     names = path.with_suffix(_METADATA)
     with (
         changed_with_vectors(names, metadata, path, overwrite=overwrite),
-        replaced(path, overwrite=overwrite) as tensors,
+        new_file(path, overwrite=overwrite) as tensors,
     ):
         np.savetxt(tensors, vectors, "%.6g", "\t")
 

@@ -9,9 +9,9 @@ from elmo_cli.callbacks import OnProgress
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
-from elmo_cli.options.selection import Layers
+from elmo_cli.options.layers import Layers
 from elmo_cli.options.text import TextSettings
-from elmo_cli.runs.open_text import open_text
+from elmo_cli.runs.open_text_and_warn import open_text_and_warn
 
 
 def write_word_vectors(
@@ -64,7 +64,7 @@ def write_word_vectors(
     """
     check_embedder(embedder)
     averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
-    opened = open_text(corpus, text_settings, embedder.files)
+    opened = open_text_and_warn(corpus, text_settings, embedder.files)
     with opened.source:
         for option in ("shard", "keep_columns"):
             if getattr(opened.settings, option):

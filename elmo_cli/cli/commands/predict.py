@@ -1,7 +1,5 @@
 """`elmo predict`: the words that follow a text, or that fill the gap in it."""
 
-import os
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -13,16 +11,17 @@ import click
 
 from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.load_model import load_language_model, resolve_model
-from elmo_cli.cli.open_text import load_tokenizer, open_text
+from elmo_cli.cli.command_texts import load_tokenizer, open_command_text
+from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.option_conditions import options_on_command_line
-from elmo_cli.cli.parameter_types import POSITIVE, WholeNumber
+from elmo_cli.cli.parameter_types import PATH, POSITIVE, WholeNumber
 from elmo_cli.cli.queries import in_chunks
 from elmo_cli.cli.row_printer import open_row_printer
+from elmo_cli.cli.scored_text import is_typed_text, source_of
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Template, literal
+from elmo_cli.errors.messages import Template
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import Direction, ModelSettings
 from elmo_cli.options.prediction import PredictionSettings
@@ -31,7 +30,6 @@ from elmo_cli.records.ids import IdRules
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.text.sources import STANDARD_INPUT, Source
 from elmo_cli.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
@@ -49,30 +47,24 @@ _READING = (
     "--split-sentences",
     "--word-column",
 )
-"""Options that have no effect on a text that is an argument."""
+"""Options that have no effect on a typed text."""
 
 
-@command("predict", "--file FILE")
-@click.argument("text", metavar="TEXT", required=False)
-@shared_options.path_option(
-    "--file FILE",
-    help=(
-        "Read the texts from a file, one per line or in another format; - is standard "
-        "input."
-    ),
-)
-@field_option(PredictionSettings, "top", type=WholeNumber(1), excludes=["--sample"])
+@command()
+@click.argument("given", metavar="INPUT", type=PATH, required=False)
+@shared_options.path_option("--file FILE", hidden=True, help="Same as INPUT.")
+@field_option(PredictionSettings, "top", type=WholeNumber(1), excludes=["--samples"])
 @field_option(PredictionSettings, "direction")
-@field_option(PredictionSettings, "with_unknown", excludes=["--sample", "--each"])
+@field_option(PredictionSettings, "with_unknown", excludes=["--samples", "--each"])
 @field_option(
-    PredictionSettings, "each", excludes=[("--direction", "backward"), "--sample"]
+    PredictionSettings, "each", excludes=[("--direction", "backward"), "--samples"]
 )
-@field_option(PredictionSettings, "n_samples", type=WholeNumber(1))
-@field_option(PredictionSettings, "temperature", type=POSITIVE, requires=["--sample"])
+@field_option(PredictionSettings, "samples", type=WholeNumber(1))
+@field_option(PredictionSettings, "temperature", type=POSITIVE, requires=["--samples"])
 @field_option(
-    PredictionSettings, "max_words", type=WholeNumber(1), requires=["--sample"]
+    PredictionSettings, "max_words", type=WholeNumber(1), requires=["--samples"]
 )
-@field_option(PredictionSettings, "seed", type=WholeNumber(0), requires=["--sample"])
+@field_option(PredictionSettings, "seed", type=WholeNumber(0), requires=["--samples"])
 @option_group(
     "Output",
     shared_options.row_options("plain text, or tsv for many texts"),
@@ -81,79 +73,81 @@ _READING = (
 @shared_options.text_options()
 @shared_options.language_model_options()
 def predict(
-    text: str | None,
+    given: str | None,
     file: str | None,
     row_format: str | None,
     **values: Any,
 ) -> None:
-    """Predict the word that follows TEXT, or that fills the gap ___ in it.
+    """Predict the word that follows INPUT, or that fills the gap ___ in it.
 
     \b
     $ elmo predict "The cat sat on the"
     $ elmo predict "We sat on the ___ of the river."
-    $ elmo predict "The king" --sample 3 --temperature 0.7 --seed 1
+    $ elmo predict "The king" --samples 3 --temperature 0.7 --seed 1
     $ elmo predict - --each --top 3 < texts.txt
-    $ elmo predict --file items.csv --text-column sentence --top 3 --format csv
+    $ elmo predict items.csv --text-column sentence --top 3 --format csv
+
+    INPUT is the text itself, if it contains a space, a file with one text per line, a
+    table, or - for standard input.
 
     The output is the most probable words in the vocabulary, with their probabilities;
     </S> is the end of the sentence. A gap is predicted from both sides, and so is each
     token with --each.
 
-    For many texts, use --file FILE, or - instead of TEXT. The output is then a table
-    with one row per predicted word: the id of the text, or its line number from 1, then
-    the rank of the word, the word and its probability. --each adds the position of the
-    token, from 0, the token, and whether it is in the vocabulary.
+    For a file or standard input, the output is a table with one row per predicted word:
+    the id of the text, or its line number from 1, then the rank of the word, the word
+    and its probability. --each adds the position of the token, from 0, the token, and
+    whether it is in the vocabulary.
     """
     settings = settings_from(PredictionSettings, values)
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
-    path = _find_texts(text, file)
+    given = _one_input(given, file)
     direction: Direction = "both" if settings.each else settings.direction
+
+    from elmo_cli.pretrained.find_model import resolve_model
+
     resolved = resolve_model(model_settings)
-    if path is None:
-        tokenizer = load_tokenizer(text_settings, resolved, [text or ""])
-        typed = _typed_text(text or "", tokenizer, settings)
-        model = load_language_model(resolved, direction)
+    if is_typed_text(given):
+        _check_options_of_text()
+        tokenizer = load_tokenizer(text_settings, resolved, [given])
+        typed = _typed_text(given, tokenizer, settings)
+        model = load_resolved_language_model(resolved, direction)
         _print_answers(typed, model, settings=settings, row_format=row_format)
         return
-    source = Source(path)
+    source = source_of(given)
     source.check()
-    opened = open_text(source, text_settings, resolved, lines_are_texts=True)
+    opened = open_command_text(source, text_settings, resolved, lines_are_texts=True)
     if opened.splits_records and not settings.each:
         raise SettingsError(
             Template("{--split-sentences True} of a table requires {--each True}")
         )
     text_settings.check_whole_records()
-    model = load_language_model(resolved, direction)
+    model = load_resolved_language_model(resolved, direction)
     with _open_texts(opened, each=settings.each) as texts:
         _print_answers(texts, model, settings=settings, row_format=row_format)
 
 
-def _find_texts(text: str | None, file: str | None) -> str | None:
-    """Return the file of the texts, or None if the argument is the text."""
-    if text is None and file is None:
-        raise missing_error("TEXT")
-    if text is not None and file is not None:
+def _one_input(given: str | None, file: str | None) -> str:
+    """Return INPUT, which --file can give too."""
+    if given is not None and file is not None:
         raise SettingsError(
-            Template("{--file}: cannot be combined with TEXT"),
+            Template("{--file}: cannot be combined with INPUT"),
             remedy="Remove one of them.",
         )
-    if text is not None and os.path.isfile(text):
+    given = file if given is None else given
+    if given is None:
+        raise missing_error("INPUT")
+    return given
+
+
+def _check_options_of_text() -> None:
+    """Raise an error for an option that has no effect on a typed text."""
+    without_effect = options_on_command_line(*_READING)
+    if without_effect:
         raise SettingsError(
-            f"{text}: TEXT is the text itself, but a file with this name exists",
-            remedy="To read its texts, use `elmo predict --file "
-            f"{literal(shlex.quote(text))}`.",
+            "{option}: requires a file, or - as INPUT", option=without_effect[0]
         )
-    if (
-        text is not None
-        and text != STANDARD_INPUT
-        and options_on_command_line(*_READING)
-    ):
-        raise SettingsError(
-            "{option}: requires {--file FILE}, or - as TEXT",
-            option=options_on_command_line(*_READING)[0],
-        )
-    return STANDARD_INPUT if text == STANDARD_INPUT else file
 
 
 class _Texts(NamedTuple):
@@ -233,7 +227,7 @@ def _print_answers(
         run_prediction,
     )
 
-    is_table = texts.are_from_file and settings.n_samples is None
+    is_table = texts.are_from_file and settings.samples is None
     as_rows = row_format is not None or is_table
     columns = [*texts.columns, *answer_columns(settings)]
     printer = open_row_printer(row_format, columns, texts.kept_columns)

@@ -9,8 +9,8 @@ import click
 
 from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.load_model import load_language_model, resolve_model
-from elmo_cli.cli.open_text import open_text
+from elmo_cli.cli.command_texts import open_command_text
+from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         shell_complete=complete_columns,
     ),
     field_option(SurprisalSettings, "direction"),
-    field_option(SurprisalSettings, "with_entropy", excludes=["--pair-columns"]),
+    field_option(SurprisalSettings, "entropy", excludes=["--pair-columns"]),
     field_option(
         SurprisalSettings, "frequencies", type=PATH, excludes=["--pair-columns"]
     ),
@@ -123,6 +123,9 @@ def surprisal(
             _check_is_table(source, text_settings, settings)
     if settings.regions:
         text_settings = replace(text_settings, text_column=settings.regions)
+
+    from elmo_cli.pretrained.find_model import resolve_model
+
     resolved = resolve_model(model_settings)
     if settings.pair_columns:
         _print_pairs(
@@ -137,7 +140,7 @@ def surprisal(
     [source] = sources
     # The spaces between words and the marks of regions are those of a text.
     lines_are_texts = unit in ("word", "region") or source.path is None
-    opened = open_text(
+    opened = open_command_text(
         source,
         text_settings,
         resolved,
@@ -211,19 +214,19 @@ def _print_units(
         tokenizer = ignore_marks(text_input.tokenizer)
         text_input = replace(text_input, tokenizer=tokenizer)
     if settings.regions is not None:
-        text_input = replace(text_input, column_option="--regions")
+        text_input = replace(text_input, text_option="--regions")
     log_frequencies = None
     if settings.frequencies is not None:
         log_frequencies = _read_frequencies(settings.frequencies)
     table = SurprisalTable(
         unit=unit,
         direction=settings.direction,
-        with_entropy=settings.with_entropy,
+        entropy=settings.entropy,
         log_frequencies=log_frequencies,
         with_regions=settings.regions is not None and unit != "region",
         with_sentence_numbers=text_input.splits_records,
     )
-    model = load_language_model(resolved, settings.direction)
+    model = load_resolved_language_model(resolved, settings.direction)
     with open_scored_text(
         text_input, model, may_have_regions=True, splits_regions=has_marks
     ) as opened:
@@ -310,14 +313,14 @@ def _print_pairs(
 
     table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
     text_inputs = _open_tables_of_pairs(sources, table, resolved)
-    model = load_language_model(resolved, settings.direction)
+    model = load_resolved_language_model(resolved, settings.direction)
     accuracy = Accuracy(settings.direction)
     rows: RowPrinter | None = None
     name_columns: Sequence[str] = ()
     with ExitStack() as printing:
         for text_input in text_inputs:
             file = [text_input.source.name] if len(text_inputs) > 1 else []
-            pairs = replace(text_input, column_option="--pair-columns")
+            pairs = replace(text_input, text_option="--pair-columns")
             with open_scored_text(pairs, model, may_have_regions=True) as opened:
                 if rows is None:
                     name_columns = opened.columns
@@ -362,7 +365,7 @@ def _open_tables_of_pairs(
     """
     from elmo_cli.records.open_input import open_input
 
-    first = open_text(sources[0], table.reading, resolved)
+    first = open_command_text(sources[0], table.reading, resolved)
     text_inputs = [first]
     for source in sources[1:]:
         text_inputs.append(open_input(source, table.reading, first.tokenizer))

@@ -2,16 +2,16 @@
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from elmo_cli.cli import shared_options
 from elmo_cli.cli.command import Decorator, command, option_group
-from elmo_cli.cli.load_model import resolve_model, start_garbage_collector
-from elmo_cli.cli.open_text import open_text, say_tokenizer
+from elmo_cli.cli.command_texts import open_command_text, say_tokenizer
+from elmo_cli.cli.load_model import start_garbage_collector
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
-from elmo_cli.cli.shared_options import command_option, field_option
+from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.cli.value_completion import complete_models
@@ -29,6 +29,9 @@ from elmo_cli.training.training_settings import (
     TrainingSettings,
     TrainingTextSettings,
 )
+
+if TYPE_CHECKING:
+    from elmo_cli.training.evaluation import Figures
 
 _SHARE: Final = Number(0, 1)
 _BELOW_ONE: Final = Number(0, 1, max_open=True)
@@ -120,6 +123,7 @@ def _training_option(name: str, **arguments: Any) -> Decorator:
     shared_options.device_option(),
     field_option(RunSettings, "checkpoint_seconds", type=Number(0)),
     field_option(RunSettings, "tensorboard"),
+    flag("--json", "as_json", help="Print the perplexity as JSON."),
 )
 @option_group(
     "Rarely needed",
@@ -136,6 +140,7 @@ def train(
     folder: Path,
     validation_file: Path | None,
     validation_share: float,
+    as_json: bool,
     **values: Any,
 ) -> None:
     """Train a model on text, one sentence per line, or resume a run.
@@ -152,8 +157,8 @@ def train(
 
     Use the model with --model FOLDER, the folder of --output. It contains options.json,
     weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which describes
-    the training. With validation text, its perplexity is printed as JSON. To resume
-    after Ctrl-C or a crash, repeat the command.
+    the training. With validation text, its perplexity is printed. To resume after
+    Ctrl-C or a crash, repeat the command.
     """
     text_settings = settings_from(TextSettings, values)
     start_settings = settings_from(StartSettings, values)
@@ -165,8 +170,11 @@ def train(
         model_settings = ModelSettings(model=init_from)
     else:
         model_settings = ModelSettings(options_file=options_file, weight_file=init_from)
+
+    from elmo_cli.pretrained.find_model import resolve_model
+
     # The first file decides the tokenizer of all.
-    tokenizer = open_text(
+    tokenizer = open_command_text(
         Source(find_text_files(texts)[0]),
         text_settings,
         resolve_model(model_settings),
@@ -199,5 +207,22 @@ def train(
             run_settings=settings_from(RunSettings, values),
             should_stop=should_stop,
         )
-    if perplexity is not None:
+    if perplexity is None:
+        return
+    if as_json:
         click.echo(json_text(perplexity))
+    else:
+        click.echo(_perplexity_table(perplexity))
+
+
+def _perplexity_table(figures: "Figures") -> str:
+    """Return the perplexity of the validation text, as `elmo perplexity` shows it."""
+    lines = [
+        f"tokens       {figures['tokens']:>12,}  of the validation text",
+        f"unknown      {figures['unknown']:>12.2%}  of the tokens",
+        "",
+        "perplexity",
+    ]
+    for name in ("forward", "backward", "average"):
+        lines.append(f"{name:<11}  {figures[name]:>12,.2f}")
+    return "\n".join(lines)

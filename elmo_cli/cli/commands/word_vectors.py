@@ -9,22 +9,21 @@ import click
 from elmo_cli.callbacks import ignore
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
+from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import (
-    find_model_files,
-    load_embedder,
-    resolve_model,
+    load_resolved_embedder,
     say_model,
     start_garbage_collector,
 )
-from elmo_cli.cli.open_text import open_text
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import extra_arguments_error, missing_error
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import AveragingSettings
 from elmo_cli.options.fields import settings_from
+from elmo_cli.options.layers import layers_text
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.selection import SelectionSettings, layers_text
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
@@ -96,11 +95,14 @@ def word_vectors(
     # Loading the model can take a while.
     check_vectors_file(Path(output), words, corpus, overwrite=overwrite)
     model_settings = settings_from(ModelSettings, values)
+
+    from elmo_cli.pretrained.find_model import find_resolved_files, resolve_model
+
     if corpus is None:
         from elmo_cli.analysis.word_vectors.token_vectors import write_vectors_of_model
 
         resolved = resolve_model(model_settings)
-        files = find_model_files(resolved, with_softmax=softmax)
+        files = find_resolved_files(resolved, with_softmax=softmax)
         start_garbage_collector()
         say_model(files, model_settings, writes_file=True)
         with progress_bar.progress_bar(" words") as bar:
@@ -119,14 +121,17 @@ def word_vectors(
         text_settings = settings_from(TextSettings, values)
         averaging = settings_from(AveragingSettings, values)
         resolved = resolve_model(model_settings)
-        text_input = open_text(source, text_settings, resolved)
+        text_input = open_command_text(source, text_settings, resolved)
 
         from elmo_cli.analysis.word_vectors.average_vectors import write_average_vectors
 
         check_layers: Callable[[int], object] = ignore
         if averaging.layers is not None:
-            check_layers = SelectionSettings(layers_text(averaging.layers)).for_model
-        embedder = load_embedder(resolved, check_layers=check_layers, writes_file=True)
+            selection = SelectionSettings(layers_text(averaging.layers))
+            check_layers = selection.check_for_model
+        embedder = load_resolved_embedder(
+            resolved, check_layers=check_layers, writes_file=True
+        )
         with progress_bar.progress_bar(" tokens") as bar:
             n_words = write_average_vectors(
                 embedder,

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.files import disk
-from elmo_cli.files.atomic import renamed
+from elmo_cli.files.atomic import path_of_new_file
 from elmo_cli.files.locks import lock, unlock
 from elmo_cli.files.output_names import UnfinishedPaths, unfinished_paths
 from elmo_cli.files.resumable.pages import PAGE_BYTES, Pages
@@ -55,7 +55,7 @@ def write_log(path: Path, checkpoint: FileCheckpoint) -> None:
     line = json.dumps(header).encode()
     content = b"".join([line, b"\n", *checkpoint.pages.values()])
     sha256 = hashlib.sha256(content).hexdigest().encode()
-    with renamed(path) as partial, disk.create(partial) as file:
+    with path_of_new_file(path) as partial, disk.create(partial) as file:
         file.writelines([sha256, b"\n", content])
 
 

@@ -1,7 +1,7 @@
 """File that appears when it is complete, and that continues at a checkpoint.
 
-`begin` opens it, `commit` makes a checkpoint, `roll_back` returns to the last one, and
-`finish` gives the file its name. docs/architecture.md says why HDF5 needs this, and
+`commit` makes a checkpoint, `roll_back` returns to the last one, and `finish` gives the
+file its name. docs/architecture.md says why HDF5 needs this, and
 lists the steps of a checkpoint.
 """
 
@@ -25,32 +25,12 @@ from elmo_cli.files.resumable.checkpoint_log import (
 )
 from elmo_cli.files.resumable.paged_file import PagedFile, Stop
 
-_FINISHED: Final[State] = {"finished": True}
-"""State of a complete file that still has to be renamed."""
-
-
-def begin(
-    final: Path, *, overwrite: bool = False, should_stop: Stop = never
-) -> "ResumableFile | None":
-    """Begin a file, or continue it at its last checkpoint; `final` is its later name.
-
-    The unfinished file is locked against other processes and read as a whole, until
-    `should_stop` returns True. A damaged one is an `OutputError`, or with `overwrite`
-    begun again. A file that was complete, but not renamed yet, is renamed. Without
-    `overwrite`, None is returned in that case.
-
-    Raises:
-        BlockingIOError: Another process has the file open.
-    """
-    file = ResumableFile(final, overwrite=overwrite, should_stop=should_stop)
-    if file.state != _FINISHED:
-        return file
-    file.publish()
-    return ResumableFile(final, overwrite=True) if overwrite else None
+_FINISHED: Final = "finished"
+"""Key in the state of a complete file that still has to be renamed."""
 
 
 class ResumableFile:
-    """Unfinished file at its last checkpoint; see `begin`.
+    """Unfinished file at its last checkpoint.
 
     `file` is the file object to write to, for example by HDF5.
     """
@@ -58,6 +38,15 @@ class ResumableFile:
     def __init__(
         self, final: Path, *, overwrite: bool = False, should_stop: Stop = never
     ) -> None:
+        """Begin a file, or continue it at its last checkpoint.
+
+        The file is locked against other processes and read as a whole, until
+        `should_stop` returns True. A damaged one is an `OutputError`. With `overwrite`,
+        it is begun again, and so is a complete one. `final` is the later name.
+
+        Raises:
+            BlockingIOError: Another process has the file open.
+        """
         paths = unfinished_paths(final)
         self.path = paths.partial
         self.state: State | None = None
@@ -79,6 +68,11 @@ class ResumableFile:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the file is complete, and only lacks its name."""
+        return self.state is not None and _FINISHED in self.state
 
     def commit(self, state: State) -> None:
         """Make a checkpoint.
@@ -127,17 +121,17 @@ class ResumableFile:
             self.close()
             raise
 
-    def finish(self) -> None:
+    def finish(self, state: State) -> None:
         """Make a last checkpoint if there is one, and give the file its name.
 
         Without `overwrite`, a file that somebody else has created there is an error,
-        after which this file waits for its name.
+        after which this file waits for its name, with this state.
         """
         file = self.file
         if file.error is not None:
             raise file.error
         if self.state is not None or self._has_appeared():
-            self.commit(_FINISHED)
+            self.commit({**state, _FINISHED: True})
         file.sync_whole()
         self.publish()
 
@@ -193,6 +187,8 @@ class ResumableFile:
             self.start_over()
         else:
             self.state = checkpoint.state
+        if self.is_finished and overwrite:
+            self.start_over()
 
     def _check_size(self, checkpoint: FileCheckpoint) -> None:
         n_bytes = os.fstat(self.file.fileno()).st_size

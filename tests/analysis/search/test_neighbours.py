@@ -17,10 +17,10 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.embedder import embedder_on
 from elmo_cli.engine import load_engine
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.inference.similarity import cosine_similarity
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import LAYOUTS
 from elmo_cli.records.record import Record
-from elmo_cli.similarity import cosine_similarity
 from elmo_cli.text.occurrences import Occurrence, find_occurrence
 from tests.support.commands import TINY
 from tests.support.layouts import Corpus, layouts, line_record, write

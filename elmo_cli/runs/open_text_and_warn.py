@@ -1,4 +1,7 @@
-"""Opening of a text for a Python function, with warnings in the log."""
+"""Opening of a text for a Python function, with warnings in the log.
+
+`cli/command_texts.py` opens the texts of commands.
+"""
 
 import logging
 from pathlib import Path
@@ -18,7 +21,7 @@ from elmo_cli.text.tokenizers import WHITESPACE
 logger = logging.getLogger(__name__)
 
 
-def open_text(
+def open_text_and_warn(
     source: IO[str] | str | Path,
     text_settings: TextSettings | None,
     files: ModelFiles,

@@ -1,4 +1,7 @@
-"""Texts of commands: they are opened, and their tokenizers are chosen and printed."""
+"""Texts of commands: they are opened, and their tokenizers are chosen and printed.
+
+`runs/open_text_and_warn.py` opens the texts of Python functions.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +23,7 @@ _TOKENIZER = "elmo_cli.tokenizer"
 """Key in `Context.meta` of the tokenizer that is still to be printed."""
 
 
-def open_text(
+def open_command_text(
     source: "Source | str",
     text_settings: TextSettings,
     model: "ResolvedModel",
