@@ -224,6 +224,7 @@ def test_every_line_that_clones_has_the_address_of_the_project() -> None:
             places[page] = address
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     [places["CITATION.cff"]] = re.findall(r"^repository-code: (.+)$", citation, re.M)
+    [places["docs/cite.md"]] = re.findall(r"^  url = \{(.+)\}$", TEXTS["docs/cite.md"], re.M)
     assert {"README.md", "docs/index.md", "docs/install.md"} <= set(places)
     expected = repository or "https://example.org/elmo-cli"
     assert set(places.values()) == {expected}
