@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+OLD_SUFFIX: Final = ".elmo-old"
+"""End of the name of a file while a new one takes its place."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ def partial_path(path: Path) -> Path:
 
 def old_path(path: Path) -> Path:
     """Return the name of a file while a new one takes its place."""
-    return path.with_name(f"{path.name}.elmo-old")
+    return path.with_name(f"{path.name}{OLD_SUFFIX}")
 
 
 def names_of_output(path: Path) -> list[Path]:

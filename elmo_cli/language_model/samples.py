@@ -20,11 +20,10 @@ from elmo_cli.language_model.gaps import GAP, cut_around_gaps, mark_gaps
 from elmo_cli.language_model.language_model import LanguageModel, check_language_model
 from elmo_cli.model.bilm import select_state
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
-from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings
-from elmo_cli.types import Sentence, Text
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection, Sentence, Text
 
 SAMPLE_COLUMNS: Final = ("sample_number", "text")
 

@@ -1,4 +1,9 @@
-"""Import of files that a user downloaded as a published model."""
+"""Import of files that a user downloaded as a published model.
+
+Files of the old and of the new model are never read as one: the old ones are set aside
+before the new ones come, of which the weights are the last. A kill leaves old files as
+`NAME.elmo-old`, and the same command completes the import.
+"""
 
 import os
 import zipfile
@@ -9,6 +14,7 @@ from typing import Final
 from elmo_cli.errors.exceptions import MissingModelError, ModelError
 from elmo_cli.errors.wording import system_reason
 from elmo_cli.files import disk
+from elmo_cli.files.output_names import OLD_SUFFIX, old_path
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.cache import locked, move_model, published_folder
 from elmo_cli.pretrained.file_checks import check_file
@@ -41,11 +47,10 @@ def import_model(name: str, sources: Sequence[str | Path]) -> Path:
         for path in new:
             sha256 = model.known_sha256(path.name)
             check_file(path, role=role_of(path.name), expected_sha256=sha256)
-        replaced = _find_replaced(folder, new)
+        _set_aside(folder, list(staged.iterdir()))
         move_model(source=staged, folder=folder)
-        for path in replaced:
+        for path in folder.glob(f"*{OLD_SUFFIX}"):
             disk.remove(path)
-        disk.sync(folder)
     return folder
 
 
@@ -113,15 +118,11 @@ def _complete(folder: Path, staged: Path, model: PublishedModel) -> None:
             disk.copy(path, staged / path.name)
 
 
-def _find_replaced(folder: Path, new: Sequence[Path]) -> list[Path]:
-    """Return the files of the cache folder whose roles new files of other names have.
-
-    They are removed after the new ones are there.
-    """
+def _set_aside(folder: Path, new: Sequence[Path]) -> None:
+    """Rename the files of the cache folder that new ones replace."""
     names = {path.name for path in new}
     roles = {role_of(name) for name in names} - {None}
-    return [
-        path
-        for path in folder.iterdir()
-        if role_of(path.name) in roles and path.name not in names
-    ]
+    for path in list(folder.iterdir()):
+        if path.name in names or role_of(path.name) in roles:
+            disk.replace(path, old_path(path))
+    disk.sync(folder)

@@ -23,6 +23,8 @@ from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.cli.progress_bar import progress_bar, show_summary
+from elmo_cli.inference.device import CPU
+from elmo_cli.inference.precision import find_arithmetic
 from elmo_cli.pretrained.registry import PublishedModel
 from elmo_cli.runs.file_sink import Summary
 from tests.support.commands import (
@@ -230,7 +232,7 @@ def test_options_are_recorded_in_the_file() -> None:
         assert file.attrs["model"] == str(TINY)
         assert file.attrs["layers"] == "0,2"
         assert file.attrs["state"] == "warm"
-        assert file.attrs["precision"] == "bfloat16"
+        assert file.attrs["precision"] == find_arithmetic("bfloat16", CPU)
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])

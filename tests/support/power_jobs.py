@@ -75,6 +75,8 @@ class Job:
     """Regular expression for names that may stay, without taking much room."""
     refusal: str = ""
     """Regular expression for an error that a user may get after a failure."""
+    read: Callable[[Path], object] = ignore
+    """Read what was there before or afterwards. None if it is refused."""
 
 
 @dataclass
@@ -85,6 +87,8 @@ class Recording:
     before: State
     after: State
     disk: UnsafeDisk
+    may_be_read: Sequence[object] = (None,)
+    """What a reader may find after a failure."""
 
     def problem_after(self, failure: Failure, folder: Path) -> str | None:
         """Return what is wrong after a failure, or None.
@@ -119,6 +123,8 @@ class Recording:
 
     def _problem_of_rest(self, failure: Failure, folder: Path) -> str | None:
         restore(failure.state, folder)
+        if self.job.read(folder) not in self.may_be_read:
+            return "what is read is a mixture"
         try:
             began_at = self.job.work(folder, ignore)
         except ElmoError as error:
@@ -160,6 +166,7 @@ def record(
     folder.mkdir()
     job.prepare(folder)
     before = state_of(folder)
+    old = job.read(folder)
     disk = UnsafeDisk(folder, random.Random(0), n_mixtures=n_mixtures)
 
     def save(progress: int) -> None:
@@ -167,7 +174,13 @@ def record(
 
     with disk.used(without):
         job.work(folder, save)
-    return Recording(job=job, before=before, after=state_of(folder), disk=disk)
+    return Recording(
+        job=job,
+        before=before,
+        after=state_of(folder),
+        disk=disk,
+        may_be_read=[None, old, job.read(folder)],
+    )
 
 
 def write_sources() -> None:
@@ -332,12 +345,20 @@ def _importing(name: str, source: Path, *, old: Mapping[str, bytes]) -> Job:
         for file, content in old.items():
             (folder / "cache" / name / file).write_bytes(content)
 
+    def read(folder: Path) -> object:
+        try:
+            files = read_folder(folder / "cache" / name, name)
+        except ElmoError:
+            return None
+        return [path.read_bytes() for path in files.paths]
+
     return Job(
         work,
         finals=f"{name}/[^/]*$",
         prepare=write_old_model if old else ignore,
         is_clean=True,
-        leftover="elmo-partial",
+        leftover="elmo-partial|elmo-old",
+        read=read,
     )
 
 
@@ -369,7 +390,16 @@ JOBS = {
     ),
     "import": _importing("many-langs-la", GOLDEN / "many-langs" / "both", old={}),
     "import over an old model": _importing(
-        "pubmed", TINY, old={"options.json": b"{}", "weights.safetensors": b"old"}
+        "pubmed", TINY, old={"options.json": b"{}", "weights.hdf5": b"old"}
+    ),
+    "import over an old model of another format": _importing(
+        "pubmed",
+        TINY,
+        old={
+            "options.json": b"{}",
+            "weights.safetensors": b"old",
+            "softmax.hdf5": b"old",
+        },
     ),
     "saved model": Job(
         _save,

@@ -35,7 +35,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import PROJECTIONS, Projection
-from elmo_cli.options.selection import Layers
+from elmo_cli.options.layers import Layers
 from elmo_cli.outputs.reader import Activations
 
 MIN_VECTORS: Final = {"pca": 3, "tsne": 30}

@@ -10,7 +10,7 @@ import click
 from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import open_command_text
-from elmo_cli.cli.load_model import load_language_model, resolve_model
+from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.parameter_types import PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
@@ -123,6 +123,9 @@ def surprisal(
             _check_is_table(source, text_settings, settings)
     if settings.regions:
         text_settings = replace(text_settings, text_column=settings.regions)
+
+    from elmo_cli.pretrained.find_model import resolve_model
+
     resolved = resolve_model(model_settings)
     if settings.pair_columns:
         _print_pairs(
@@ -223,7 +226,7 @@ def _print_units(
         with_regions=settings.regions is not None and unit != "region",
         with_sentence_numbers=text_input.splits_records,
     )
-    model = load_language_model(resolved, settings.direction)
+    model = load_resolved_language_model(resolved, settings.direction)
     with open_scored_text(
         text_input, model, may_have_regions=True, splits_regions=has_marks
     ) as opened:
@@ -310,7 +313,7 @@ def _print_pairs(
 
     table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
     text_inputs = _open_tables_of_pairs(sources, table, resolved)
-    model = load_language_model(resolved, settings.direction)
+    model = load_resolved_language_model(resolved, settings.direction)
     accuracy = Accuracy(settings.direction)
     rows: RowPrinter | None = None
     name_columns: Sequence[str] = ()

@@ -150,7 +150,7 @@ def test_labels_are_text_with_the_word_in_bold() -> None:
         assert before == ("…why the old ", light)
         assert word == ("bank", bold)
         assert after.startswith(" (number ")
-        assert after.endswith(") of the…")
+        assert after.endswith(") of…")
         assert after_style == light
 
 
