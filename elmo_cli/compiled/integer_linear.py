@@ -39,13 +39,13 @@ class IntegerLinear(CompiledLinear):
     def __init__(
         self, rounded: Tensor, scales: Tensor, bias: Tensor | None = None
     ) -> None:
-        """Pack whole numbers, int8 or int16, (out, in), and their scales, (out,)."""
+        """Pack whole numbers, int8 or int16, (..., in), and their scales, (...)."""
         super().__init__(rounded, bias)
-        offsets = -_ZERO[rounded.dtype] * rounded.sum(dim=1, dtype=torch.int32)
+        offsets = -_ZERO[rounded.dtype] * rounded.sum(dim=-1, dtype=torch.int32)
         n_panels, _, panel, _ = self.weight.shape
         n_missing = n_panels * panel - self.n_outputs
-        self._scales = functional.pad(scales, (0, n_missing))
-        self._offsets = functional.pad(offsets, (0, n_missing))
+        self._scales = functional.pad(scales.flatten(), (0, n_missing))
+        self._offsets = functional.pad(offsets.flatten(), (0, n_missing))
 
     def scales(self, rows: Tensor | None) -> Scales:
         """Return the scales for C, with memory for those of rows, (N,)."""
@@ -108,11 +108,11 @@ class IntegerLinear(CompiledLinear):
 def round_to_integers(
     weight: Tensor, bias: Tensor | None, dtype: torch.dtype
 ) -> IntegerLinear:
-    """Make a layer of a type from weights, float32, shape (out, in), and a bias."""
+    """Make a layer of a type from weights, float32, shape (..., in), and a bias."""
     # A scale must not be 0, because it is a divisor.
-    largest = weight.abs().amax(dim=1).clamp_min_(1e-30)
+    largest = weight.abs().amax(dim=-1).clamp_min_(1e-30)
     scales = largest / LARGEST[dtype]
-    rounded = (weight / scales[:, None]).round_().to(dtype)
+    rounded = (weight / scales[..., None]).round_().to(dtype)
     return IntegerLinear(rounded, scales, bias)
 
 

@@ -146,7 +146,7 @@ class FastLstm:
         """Make a layer for gates from weights, (4 D, P), and a bias, (4 D,)."""
         if self.kernels.use_blocks():
             weight = to_blocks(weight)
-            bias = None if bias is None else to_blocks(bias)
+            bias = None if bias is None else to_blocks(bias).flatten()
         else:
             weight = weight.to(self._types.device)
             bias = None if bias is None else bias.to(self._types.device)

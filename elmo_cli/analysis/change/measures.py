@@ -55,7 +55,10 @@ def changes_of_divisions(
         old_sums = chosen @ features  # (P, F)
         new_sums = ~chosen @ features
         if measure == "apd":
-            yield 1 - (old_sums * new_sums).sum(axis=1) / (n_old * n_new)
+            # The product of the sums is the sum of the products of all pairs, and that
+            # of two vectors with norm 1 is their cosine.
+            sums_of_cosines = (old_sums * new_sums).sum(axis=1)
+            yield 1 - sums_of_cosines / (n_old * n_new)
         elif measure == "prt":
             yield _inverse_cosines(old_sums, new_sums)
         else:
@@ -89,7 +92,8 @@ def _divergences(p: Matrix, q: Matrix) -> Matrix:
     from scipy.special import rel_entr
 
     mean = (p + q) / 2
-    divergences: Matrix = (rel_entr(p, mean) + rel_entr(q, mean)).sum(axis=1) / 2
+    of_both = rel_entr(p, mean) + rel_entr(q, mean)  # (n, m)
+    divergences: Matrix = of_both.sum(axis=1) / 2
     return divergences
 
 
