@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from elmo_cli.analysis.pictures.drawing import (
+    WIDTH,
     Drawing,
     check_figure,
     open_drawing,
@@ -33,8 +34,9 @@ from elmo_cli.errors.checks import check_at_least, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
+from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.analysis import PROJECTIONS, Projection
-from elmo_cli.options.selection import Layers
+from elmo_cli.options.layers import Layers
 from elmo_cli.outputs.reader import Activations
 
 MIN_VECTORS: Final = {"pca": 3, "tsne": 30}
@@ -43,7 +45,7 @@ MAX_POINTS: Final = 2000
 MAX_LABELS: Final = 40
 _MAX_FORMS: Final = 4
 """Maximum number of forms of the word in the title, beside the word itself."""
-_LABEL_CHARACTERS: Final = 18
+_LABEL_CHARACTERS: Final = 14
 """Maximum number of characters in a label on either side of the word."""
 _MARKERS: Final = ("o", "^", "s", "D", "v", "P", "X", "*")
 """Shapes of the groups, which differ without colours too."""
@@ -136,6 +138,7 @@ def plot_occurrences(
     begin_step = on_step or ignore
     begin_step("reading")
     with opened_files(files) as opened:
+        check_not_read(output, opened.paths)
         found = find_word(opened, word, layers)
         paths = [str(path) for path in opened.paths]
     _check_occurrence_count(
@@ -157,7 +160,12 @@ def plot_occurrences(
     begin_step("drawing")
     caption = _caption(variance)
     with open_drawing(
-        output, title=title, caption=caption, width=5.6, height=4.6, overwrite=overwrite
+        output,
+        title=title,
+        caption=caption,
+        width=WIDTH,
+        height=WIDTH,
+        overwrite=overwrite,
     ) as drawing:
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))
