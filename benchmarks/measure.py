@@ -7,7 +7,7 @@ The model has the architecture of the published model with 93.6M parameters, and
 weights: time does not depend on their values. The output is a table in Markdown.
 Programs that are compared take turns, each in its own process. Without --peer, AllenNLP
 is skipped. --before is a checkout of an earlier version, with its kernels, to compare
-the start with. --rows chooses the rows to measure.
+the start and whole commands with. --rows chooses the rows to measure.
 """
 
 import argparse
@@ -30,8 +30,9 @@ sys.path.append(str(Path(__file__).parents[1]))
 import elmo_cli
 from benchmarks.gpu import gpu_rows
 from benchmarks.host import host_rows
-from benchmarks.precision import frozen_module_rows, precision_rows
+from benchmarks.precision import command_rows, frozen_module_rows, precision_rows
 from benchmarks.probabilities import probabilities_rows
+from benchmarks.products import product_rows
 from benchmarks.setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
 from benchmarks.speed import module_rows, speed_rows
 from benchmarks.start import start_rows
@@ -42,6 +43,8 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "speed": speed_rows,
     "start": start_rows,
     "precision": precision_rows,
+    "products": product_rows,
+    "command": command_rows,
     "probabilities": probabilities_rows,
     "modules": module_rows,
     "module-precision": frozen_module_rows,
@@ -118,7 +121,7 @@ def table(machine: dict[str, str], rows: Sequence[Row]) -> str:
 
 def describe() -> dict[str, str]:
     """Return the processor, cores, GPU, versions and commit."""
-    kernels = ("product_float32", "product_bfloat16")
+    kernels = ("product_float32", "product_bfloat16", "product_int8")
     return {
         "processor": _processor(),
         "cores": str(os.cpu_count()),

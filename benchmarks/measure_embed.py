@@ -2,7 +2,8 @@
 
 python measure_embed.py --options-file=O --weight-file=W INPUT OUTPUT
 
-With --host, the biLM takes no time: its layers are constant memory.
+With --host, the biLM takes no time: its layers are constant memory. With --int16,
+bfloat16 is computed as on a processor without instructions for it.
 """
 
 import argparse
@@ -76,6 +77,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--pooling")
     parser.add_argument("--host", action="store_true", help="skip the biLM")
+    parser.add_argument("--int16", action="store_true", help="hide bfloat16")
     parser.add_argument("--cuda", type=int, default=-1)
     parser.add_argument("input")
     parser.add_argument("output")
@@ -85,6 +87,11 @@ def main() -> None:
     from elmo_cli import ElmoEmbedder
     from elmo_cli.outputs.writer import ActivationsWriter
     from elmo_cli.text.line_reader import LineReader
+
+    if arguments.int16:
+        import torch
+
+        torch.cpu._is_avx512_bf16_supported = lambda: False
 
     files = Stopwatch()
     for method in ("write", "checkpoint", "finish"):
@@ -116,6 +123,7 @@ def main() -> None:
         "load_seconds": loaded - started,
         "embed_seconds": time.perf_counter() - loaded,
         "processor_seconds": time.process_time() - processor_before,
+        "command_seconds": time.process_time(),
         "tokens": summary.n_tokens,
         "files_seconds": files.seconds,
         "peak_memory_mb": peak_memory_mb(),

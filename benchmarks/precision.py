@@ -13,6 +13,7 @@ from benchmarks.process import Figures, in_turns, median, ratios
 from benchmarks.setting import Row, Setting
 from elmo_cli.compiled.kernels import processor_has
 from elmo_cli.compiled.linear import product_kernel
+from elmo_cli.inference.precision import AS_INT16
 
 
 class Target(NamedTuple):
@@ -30,7 +31,10 @@ PEER = "AllenNLP"
 EXACT = "float32"
 MODULE_TARGET = 1.5
 """Speed of a frozen `Elmo` in a lower precision, in terms of float32's."""
-TARGETS = {"bfloat16": Target(20, PEER, 0.01), "int8": Target(1.3, EXACT, 0.02)}
+TARGETS = {"bfloat16": Target(20, PEER, 0.01), "int8": Target(1.6, EXACT, 0.02)}
+COMMAND_TARGETS = {AS_INT16: 1.45, "int8": 1.6}
+"""Processor time of a whole command in float32, in terms of a precision's."""
+BEFORE = "int8, earlier version"
 
 
 def precision_rows(setting: Setting) -> list[Row]:
@@ -64,6 +68,55 @@ def precision_rows(setting: Setting) -> list[Row]:
         figures = {"turns": turns, "ratios": times, "errors": errors}
         rows.append(Row(what, aim, measurement, met=met, figures=figures))
     return rows
+
+
+def command_rows(setting: Setting) -> list[Row]:
+    """Compare the processor time of whole commands, on one thread, in turns."""
+    turns = in_turns(_commands(setting), setting.repeats)
+    rows = []
+    for name in turns:
+        if name == EXACT:
+            continue
+        times = [
+            exact["command_seconds"] / turn["command_seconds"]
+            for turn, exact in zip(turns[name], turns[EXACT], strict=True)
+        ]
+        middle = statistics.median(times)
+        measured = (
+            f"{median(turns[name], 'command_seconds'):.1f} s, "
+            f"{EXACT} {median(turns[EXACT], 'command_seconds'):.1f}: {middle:.2f} times"
+        )
+        target = COMMAND_TARGETS.get(name)
+        rows.append(
+            Row(
+                f"whole command, {name}, one thread, processor time",
+                "" if target is None else f"{target} times {EXACT}",
+                measured,
+                met=None if target is None else middle >= target,
+                figures={"turns": turns, "ratios": times},
+            )
+        )
+    return rows
+
+
+def _commands(setting: Setting) -> dict[str, list[str]]:
+    """Return the commands of each precision, and of int8 in an earlier version."""
+    options = {EXACT: ["--precision=float32"]}
+    if product_kernel(torch.int16) is not None:
+        options[AS_INT16] = ["--precision=bfloat16", "--int16"]
+    for precision in _available():
+        options[precision] = [f"--precision={precision}"]
+    text = setting.write("input.txt", setting.lines)
+    one_thread = ["env", "OMP_NUM_THREADS=1"]
+    commands = {}
+    for name, words in options.items():
+        command = setting.ours(
+            "measure_embed.py", setting.model, *words, text, _output(setting, name)
+        )
+        commands[name] = [*one_thread, *command]
+        if name == "int8" and setting.before is not None:
+            commands[BEFORE] = [*one_thread, f"PYTHONPATH={setting.before}", *command]
+    return commands
 
 
 def frozen_module_rows(setting: Setting) -> list[Row]:

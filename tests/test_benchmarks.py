@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import gpu, host, measure, probabilities, setting, start
+from benchmarks import (
+    gpu,
+    host,
+    measure,
+    precision,
+    probabilities,
+    products,
+    setting,
+    start,
+)
 from benchmarks.measure_embed import Stopwatch
 from benchmarks.process import median
 
@@ -54,6 +63,30 @@ def test_rows_of_a_gpu_are_measured_on_any_device(tmp_path: Path) -> None:
     assert all(share > 0 for share in writing.figures["shares"])
     speed = median(writing.figures["turns"], "tokens_per_second")
     assert writing.measured.startswith(f"{speed:,.0f}")
+
+
+def test_products_are_compared_with_float32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(products, "SHAPES", [(8, 20)])
+    monkeypatch.setattr(products, "SECONDS", 1e-4)
+    tiny = setting.Setting(tmp_path, tmp_path, tmp_path, [], repeats=1)
+    for row in products.product_rows(tiny):
+        assert row.what.startswith("product 8 x 20, ")
+        assert list(row.figures["ratios"]) == products.ROWS
+
+
+@pytest.mark.long
+def test_whole_commands_are_compared_with_float32(tmp_path: Path) -> None:
+    tiny = setting.make_model(tmp_path / "tiny", setting.TINY)
+    rows = precision.command_rows(
+        setting.Setting(
+            tmp_path, tiny, tiny, ["a b c"], repeats=1, before=setting.HERE.parent
+        )
+    )
+    for row in rows:
+        (ratio,) = row.figures["ratios"]
+        assert row.measured.endswith(f"{ratio:.2f} times")
 
 
 def test_rows_of_probabilities_have_small_errors(tmp_path: Path) -> None:

@@ -41,11 +41,10 @@ class IntegerLinear(CompiledLinear):
     ) -> None:
         """Pack whole numbers, int8 or int16, (..., in), and their scales, (...)."""
         super().__init__(rounded, bias)
-        offsets = -_ZERO[rounded.dtype] * rounded.sum(dim=-1, dtype=torch.int32)
-        n_panels, _, panel, _ = self.weight.shape
-        n_missing = n_panels * panel - self.n_outputs
+        sums = self.weight.sum(dim=(1, 3), dtype=torch.int32)  # (panels, panel)
+        self._offsets = -_ZERO[rounded.dtype] * sums.flatten()
+        n_missing = len(self._offsets) - self.n_outputs
         self._scales = functional.pad(scales.flatten(), (0, n_missing))
-        self._offsets = functional.pad(offsets.flatten(), (0, n_missing))
 
     def scales(self, rows: Tensor | None) -> Scales:
         """Return the scales for C, with memory for those of rows, (N,)."""
@@ -109,9 +108,10 @@ def round_to_integers(
     weight: Tensor, bias: Tensor | None, dtype: torch.dtype
 ) -> IntegerLinear:
     """Make a layer of a type from weights, float32, shape (..., in), and a bias."""
+    weight = weight.contiguous()  # for speed
+    largest = torch.maximum(weight.amax(dim=-1), -weight.amin(dim=-1))
     # A scale must not be 0, because it is a divisor.
-    largest = weight.abs().amax(dim=-1).clamp_min_(1e-30)
-    scales = largest / LARGEST[dtype]
+    scales = largest.clamp_min(1e-30) / LARGEST[dtype]
     rounded = (weight / scales[..., None]).round_().to(dtype)
     return IntegerLinear(rounded, scales, bias)
 

@@ -138,35 +138,34 @@ struct cells {
     void *out;
 };
 
-#define NEXT_CELLS(NAME, GATE, FROM_GATE, OUT, TO_OUT)                                            \
-    void NAME(const struct cells *s)                                                              \
+#define NEXT_CELLS(NAME, VALUE, FROM, TO)                                                         \
+    void cells_##NAME(const struct cells *s)                                                      \
     {                                                                                             \
         const int64_t dim = s->dim;                                                               \
         const float clip = s->clip;                                                               \
         EACH_OF_SHARE(node, s->n) {                                                               \
             const int64_t input_row = s->input_rows ? s->input_rows[node] : node;                 \
             const int64_t cell_row = s->cell_rows ? s->cell_rows[node] : node;                    \
-            const GATE *restrict a = (const GATE *)s->input_gates + 4 * dim * input_row;          \
-            const GATE *restrict b = (const GATE *)s->hidden_gates + 4 * dim * node;              \
+            const VALUE *restrict a = (const VALUE *)s->input_gates + 4 * dim * input_row;        \
+            const VALUE *restrict b = (const VALUE *)s->hidden_gates + 4 * dim * node;            \
             const float *restrict before = s->cells + dim * cell_row;                             \
             float *restrict after = s->new_cells + dim * node;                                    \
-            OUT *restrict out = (OUT *)s->out + dim * node;                                       \
+            VALUE *restrict out = (VALUE *)s->out + dim * node;                                   \
             _Pragma("omp simd")                                                                   \
             for (int64_t i = 0; i < dim; i++) {                                                   \
                 const int64_t j = i + dim, f = j + dim, o = f + dim;                              \
                 float value;                                                                      \
-                after[i] = next_cell(FROM_GATE(a[i]) + FROM_GATE(b[i]),                           \
-                                     FROM_GATE(a[j]) + FROM_GATE(b[j]),                           \
-                                     FROM_GATE(a[f]) + FROM_GATE(b[f]),                           \
-                                     FROM_GATE(a[o]) + FROM_GATE(b[o]), before[i], clip, &value); \
-                out[i] = TO_OUT(value);                                                           \
+                after[i] = next_cell(FROM(a[i]) + FROM(b[i]),                                     \
+                                     FROM(a[j]) + FROM(b[j]),                                     \
+                                     FROM(a[f]) + FROM(b[f]),                                     \
+                                     FROM(a[o]) + FROM(b[o]), before[i], clip, &value);           \
+                out[i] = TO(value);                                                               \
             }                                                                                     \
         }                                                                                         \
     }
 
-NEXT_CELLS(cells_float32_to_float32, float, identity, float, identity)
-NEXT_CELLS(cells_float32_to_bfloat16, float, identity, uint16_t, to_bfloat16)
-NEXT_CELLS(cells_bfloat16_to_bfloat16, uint16_t, from_bfloat16, uint16_t, to_bfloat16)
+NEXT_CELLS(float32, float, identity, identity)
+NEXT_CELLS(bfloat16, uint16_t, from_bfloat16, to_bfloat16)
 
 /* Elementwise part of a highway: out = g relu(transform) + (1 - g) inputs, where g is the sigmoid of `carry`.
  * All are (n, dim). */

@@ -95,7 +95,7 @@ class RoundedProduct(Arguments):
 
 
 class Cells(Arguments):
-    """Elementwise part of a step of an LSTM: cells_GATES_to_OUT, two data types."""
+    """Elementwise part of a step of an LSTM: cells_float32, cells_bfloat16."""
 
     _fields_ = (
         ("n", c_int64),

@@ -102,16 +102,12 @@ class FastLstm:
         self._hidden_dim = lstm.architecture.projection_dim
         self._cell_clip = lstm.architecture.cell_clip or math.inf
         self._hidden_clip = lstm.architecture.proj_clip or math.inf
-        # data type of the inputs of the projection
-        self._output_dtype = types.values
         self._project: Linear | None = None
         if lstm.projection is not None:
             weight = lstm.projection.weight.detach().to(types.device)
             self._project = prepare_linear(
                 weight, bias=None, dtype=types.weights, values=types.values
             )
-            if types.weights.is_floating_point:
-                self._output_dtype = types.weights
         self.kernels = self._find_kernels() if kernels is None else kernels
         bias = lstm.gates.bias.detach().clone()
         _, _, forget_bias, _ = bias.chunk(4)  # a view
@@ -137,7 +133,7 @@ class FastLstm:
                 steps = _whole_step_kernel(
                     "steps", dtype, [self._hidden_dim, self._dim]
                 )
-        cells = f"cells_{dtype}_to_{self._output_dtype}"
+        cells = f"cells_{dtype}"
         return LstmKernels(
             steps=steps, step=step, cells=cells if has_kernel(cells) else None
         )
@@ -240,7 +236,7 @@ class FastLstm:
             width = self.input_gates.n_outputs // 4  # of whole blocks
         cells = state.cell.new_empty(2, n_nodes, width)
         parent_hidden = state.hidden.new_empty(n_nodes, self._hidden_dim)
-        output = state.hidden.new_empty(n_nodes, self._dim, dtype=self._output_dtype)
+        output = state.hidden.new_empty(n_nodes, self._dim)
         rounded = None
         row_scales = None
         if self._types.weights == torch.int16:
@@ -462,7 +458,7 @@ class FastLstm:
             cell_rows=address(cells.rows, torch.int64),
             clip=self._cell_clip,
             new_cells=address(after, torch.float32),
-            out=address(out, self._output_dtype),
+            out=address(out, dtype),
         )
         run_kernel(kernel, arguments)
 

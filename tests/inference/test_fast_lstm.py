@@ -30,7 +30,6 @@ from tests.support.strategies import padded, random_tensor, seeds
 CPU = torch.device("cpu")
 FLOAT = torch.float32
 SHORT = torch.bfloat16
-TYPES = [(FLOAT, FLOAT), (FLOAT, SHORT), (SHORT, SHORT)]
 needs_kernels = pytest.mark.skipif(
     not kernels.has_kernel("step_float32"),
     reason="needs a C compiler when installed, on Linux",
@@ -57,16 +56,9 @@ def lstm(dim: int, width: int, clip: float | None = None, seed: int = 0) -> Lstm
     return made
 
 
-def prepared(
-    made: Lstm,
-    values: torch.dtype = FLOAT,
-    weights: torch.dtype = FLOAT,
-    way: str = "cells",
-) -> FastLstm:
+def prepared(made: Lstm, dtype: torch.dtype = FLOAT, way: str = "cells") -> FastLstm:
     """Return the layer with steps in torch, cells in C, or whole steps in C."""
-    types = ComputeTypes(
-        device=CPU, values=values, weights=weights, gate_weights=values
-    )
+    types = ComputeTypes(device=CPU, values=dtype, weights=dtype, gate_weights=dtype)
     layer = FastLstm(made, types)
     if way == "step":
         assert layer.kernels.step is not None
@@ -121,7 +113,7 @@ def last_row(rows_of_table: TableRows) -> TableRows:
     return TableRows(table, rows[-1:])
 
 
-@pytest.mark.parametrize("types", TYPES)
+@pytest.mark.parametrize("dtype", [FLOAT, SHORT])
 @pytest.mark.parametrize("way", ["torch", pytest.param("cells", marks=needs_kernels)])
 @given(
     n=st.integers(1, 9),
@@ -134,7 +126,7 @@ def last_row(rows_of_table: TableRows) -> TableRows:
 )
 def test_cells_follow_the_formulas(
     way: str,
-    types: tuple[torch.dtype, torch.dtype],
+    dtype: torch.dtype,
     n: int,
     dim: int,
     clip: float | None,
@@ -143,29 +135,28 @@ def test_cells_follow_the_formulas(
     spread: float,
     seed: int,
 ) -> None:
-    gates, out_type = types
     table = spread * random_tensor(n + 3, 4 * dim, seed=seed)
-    inputs = rows_or_whole(table.to(gates), n, with_rows)
-    hidden = random_tensor(n, 3, seed=seed + 1).to(gates)
+    inputs = rows_or_whole(table.to(dtype), n, with_rows)
+    hidden = random_tensor(n, 3, seed=seed + 1).to(dtype)
     cells = random_tensor(max(n, 4), dim, seed=seed + 3)
     if with_parents:
         before = TableRows(cells, torch.arange(n) % 4)
     else:
         before = TableRows(cells[:n], None)
 
-    layer = prepared(lstm(dim, 3, clip), gates, out_type, way)
+    layer = prepared(lstm(dim, 3, clip), dtype, way)
     summed = double(inputs.values()) + double(layer.hidden_gates(hidden))
-    if way == "torch" and gates == SHORT:  # torch rounds the sum
-        summed = double(torch.from_numpy(summed).to(gates))
+    if way == "torch" and dtype == SHORT:  # torch rounds the sum
+        summed = double(torch.from_numpy(summed).to(dtype))
     cells_before = double(before.values())
     expected, projected = cells_after(summed, cells_before, clip or np.inf)
 
-    after, out = step(layer, inputs, hidden, before, out_type)
+    after, out = step(layer, inputs, hidden, before, dtype)
     tolerance = 1e-6
-    if gates == FLOAT:
+    if dtype == FLOAT:
         tolerance += 4e-7 * spread
     assert_allclose(double(after), expected, atol=tolerance)
-    if out_type == SHORT:
+    if dtype == SHORT:
         tolerance = max(tolerance, 2**-8)
     assert_allclose(double(out), projected, atol=tolerance)
 
@@ -252,7 +243,7 @@ def test_a_step_by_tiles_follows_the_formulas(
     seed: int,
 ) -> None:
     made = lstm(dim, width, clip, seed)
-    layer = prepared(made, SHORT, SHORT, "step")
+    layer = prepared(made, SHORT, "step")
     n_outputs = layer.input_gates.n_outputs
     gates = (spread * random_tensor(n + 3, n_outputs, seed=seed + 1)).to(SHORT)
     hidden = random_tensor(n, width, seed=seed + 2).to(SHORT)
@@ -276,7 +267,7 @@ def test_a_step_by_tiles_follows_the_formulas(
 
 @needs_tiles
 def test_a_step_by_tiles_keeps_values_that_are_not_numbers() -> None:
-    layer = prepared(lstm(20, 32), SHORT, SHORT, "step")
+    layer = prepared(lstm(20, 32), SHORT, "step")
     gates = torch.zeros(3, layer.input_gates.n_outputs, dtype=SHORT)
     gates[1, 0] = torch.nan
     gates[2, 17] = torch.inf
