@@ -1,7 +1,7 @@
 """Linear layers that multiply whole numbers in C: int8 and int16, by VNNI."""
 
 import math
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +28,22 @@ _ZERO: Final = {torch.int8: 128, torch.int16: 0}
 _FLOAT: Final = torch.float32
 
 
+_PART: Final = 1 << 18
+"""Weights that are rounded together, in a core's cache: it takes half the time."""
+
+
+class RoundedWeight(NamedTuple):
+    """Weights that were rounded to whole numbers, with a scale per output."""
+
+    whole: Tensor
+    """int8 or int16, shape (..., in)."""
+    scales: Tensor
+    """float32, shape (...)."""
+    sums: Tensor
+    """Sum of the whole numbers of each output, float32, shape (...). In int8, they are
+    exact for up to 132,000 inputs; in int16, they are not used."""
+
+
 class IntegerLinear(CompiledLinear):
     """Linear layer in int8 or int16, with inputs and outputs in float32.
 
@@ -36,15 +52,14 @@ class IntegerLinear(CompiledLinear):
     0.07 % in int16.
     """
 
-    def __init__(
-        self, rounded: Tensor, scales: Tensor, bias: Tensor | None = None
-    ) -> None:
-        """Pack whole numbers, int8 or int16, (..., in), and their scales, (...)."""
-        super().__init__(rounded, bias)
-        sums = self.weight.sum(dim=(1, 3), dtype=torch.int32)  # (panels, panel)
-        self._offsets = -_ZERO[rounded.dtype] * sums.flatten()
-        n_missing = len(self._offsets) - self.n_outputs
-        self._scales = functional.pad(scales.flatten(), (0, n_missing))
+    def __init__(self, weight: RoundedWeight, bias: Tensor | None = None) -> None:
+        """Pack the weights."""
+        super().__init__(weight.whole, bias)
+        n_panels, _, panel, _ = self.weight.shape
+        missing = (0, n_panels * panel - self.n_outputs)
+        offsets = weight.sums.flatten() * -_ZERO[weight.whole.dtype]
+        self._scales = functional.pad(weight.scales.flatten(), missing)
+        self._offsets = functional.pad(offsets, missing).to(torch.int32)
 
     def scales(self, rows: Tensor | None) -> Scales:
         """Return the scales for C, with memory for those of rows, (N,)."""
@@ -108,12 +123,23 @@ def round_to_integers(
     weight: Tensor, bias: Tensor | None, dtype: torch.dtype
 ) -> IntegerLinear:
     """Make a layer of a type from weights, float32, shape (..., in), and a bias."""
-    weight = weight.contiguous()  # for speed
+    n_at_once = max(1, _PART // weight[0].numel())
+    parts = [_round(part, dtype) for part in torch.split(weight, n_at_once)]
+    rounded = RoundedWeight(
+        whole=torch.cat([part.whole for part in parts]),
+        scales=torch.cat([part.scales for part in parts]),
+        sums=torch.cat([part.sums for part in parts]),
+    )
+    return IntegerLinear(rounded, bias)
+
+
+def _round(weight: Tensor, dtype: torch.dtype) -> RoundedWeight:
+    weight = weight.contiguous()
     largest = torch.maximum(weight.amax(dim=-1), -weight.amin(dim=-1))
     # A scale must not be 0, because it is a divisor.
     scales = largest.clamp_min(1e-30) / LARGEST[dtype]
-    rounded = (weight / scales[..., None]).round_().to(dtype)
-    return IntegerLinear(rounded, scales, bias)
+    whole = (weight / scales[..., None]).round_()
+    return RoundedWeight(whole.to(dtype), scales, sums=whole.sum(dim=-1))
 
 
 def _integers_from_panels(
@@ -135,8 +161,13 @@ def _integers_from_panels(
     layer = IntegerLinear.__new__(IntegerLinear)
     layer._set_up(panels, bias, n_outputs=n_outputs, n_inputs=n_inputs)
     if tuple(panels.shape) != tuple(panels_shape(panels.dtype, n_outputs, n_inputs)):
-        rounded, bias = layer.unpack()
-        return IntegerLinear(rounded, torch.from_numpy(scales[:n_outputs]), bias)
+        whole, bias = layer.unpack()
+        weight = RoundedWeight(
+            whole=whole,
+            scales=torch.from_numpy(scales[:n_outputs]),
+            sums=whole.sum(dim=1).float(),
+        )
+        return IntegerLinear(weight, bias)
     layer._scales = torch.from_numpy(scales)
     layer._offsets = torch.from_numpy(offsets)
     return layer
