@@ -68,9 +68,10 @@ static inline lanes scale_sums(const struct scales *scales, const float *bias, i
     return values;
 }
 
-/* These two functions are assembly, because GCC 12 compiles the intrinsics in this loop to copies of the sums, one
- * of them to the stack, for each instruction: int16 ran at 110 instead of 198 GOP/s (512 to 16,384 of 256 rows, one
- * core of a Cascade Lake). */
+/* These two functions are assembly, which serves vectors of both sizes. Be careful with intrinsics: where sums were
+ * loaded before this loop and stored after it, GCC 12 compiled them to copies of the sums, one of them to the stack, for
+ * each instruction. int16 ran at 110 instead of 198 GOP/s (512 to 16,384 of 256 rows, one core of a Cascade Lake). In
+ * the form of kernels_product.h, GCC 12.2 compiles both to the same loop. */
 static inline whole_lanes add_product_int8(whole_lanes sums, whole_lanes a, whole_lanes b)
 {
     __asm__(VNNI "vpdpbusd %2, %1, %0" : IN_REGISTER(sums) : "v"(a), "v"(b));
