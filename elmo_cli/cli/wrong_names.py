@@ -94,7 +94,10 @@ def no_such_option_message(name: str, command: click.Command) -> Message:
     for option in command.params:
         if isinstance(option, click.Option):
             names = [each for each in option.opts if each.startswith("--")]
-            (hidden if option.hidden else shown).extend(names)
+            if option.hidden:
+                hidden += names
+            else:
+                shown += names
     own_name = "elmo" if isinstance(command, click.Group) else f"elmo {command.name}"
     meant = _MEANT_OPTIONS.get(name, "")
     longer = [each for each in shown if name.startswith("--") and each.startswith(name)]
