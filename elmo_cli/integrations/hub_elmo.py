@@ -145,7 +145,7 @@ class HubElmo(nn.Module):
 
 
 def _mean_of_tokens(values: Tensor, n_tokens: Sequence[int]) -> Tensor:
-    """Return the means over tokens, (B, T, W) to (B, W), without padding, which is 0."""
+    """Return the means over tokens, (B, T, W) to (B, W). Padding must be 0."""
     divisors = [max(1, n) for n in n_tokens]
     divisor = torch.tensor(divisors, device=values.device)[:, None]
     mean: Tensor = values.sum(dim=1) / divisor
