@@ -29,7 +29,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 import elmo_cli
 from benchmarks.gpu import gpu_rows
 from benchmarks.host import host_rows
-from benchmarks.precision import precision_rows
+from benchmarks.precision import frozen_module_rows, precision_rows
 from benchmarks.probabilities import probabilities_rows
 from benchmarks.setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
 from benchmarks.speed import module_rows, speed_rows
@@ -41,6 +41,7 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "precision": precision_rows,
     "probabilities": probabilities_rows,
     "modules": module_rows,
+    "module-precision": frozen_module_rows,
     "training": training_rows,
     "gpu": gpu_rows,
     "host": host_rows,

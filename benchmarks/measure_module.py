@@ -3,8 +3,8 @@
     python measure_module.py --options-file=O --weight-file=W INPUT [--requires-grad]
 
 --hub measures `HubElmo`. --peer measures AllenNLP's `Elmo`, with the python of its
-environment. --evaluate skips gradients. The last line of standard output has the
-figures, as JSON.
+environment. --evaluate skips gradients. --precision is for a frozen `Elmo`. The last
+line of standard output has the figures, as JSON.
 """
 
 import argparse
@@ -74,10 +74,13 @@ class Made(NamedTuple):
 
 def make_elmo(arguments: argparse.Namespace) -> Made:
     """Create our `Elmo` or AllenNLP's, with one mix."""
+    settings = {}
     if arguments.peer:
         from allennlp.modules.elmo import Elmo, batch_to_ids
     else:
         from elmo_cli import Elmo, batch_to_ids
+
+        settings["precision"] = arguments.precision
     elmo = Elmo(
         arguments.options_file,
         arguments.weight_file,
@@ -85,6 +88,7 @@ def make_elmo(arguments: argparse.Namespace) -> Made:
         requires_grad=arguments.requires_grad,
         keep_sentence_boundaries=arguments.boundaries,
         dropout=0.0,
+        **settings,
     )
     return Made(
         elmo,
@@ -120,6 +124,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--boundaries", action="store_true", help="keep_sentence_boundaries"
     )
+    parser.add_argument("--precision", default="float32")
     parser.add_argument("--sentences", type=int, default=320)
     parser.add_argument("input", type=Path)
     return parser.parse_args()

@@ -24,18 +24,17 @@ class Target(NamedTuple):
     """Largest allowed error of each layer."""
 
 
+MISSING = "not measured: the processor lacks the instructions"
 PEER = "AllenNLP"
 EXACT = "float32"
+MODULE_TARGET = 1.5
+"""Speed of a frozen `Elmo` in a lower precision, in terms of float32's."""
 TARGETS = {"bfloat16": Target(20, PEER, 0.01), "int8": Target(1.3, EXACT, 0.02)}
 
 
 def precision_rows(setting: Setting) -> list[Row]:
     """Compare bfloat16 and int8 with float32 and AllenNLP, in turns."""
-    available = {
-        "bfloat16": torch.ops.mkldnn._is_mkldnn_bf16_supported(),
-        "int8": has_int8(),
-    }
-    measured = [precision for precision in TARGETS if available[precision]]
+    measured = _available()
     turns = _take_turns(setting, measured) if measured else {}
     rows = []
     for precision, target in TARGETS.items():
@@ -43,8 +42,7 @@ def precision_rows(setting: Setting) -> list[Row]:
         speed = f"{target.times:g} times {target.other}"
         aim = f"{speed}, error of each layer at most {target.error:.0%}"
         if precision not in measured:
-            missing = "not measured: the processor lacks the instructions"
-            rows.append(Row(what, aim, missing))
+            rows.append(Row(what, aim, MISSING))
             continue
         errors = layer_errors(
             low=_output(setting, precision), exact=_output(setting, EXACT)
@@ -65,6 +63,51 @@ def precision_rows(setting: Setting) -> list[Row]:
         figures = {"turns": turns, "ratios": times, "errors": errors}
         rows.append(Row(what, aim, measurement, met=met, figures=figures))
     return rows
+
+
+def frozen_module_rows(setting: Setting) -> list[Row]:
+    """Compare a frozen `Elmo` in bfloat16 and int8 with float32, in turns."""
+    measured = _available()
+    text = setting.write("batches.txt", setting.lines)
+    commands = {}
+    for precision in (EXACT, *measured):
+        commands[precision] = setting.ours(
+            "measure_module.py", setting.model, f"--precision={precision}", text
+        )
+    turns = in_turns(commands, setting.repeats) if measured else {}
+    rows = []
+    for precision in TARGETS:
+        what = f"`Elmo`, frozen, in training, {precision}"
+        aim = f"{MODULE_TARGET} times {EXACT}"
+        if precision not in measured:
+            rows.append(Row(what, aim, MISSING))
+            continue
+        times = ratios(turns[precision], turns[EXACT])
+        middle = statistics.median(times)
+        measurement = (
+            f"{median(turns[precision], 'tokens_per_second'):,.0f} tokens/s, "
+            f"{EXACT} {median(turns[EXACT], 'tokens_per_second'):,.0f}: "
+            f"{middle:.2f} times"
+        )
+        rows.append(
+            Row(
+                what,
+                aim,
+                measurement,
+                met=middle >= MODULE_TARGET,
+                figures={"turns": turns, "ratios": times},
+            )
+        )
+    return rows
+
+
+def _available() -> list[str]:
+    """Return the lower precisions that this processor has instructions for."""
+    available = {
+        "bfloat16": torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+        "int8": has_int8(),
+    }
+    return [precision for precision in TARGETS if available[precision]]
 
 
 def _take_turns(setting: Setting, measured: list[str]) -> dict[str, list[Figures]]:

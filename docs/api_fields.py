@@ -11,6 +11,7 @@ from typing import Any, Final, get_args
 
 import griffe
 
+from elmo_cli import types
 from elmo_cli.language_model import units
 from elmo_cli.options import analysis, model, output, selection, text
 
@@ -77,7 +78,7 @@ ALIASES: Final = {
             "Pooling": selection.Pooling,
             "Projection": analysis.Projection,
             "Quotes": text.Quotes,
-            "ReadingDirection": model.ReadingDirection,
+            "ReadingDirection": types.ReadingDirection,
             "RowKind": output.RowKind,
             "UnitKind": units.UnitKind,
         }.items()

@@ -28,7 +28,7 @@ from elmo_cli.cli.command import OTHER_OPTIONS, Command, options_by_heading
 from elmo_cli.cli.command_list import COMMAND_GROUPS, COMMANDS, find_command
 from elmo_cli.cli.main import main
 from elmo_cli.cli.option_conditions import Option
-from elmo_cli.options.selection import NAMED_LAYERS
+from elmo_cli.options.layers import NAMED_LAYERS
 
 DOCS: Final = Path(__file__).parent
 OVERVIEW: Final = DOCS / "commands.md"

@@ -22,8 +22,8 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.characters import character_ids
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable, pad_ids
-from elmo_cli.options.model import ModelSettings
-from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.options.model import ModelSettings, Precision
+from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.load_bilm import load_bilm
 
 _Path: TypeAlias = str | Path | None
@@ -40,6 +40,9 @@ def batch_to_ids(batch: Sequence[Sequence[str]]) -> Tensor:
     Returns:
         int64, shape (B, T, 50), T the longest sentence; 0 where a sentence has no
         token.
+
+    Raises:
+        InputError: `batch` is not a list of lists of tokens.
     """
     return pad_ids(batch, lambda tokens: torch.from_numpy(character_ids(tokens)))
 
@@ -74,6 +77,7 @@ class Elmo(nn.Module):
         module: BiLm | None = None,
         *,
         model: _Path = None,
+        precision: Precision = "float32",
     ) -> None:
         """Load a model: the default one unless files, `module` or `model` are given.
 
@@ -94,10 +98,14 @@ class Elmo(nn.Module):
             scalar_mix_parameters: Fixed weights of all mixes before the softmax.
             module: biLM in place of the files.
             model: Name, folder or zip file in place of the files.
+            precision: Precision of a frozen biLM, as in `ElmoEmbedder`: "float32",
+                "bfloat16" or "float16", "int8" on a processor with AVX-512 VNNI, or
+                "tf32" on an NVIDIA GPU. Representations, mixes and their gradients are
+                float32 in each.
 
         Raises:
-            ElmoError: The model is missing or invalid, or arguments contradict each
-                other.
+            ElmoError: The model is missing or invalid, arguments contradict each other,
+                or the processor lacks the precision.
         """
         super().__init__()
         check_at_least("num_output_representations", num_output_representations, 1)
@@ -106,11 +114,14 @@ class Elmo(nn.Module):
             raise SettingsError(
                 f"dropout: expected a number from 0 to 1, found {dropout}"
             )
+        settings = ModelSettings(
+            model=model,
+            options_file=options_file,
+            weight_file=weight_file,
+            precision=precision,
+        )
         if module is None:
-            settings = ModelSettings(
-                model=model, options_file=options_file, weight_file=weight_file
-            )
-            module = load_bilm(find_chosen_model(settings))
+            module = load_bilm(find_files_by_settings(settings))
         elif not (options_file is None and weight_file is None and model is None):
             raise ModelError(
                 "Give either options_file and weight_file, or module, or model"
@@ -130,8 +141,9 @@ class Elmo(nn.Module):
                     trainable=scalar_mix_parameters is None,
                 )
             self.add_module(f"scalar_mix_{k}", mix)
+        self._runner = BiLmRunner(precision)
+        self._runner.check(self.bilm)
         self.token_table = self._make_token_table(vocab_to_cache)
-        self._runner = BiLmRunner()
         self.register_load_state_dict_post_hook(_refill)  # type: ignore[no-untyped-call]
 
     def _make_token_table(
@@ -150,7 +162,7 @@ class Elmo(nn.Module):
                 "would not change the cached vectors",
                 remedy="Remove one of them.",
             )
-        return TokenTable(words, self.bilm.token_encoder)
+        return TokenTable(words, self._runner.token_encoder(self.bilm))
 
     def _load_from_state_dict(
         self,
@@ -179,6 +191,15 @@ class Elmo(nn.Module):
             error_msgs,
         )
 
+    @property
+    def precision(self) -> Precision:
+        """Precision of the biLM."""
+        return self._runner.precision
+
+    def extra_repr(self) -> str:
+        """Return what torch shows of this module beside its parts."""
+        return f"precision={self.precision!r}"
+
     def get_output_dim(self) -> int:
         """Return the size of a representation, W."""
         return self.bilm.architecture.width
@@ -191,7 +212,7 @@ class Elmo(nn.Module):
         """
         self._runner.reload_weights()
         if self.token_table is not None:
-            self.token_table.fill(self.bilm.token_encoder)
+            self.token_table.fill(self._runner.token_encoder(self.bilm))
 
     @uncompiled
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> ElmoOutput:
@@ -272,7 +293,7 @@ class Elmo(nn.Module):
         table = self.token_table
         if table is None or words.rows is None:
             return self._runner.run(self.bilm, bounded, mask, lengths), mask
-        encoder = self.bilm.token_encoder
+        encoder = self._runner.token_encoder(self.bilm)
         all_rows = table.with_boundaries(words.rows, mask)
 
         def encode(rows: Tensor, columns: Tensor) -> Tensor:
@@ -339,4 +360,4 @@ def _checked_lengths(words: _Words) -> list[int]:
 def _refill(elmo: Elmo, _: object) -> None:
     """Compute the token vectors again, after `load_state_dict`."""
     if elmo.token_table is not None:
-        elmo.token_table.fill(elmo.bilm.token_encoder)
+        elmo.token_table.fill(elmo._runner.token_encoder(elmo.bilm))

@@ -40,6 +40,7 @@ from elmo_cli.options.encode_arguments import (
     take_normalize,
     take_texts,
 )
+from elmo_cli.options.layers import Layers, parse_mean_layers
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     InitialState,
@@ -55,19 +56,14 @@ from elmo_cli.options.output import (
     RowKind,
 )
 from elmo_cli.options.output_format import FileFormat
-from elmo_cli.options.selection import (
-    Layers,
-    Pooling,
-    SelectionSettings,
-    parse_mean_layers,
-)
+from elmo_cli.options.selection import Pooling, SelectionSettings
 from elmo_cli.options.text import (
     InputFormatName,
     Quotes,
     TextSettings,
 )
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.find_model import find_files_by_name
 from elmo_cli.pretrained.hub import name_or_hub_name
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -115,6 +111,10 @@ class ElmoEmbedder:
 
     The vectors of a sentence do not depend on other sentences, unless `state` is
     "carry".
+
+    Raises:
+        ElmoError: Base class of all errors. Each method names its own.
+        ComputationError: A sentence does not fit into memory, in any method.
     """
 
     _engine_version = WeightsVersion()
@@ -237,7 +237,7 @@ class ElmoEmbedder:
         Raises:
             ElmoError: See the constructor.
         """
-        files = find_model(name_or_hub_name(name, revision))
+        files = find_files_by_name(name_or_hub_name(name, revision))
         return cls(model=files, **options)
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -459,7 +459,7 @@ class ElmoEmbedder:
             pooling=pooling,
             normalize=normalize,
         )
-        windows = engine.run(
+        windows = engine.compute_windows(
             check_sentences(sentences),
             partial(engine.embed_window, selection=selection),
             sentence_of=lambda sentence: sentence,
@@ -1012,7 +1012,7 @@ class ElmoEmbedder:
                 layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
             )
             # A layer that the model lacks is an error before the output is looked at.
-            selection.for_model(self.architecture.n_layers)
+            selection.check_for_model(self.architecture.n_layers)
             output_settings = OutputSettings(
                 file_format=file_format,
                 layout=layout,

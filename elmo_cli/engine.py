@@ -1,8 +1,8 @@
 """A loaded model, which turns windows of sentences into activations or other results.
 
-`Engine.run` is the loop over windows. Equal sentences are computed once. A batch
-that does not fit into memory is computed in halves, in the end on the CPU. An engine
-can be pickled and copied.
+`Engine.compute_windows` is the loop over windows. Equal sentences are computed once. A
+batch that does not fit into memory is computed in halves, in the end on the CPU. An
+engine can be pickled and copied.
 """
 
 import hashlib
@@ -28,24 +28,23 @@ from elmo_cli.inference.batching import (
     compute_in_batches,
     split_by_size,
 )
-from elmo_cli.inference.device import Device, choose_device
+from elmo_cli.inference.device import CPU, Device, choose_device
 from elmo_cli.inference.encoder import SentenceEncoder, make_encoder
-from elmo_cli.inference.precision import compute_types
+from elmo_cli.inference.precision import compute_types, find_arithmetic
 from elmo_cli.inference.select_activations import choose_layers, selected_arrays
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.bilm import BiLm
+from elmo_cli.options.layers import Layers
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, InitialState, ModelSettings
-from elmo_cli.options.selection import Layers, Pooling, Selection, SelectionSettings
+from elmo_cli.options.selection import Pooling, Selection, SelectionSettings
 from elmo_cli.pretrained.checksums import content_sha256
-from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.types import Sentence
 from elmo_cli.version import __version__
 
 logger = logging.getLogger(__name__)
-
-CPU = torch.device("cpu")
 
 WINDOW_BATCHES: Final = 2
 """Batches per window: enough sentences for batches of similar lengths."""
@@ -54,7 +53,9 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 ComputeWindow = Callable[[list[Sentence]], Iterable[_Result]]
 """Function from the sentences of a window to one result each."""
-RunBatch = Callable[[SentenceEncoder, list[Sentence], Sequence[int]], Sequence[_Result]]
+ComputeSentences = Callable[
+    [SentenceEncoder, list[Sentence], Sequence[int]], Sequence[_Result]
+]
 """Function of an encoder, the sentences of a batch (none empty), and their slots, which
 are the indices of the sentences in their window. It returns one result per sentence."""
 
@@ -67,7 +68,7 @@ class Engine:
     function calls the one below it. The arrows show what it is given and what it
     returns:
 
-        run                        stream of items -> windows, each with its results
+        compute_windows            stream of items -> windows, each with its results
           embed_window             sentences of a window -> one array each
             compute_window         sentences -> distinct sentences -> one result each
               compute_in_batches   lengths -> batches of indices -> results by index
@@ -75,8 +76,11 @@ class Engine:
                   encoder.run      sentences of a batch -> layers, (L, N, W)
                   selected_arrays  layers -> one array per sentence
 
-    `run` takes any `ComputeWindow` in place of `embed_window`, and `compute_window` any
-    `RunBatch` in place of `embed_batch`. `LanguageModel` passes its own.
+    The names say what comes out: `embed` arrays of the selected layers, `compute` the
+    results of whatever function is passed, and `run` the layers of the biLM.
+    `compute_windows` takes any `ComputeWindow` in place of `embed_window`, and
+    `compute_window` any `ComputeSentences` in place of `embed_batch`. `LanguageModel`
+    passes its own.
     """
 
     files: ModelFiles
@@ -105,6 +109,15 @@ class Engine:
             digest.update(name.encode())
             digest.update(values.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
+
+    @property
+    def arithmetic(self) -> str:
+        """Arithmetic in which the device computes the precision, as outputs record it.
+
+        It is the precision, unless this processor computes it in another way, such as
+        "bfloat16 (rounded)".
+        """
+        return find_arithmetic(self.settings.precision, self.device)
 
     def with_weights(self, bilm: BiLm) -> "Engine":
         """Return an engine with the weights of a biLM, which continues the state."""
@@ -165,7 +178,7 @@ class Engine:
         )
         return settings.for_model(self.architecture.n_layers)
 
-    def run(
+    def compute_windows(
         self,
         items: Iterable[_Item],
         compute_window: ComputeWindow[_Result],
@@ -209,7 +222,10 @@ class Engine:
         )
 
     def compute_window(
-        self, sentences: list[Sentence], run_batch: RunBatch[_Result], empty: _Result
+        self,
+        sentences: list[Sentence],
+        compute_sentences: ComputeSentences[_Result],
+        empty: _Result,
     ) -> list[_Result | ComputationError]:
         """Compute one result per sentence of a window, which is `empty` without tokens.
 
@@ -218,7 +234,7 @@ class Engine:
         unless all are empty.
         """
         if self.state == "carry":
-            results = self._compute_in_batches(sentences, run_batch)
+            results = self._compute_in_batches(sentences, compute_sentences)
             empty_slots = [slot for slot, tokens in enumerate(sentences) if not tokens]
             if 0 < len(empty_slots) < len(sentences):
                 with torch.inference_mode():
@@ -231,25 +247,27 @@ class Engine:
             number = number_of.setdefault(tuple(sentence), len(number_of))
             numbers.append(number)
         distinct = [list(tokens) for tokens in number_of]
-        results = self._compute_in_batches(distinct, run_batch)
+        results = self._compute_in_batches(distinct, compute_sentences)
         return [results.get(number, empty) for number in numbers]
 
     def _compute_in_batches(
-        self, sentences: list[Sentence], run_batch: RunBatch[_Result]
+        self, sentences: list[Sentence], compute_sentences: ComputeSentences[_Result]
     ) -> dict[int, _Result | ComputationError]:
         """Compute one result per sentence with tokens, by its index, in batches."""
 
         @torch.inference_mode()
-        def run_indices(
+        def compute_indices(
             encoder: SentenceEncoder, indices: Sequence[int]
         ) -> Sequence[_Result]:
-            return run_batch(encoder, [sentences[index] for index in indices], indices)
+            return compute_sentences(
+                encoder, [sentences[index] for index in indices], indices
+            )
 
         def compute_batch(indices: Sequence[int]) -> Sequence[_Result]:
-            return run_indices(self.encoder, indices)
+            return compute_indices(self.encoder, indices)
 
         def compute_on_cpu(indices: Sequence[int]) -> Sequence[_Result]:
-            return run_indices(self._encoder_on_cpu, indices)
+            return compute_indices(self._encoder_on_cpu, indices)
 
         batch_tokens = min(self.batch_tokens, self.batch_limit.n_tokens)
         results, fitting_tokens = compute_in_batches(
@@ -331,7 +349,7 @@ class Engine:
             "options": json.dumps(asdict(self.architecture)),
             **selection.to_attributes(),
             "state": self.state,
-            "precision": self.settings.precision,
+            "precision": self.arithmetic,
             "elmo_cli_version": __version__,
         }
         if self.state == "carry":
@@ -360,7 +378,7 @@ def load_engine(settings: ModelSettings, files: ModelFiles | None = None) -> Eng
     """
     types = compute_types(settings.precision, choose_device(settings.device))
     if files is None:
-        files = find_chosen_model(settings)
+        files = find_files_by_settings(settings)
     state = settings.state or files.initial_state
     bilm = load_bilm(files)
     architecture = bilm.architecture

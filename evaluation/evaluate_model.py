@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from elmo_cli import ElmoEmbedder, ElmoError, LanguageModel, __version__
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.find_model import find_files_by_name
 from evaluation import (
     minimal_pairs,
     part_of_speech,
@@ -120,7 +120,7 @@ def run_tests(model: Model, data: DataFolder, n_pairs: int | None) -> Iterator[T
 
 def evaluate_vectors(model: Model, data: DataFolder) -> Iterator[Table]:
     """Yield the tables of a model's vectors, unless it only reads forward."""
-    if "backward" not in find_model(model.name).architecture.directions:
+    if "backward" not in find_files_by_name(model.name).architecture.directions:
         print("vectors: skipped. The model only reads forward.", file=sys.stderr)
         return
     embedder = model.load_embedder()

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 from torch import Tensor, nn
 
 from elmo_cli.elmo import Elmo, ElmoOutput, batch_to_ids
+from elmo_cli.embedder import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -23,6 +24,7 @@ from tests.support import reference
 from tests.support.commands import PROGRAMS, run_python
 from tests.support.fake_device import FakeDevice
 from tests.support.golden import Golden
+from tests.support.processors import needs_int8, without_instructions
 from tests.support.strategies import (
     WORDS,
     batches,
@@ -281,6 +283,120 @@ def test_autocast_to_bfloat16_runs_and_is_close(
     assert_allclose(first(output).float().detach(), expected, atol=0.1)
 
 
+PRECISIONS = ["bfloat16", "float16", pytest.param("int8", marks=needs_int8)]
+
+
+def layers_of_embedder(files: ModelFiles, precision: Any, device: str) -> list[Tensor]:
+    """Return each layer of `SENTENCES` by `ElmoEmbedder`, float32, (B, T, W)."""
+    embedder = ElmoEmbedder(
+        files.options, files.weights, precision=precision, device=device
+    )
+    activations, _ = embedder.batch_to_embeddings(SENTENCES)
+    return [layer.cpu() for layer in activations.unbind(dim=1)]
+
+
+def assert_equals_embedder(files: ModelFiles, precision: Any, device: str) -> None:
+    """Compare values and gradients of a mix with those over an embedder's layers."""
+    elmo = small_elmo(files, precision=precision, vocab_to_cache=VOCABULARY)
+    randomise(elmo)
+    mix = copy.deepcopy(elmo.get_submodule("scalar_mix_0"))
+    expected = mix(layers_of_embedder(files, precision, device))
+    loss = expected.square().sum()
+    expected_gradients = torch.autograd.grad(loss, list(mix.parameters()))
+    elmo.to(device)
+    parameters = list(elmo.get_submodule("scalar_mix_0").parameters())
+    for word_inputs in (None, WORD_INPUTS.to(device)):
+        values = first(elmo(IDS.to(device), word_inputs))
+        assert values.dtype == torch.float32
+        assert_allclose(values.detach().cpu(), expected.detach(), atol=1e-6)
+        gradients = torch.autograd.grad(values.square().sum(), parameters)
+        for gradient, other in zip(gradients, expected_gradients, strict=True):
+            assert_allclose(gradient.cpu(), other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_lower_precision_is_the_embedders(files: ModelFiles, precision: str) -> None:
+    assert_equals_embedder(files, precision, "cpu")
+    exact = first(small_elmo(files)(IDS)).detach()
+    lower = first(small_elmo(files, precision=precision)(IDS)).detach()
+    difference = torch.linalg.norm(lower - exact) / torch.linalg.norm(exact)
+    assert 1e-5 < difference < 0.03
+
+
+def test_rounded_weights_are_the_embedders_and_leave_the_bilm(
+    files: ModelFiles,
+) -> None:
+    bilm = load_bilm(files)
+    before = copy.deepcopy(bilm.state_dict())
+    with without_instructions("avx512_bf16"):
+        assert_equals_embedder(files, "bfloat16", "cpu")
+        Elmo(module=bilm, precision="bfloat16")(IDS)
+    for name, weight in bilm.state_dict().items():
+        assert torch.equal(weight, before[name])
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_a_lower_precision_on_a_gpu_is_the_embedders(
+    files: ModelFiles, precision: str, gpu: str
+) -> None:
+    assert_equals_embedder(files, precision, gpu)
+
+
+def test_tf32_begins_on_the_gpu(
+    files: ModelFiles, fake_cuda: FakeDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    elmo = small_elmo(files, precision="tf32")
+    with pytest.raises(ElmoError, match="precision='tf32': requires an NVIDIA"):
+        elmo(IDS)
+    (values,) = elmo.to("cuda")(IDS.to("cuda"))["elmo_representations"]
+    layers = layers_of_embedder(files, "tf32", "cuda")
+    expected = torch.stack(layers).mean(dim=0)
+    assert_allclose(values.detach().cpu(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_lower_precision_ignores_autocast_and_the_type_of_the_weights(
+    files: ModelFiles, precision: str
+) -> None:
+    elmo = small_elmo(files, precision=precision)
+    expected = first(elmo(IDS))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(first(elmo(IDS)), expected)
+    double = copy.deepcopy(elmo).double()
+    values = first(double(IDS))
+    assert values.dtype == torch.float64
+    assert_allclose(values.detach(), expected.detach(), atol=1e-6)
+    half = first(copy.deepcopy(elmo).bfloat16()(IDS))
+    assert half.dtype == torch.bfloat16
+    assert_allclose(half.detach().float(), expected.detach(), atol=0.05)
+
+
+def test_a_lower_precision_refuses_a_bilm_that_trains(files: ModelFiles) -> None:
+    elmo = small_elmo(files, precision="bfloat16")
+    elmo.bilm.requires_grad_(True)
+    message = (
+        r"^precision='bfloat16': requires a frozen biLM, without gradients or "
+        r"dropout\. Use precision='float32'\.$"
+    )
+    with pytest.raises(ElmoError, match=message):
+        elmo(IDS)
+    elmo.bilm.requires_grad_(False)
+    elmo(IDS)
+    elmo.bilm.dropout.p = 0.1
+    elmo.train()
+    with pytest.raises(ElmoError, match=message):
+        elmo(IDS)
+    elmo.eval()(IDS)
+
+
+def test_the_precision_is_shown(files: ModelFiles) -> None:
+    elmo = small_elmo(files, precision="bfloat16")
+    assert elmo.precision == "bfloat16"
+    assert repr(elmo).startswith("Elmo(\n  precision='bfloat16'\n")
+    assert "precision='float32'" in repr(small_elmo(files))
+
+
 # Gradients
 
 
@@ -355,9 +471,17 @@ def test_private_memory_holds_weights_once(files: ModelFiles, tmp_path: Path) ->
 # Copies
 
 
-def changed(files: ModelFiles) -> Elmo:
+EACH_PRECISION = pytest.mark.parametrize("precision", ["float32", *PRECISIONS])
+
+
+def changed(files: ModelFiles, precision: str = "float32") -> Elmo:
     """Return a module with a cache, and parameters that no file has."""
-    elmo = small_elmo(files, vocab_to_cache=VOCABULARY, num_output_representations=2)
+    elmo = small_elmo(
+        files,
+        vocab_to_cache=VOCABULARY,
+        num_output_representations=2,
+        precision=precision,
+    )
     randomise(elmo)
     return elmo
 
@@ -370,17 +494,40 @@ def assert_same(actual: Elmo, expected: Elmo) -> None:
             assert torch.equal(values, other_values)
 
 
-def test_deep_copies_and_pickles_are_equal(files: ModelFiles) -> None:
-    elmo = changed(files)
-    assert_same(copy.deepcopy(elmo), elmo)
-    assert_same(pickle.loads(pickle.dumps(elmo)), elmo)
+@EACH_PRECISION
+def test_deep_copies_and_pickles_are_equal(files: ModelFiles, precision: str) -> None:
+    elmo = changed(files, precision)
+    for copied in (copy.deepcopy(elmo), pickle.loads(pickle.dumps(elmo))):
+        assert copied.precision == precision
+        assert_same(copied, elmo)
 
 
-def test_a_state_dict_brings_all_weights_and_the_cache_follows(
-    files: ModelFiles, tmp_path: Path
+@EACH_PRECISION
+def test_replicas_of_a_module_are_equal(
+    files: ModelFiles, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    elmo = changed(files)
-    other = changed(make_model(small_architecture(), 2, tmp_path))
+    """`DataParallel` needs two GPUs. Here its replicas are both on the CPU."""
+
+    def copy_to(
+        tensors: list[Tensor], devices: list[int], detach: bool = False
+    ) -> list[list[Tensor]]:
+        return [[tensor.clone() for tensor in tensors] for _ in devices]
+
+    module = sys.modules["torch.nn.parallel.replicate"]
+    monkeypatch.setattr(module, "_broadcast_coalesced_reshape", copy_to)
+    elmo = changed(files, precision)
+    for replica in nn.parallel.replicate(elmo, [0, 1]):
+        assert_same(replica, elmo)
+
+
+@EACH_PRECISION
+def test_a_state_dict_brings_all_weights_and_the_cache_follows(
+    files: ModelFiles, precision: str, tmp_path: Path
+) -> None:
+    elmo = changed(files, precision)
+    other = changed(make_model(small_architecture(), 2, tmp_path), precision)
+    assert other.state_dict().keys() == changed(files).state_dict().keys()
+    other(IDS)
     # As a part of a larger model, where `load_state_dict` of the Elmo itself is not
     # called.
     nn.Sequential(other).load_state_dict(nn.Sequential(elmo).state_dict())

@@ -26,6 +26,17 @@ WORDS = torch.tensor([[1, 3], [2, 0]])
         "vocab_to_cache: cannot be used with requires_grad, because training "
         "would not change the cached vectors. Remove one of them.",
     ),
+    WrongCall(
+        lambda models: Elmo(model=TINY, precision="double"),  # type: ignore[arg-type]
+        SettingsError,
+        "precision: expected float32, tf32, bfloat16, float16 or int8, found 'double'",
+    ),
+    WrongCall(
+        lambda models: Elmo(model=TINY, precision="bfloat16", requires_grad=True),
+        SettingsError,
+        "precision='bfloat16': requires a frozen biLM, without gradients or dropout. "
+        "Use precision='float32'.",
+    ),
 )
 def test_a_wrong_option_is_named(wrong: WrongCall, models: SmallModels) -> None:
     check_error(wrong, models)

@@ -24,6 +24,8 @@ from elmo_cli import ElmoEmbedder, SettingsError, TextSettings
 from elmo_cli.arrays import FloatArray
 from elmo_cli.inference import encoder as sentence_states
 from elmo_cli.inference.batching import BATCH_TOKENS
+from elmo_cli.inference.device import CPU
+from elmo_cli.inference.precision import find_arithmetic
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.selection import Pooling
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -325,7 +327,7 @@ def test_a_file_says_what_made_it(tiny: ElmoEmbedder, tmp_path: Path) -> None:
         "elmo_cli_version": elmo_cli.__version__,
         "layers": "top",
         "state": "warm",
-        "precision": "bfloat16",
+        "precision": find_arithmetic("bfloat16", CPU),
         "dtype": "float32",
         "format": "text",
         "layout": "allennlp",

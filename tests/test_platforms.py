@@ -17,7 +17,7 @@ from elmo_cli.errors.exceptions import InputError, ModelError, OutputError, Weig
 from elmo_cli.files import disk
 from elmo_cli.files.atomic import new_file
 from elmo_cli.model.tensor_files import open_tensors
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.find_model import find_files_by_name
 from tests.support.commands import TINY, elmo
 from tests.support.layouts import lines, write
 
@@ -145,7 +145,7 @@ def test_paths_of_windows_are_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     for path in ("C:\\models\\elmo", "models/elmo", "..\\elmo", "C:elmo"):
         with pytest.raises(ModelError, match="no such model folder or zip file"):
-            find_model(path)
+            find_files_by_name(path)
 
 
 # Locks

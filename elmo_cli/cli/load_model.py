@@ -1,4 +1,4 @@
-"""Models of commands: they are resolved once, loaded and named."""
+"""Models of commands, which are resolved already: they are loaded and named."""
 
 import gc
 from collections.abc import Callable
@@ -17,24 +17,20 @@ if TYPE_CHECKING:
     from elmo_cli.pretrained.model_files import ModelFiles
 
 
-def resolve_model(settings: ModelSettings) -> "ResolvedModel":
-    """Resolve the model that a user named. A command does it once."""
-    from elmo_cli.pretrained import find_model
-
-    return find_model.resolve_model(settings)
-
-
-def load_model(
+def load_resolved_engine(
     model: "ResolvedModel",
     *,
     check_layers: Callable[[int], object] = ignore,
     writes_file: bool = False,
 ) -> "Engine":
-    """Load a model.
+    """Load a resolved model, and print its name where the user needs it.
 
     `check_layers` gets the number of its layers before it is loaded, which takes time.
     """
-    files = find_model_files(model)
+    from elmo_cli.pretrained.find_model import find_resolved_files
+
+    start_garbage_collector()
+    files = find_resolved_files(model)
     check_layers(files.architecture.n_layers)
 
     from elmo_cli.engine import load_engine
@@ -44,28 +40,31 @@ def load_model(
     return engine
 
 
-def load_embedder(
+def load_resolved_embedder(
     model: "ResolvedModel",
     *,
     check_layers: Callable[[int], object] = ignore,
     writes_file: bool = False,
 ) -> "ElmoEmbedder":
-    """Load a model for commands about single words and texts; see `load_model`."""
-    engine = load_model(model, check_layers=check_layers, writes_file=writes_file)
+    """Load a model to embed single words and texts; see `load_resolved_engine`."""
+    engine = load_resolved_engine(
+        model, check_layers=check_layers, writes_file=writes_file
+    )
 
     from elmo_cli.embedder import embedder_on
 
     return embedder_on(engine)
 
 
-def load_language_model(
+def load_resolved_language_model(
     model: "ResolvedModel", direction: Direction = "forward"
 ) -> "LanguageModel":
     """Load a model with its softmax, which must predict in a direction, or in both."""
-    files = find_model_files(model, with_softmax=True)
-
+    from elmo_cli.pretrained.find_model import find_resolved_files
     from elmo_cli.pretrained.require_directions import require_directions
 
+    start_garbage_collector()
+    files = find_resolved_files(model, with_softmax=True)
     require_directions(files, reading_directions(direction))
 
     from elmo_cli.engine import load_engine
@@ -74,16 +73,6 @@ def load_language_model(
     language_model = language_model_on(load_engine(model.settings, files))
     say_model(files, model.settings, writes_file=False)
     return language_model
-
-
-def find_model_files(
-    model: "ResolvedModel", *, with_softmax: bool = False
-) -> "ModelFiles":
-    """Find or download the files of a model."""
-    from elmo_cli.pretrained.find_model import find_resolved_model
-
-    start_garbage_collector()
-    return find_resolved_model(model, with_softmax=with_softmax)
 
 
 def say_model(

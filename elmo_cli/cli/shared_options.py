@@ -31,9 +31,10 @@ from elmo_cli.cli.value_completion import (
 )
 from elmo_cli.errors.messages import Message, Template
 from elmo_cli.options.fields import info_of
+from elmo_cli.options.layers import NAMED_LAYERS
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, ModelSettings
 from elmo_cli.options.output import OutputSettings
-from elmo_cli.options.selection import NAMED_LAYERS, SelectionSettings
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO, TOKENIZERS
 

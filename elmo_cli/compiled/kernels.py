@@ -4,16 +4,20 @@ They may not have been compiled for this processor. Then torch computes the same
 """
 
 import ctypes
+import mmap
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 import torch
 
 from elmo_cli.compiled.structures import Arguments
 
 SOURCE = Path(__file__).with_suffix(".c")
+_SPARE_BYTES: Final = 1 << 22
+"""Memory that must be free in addition to the size of a library, which takes more."""
 
 
 def has_kernel(name: str) -> bool:
@@ -78,13 +82,33 @@ def _load_function(name: str, processor: str) -> Callable[[Arguments], None] | N
 
 @cache
 def _load_library(processor: str) -> ctypes.CDLL | None:
-    """Load what `hatch_build.py` compiled for a kind of processor, if anything."""
+    """Load what `hatch_build.py` compiled for a kind of processor, if anything.
+
+    Torch computes other bits. So a lack of memory or of file descriptors, which may be
+    there for a moment, is an error.
+    """
+    files = sorted(SOURCE.parent.glob("kernels*.[ch]"))
+    digest = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
+    path = SOURCE.with_suffix(f".{digest}.{processor}.so")
     try:
-        files = sorted(SOURCE.parent.glob("kernels*.[ch]"))
-        digest = sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
+        path.open("rb").close()
+    except FileNotFoundError:  # It was not compiled.
+        return None
+    try:
         # The wheels of torch for ARM do not export their OpenMP to other libraries.
         for openmp in Path(torch.__file__).parents[1].glob("torch.libs/libgomp*"):
             ctypes.CDLL(str(openmp), ctypes.RTLD_GLOBAL)
-        return ctypes.CDLL(str(SOURCE.with_suffix(f".{digest}.{processor}.so")))
-    except OSError:  # It was not compiled, or this torch has a different OpenMP.
+        return ctypes.CDLL(str(path))
+    except OSError:  # This torch may have a different OpenMP.
+        if _lacks_memory(path.stat().st_size + _SPARE_BYTES):
+            raise MemoryError from None
         return None
+
+
+def _lacks_memory(n_bytes: int) -> bool:
+    """Return whether the system refuses to map memory."""
+    try:
+        mmap.mmap(-1, n_bytes).close()
+    except OSError:
+        return True
+    return False

@@ -15,9 +15,10 @@ from elmo_cli.embedder import embedder_on
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Template
 from elmo_cli.inference.device import Device
+from elmo_cli.options.layers import Layers
 from elmo_cli.options.model import InitialState, ModelSettings, Precision
 from elmo_cli.options.output import Dtype
-from elmo_cli.options.selection import Layers, Pooling, SelectionSettings
+from elmo_cli.options.selection import Pooling, SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.outputs.arrow_arrays import nested_array
@@ -128,7 +129,14 @@ class EmbedBatch:
         )
 
     def __call__(self, batch: Any) -> Any:
-        """Return the batch with the column."""
+        """Return the batch with the column.
+
+        Raises:
+            InputError: The batch lacks the column of texts, or a text is neither a
+                string nor a list of tokens.
+            ElmoError: The model is missing or invalid, or a text does not fit into
+                memory.
+        """
         settings = self._settings
         is_table = hasattr(batch, "append_column")
         names = batch.column_names if is_table else list(batch)

@@ -46,7 +46,8 @@ class HashingReader:
             self.position += len(line)
             self._next = None
             yield line
-            line = self._next = self.lines.next_line()
+            line = self.lines.next_line()
+            self._next = line
 
     @property
     def number(self) -> int:

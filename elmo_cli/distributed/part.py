@@ -23,6 +23,7 @@ from elmo_cli.distributed.read_part import read_part
 from elmo_cli.engine import Engine, load_engine
 from elmo_cli.errors.exceptions import (
     ComputationError,
+    DeviceError,
     InputError,
     OtherInputError,
     OutputError,
@@ -109,6 +110,7 @@ def embed_part(
     try:
         column_types = read_column_types(parts, plan.sha256)
         _check_weights(engine, plan, complete.worker)
+        _check_arithmetic(engine, plan, worker=complete.worker, folder=parts.location)
         write = partial(
             _write_part,
             engine=engine,
@@ -173,7 +175,9 @@ def _write_part(
         def report() -> None:
             on_tokens(sink.n_tokens)
 
-        embedded = embedder.embed(records.read(), sink.finite, on_unfinished=report)
+        embedded = embedder.embed_records(
+            records.read(), sink.finite, on_unfinished=report
+        )
         write_records(embedded, sink, on_window=report)
         if records.error is not None:
             raise records.error
@@ -194,6 +198,21 @@ def _check_weights(engine: Engine, plan: PlanSummary, worker: str) -> None:
             f"{engine.files.weights} on {worker}: not the weights of the plan "
             f"(SHA-256 {expected[:12]}..., not {engine.content_sha256[:12]}...)",
             remedy="Copy them there.",
+        )
+
+
+def _check_arithmetic(
+    engine: Engine, plan: PlanSummary, *, worker: str, folder: str
+) -> None:
+    expected = plan.attributes["precision"]
+    if engine.arithmetic != expected:
+        raise DeviceError(
+            "{folder}: its parts are {expected}, and {worker} would compute {found}",
+            remedy="Use workers with one kind of processor.",
+            folder=folder,
+            expected=expected,
+            worker=worker,
+            found=engine.arithmetic,
         )
 
 

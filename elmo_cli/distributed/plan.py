@@ -27,18 +27,20 @@ from elmo_cli.errors.wording import first_line, system_reason, utf8_name
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, sealed
 from elmo_cli.files.shared_folder import Folder
+from elmo_cli.inference.device import CPU
+from elmo_cli.inference.precision import find_arithmetic
 from elmo_cli.inference.select_activations import choose_layers
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import DTYPES, Dtype, OutputSettings
-from elmo_cli.options.selection import SelectionSettings
+from elmo_cli.options.selection import Selection, SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.comparison import differences
 from elmo_cli.outputs.convert_dtype import as_dtype
 from elmo_cli.outputs.parquet_writer import ParquetWriter
 from elmo_cli.outputs.part_files import OTHER_FOLDER, PLAN, PLAN_SHA256
 from elmo_cli.pretrained.checksums import content_sha256
-from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.registry import default_model, published_model
 from elmo_cli.records.record import Record
@@ -123,6 +125,7 @@ def open_plan(
     settings: CorpusSettings,
     *,
     part_mb: float | None = None,
+    device: torch.device = CPU,
 ) -> Plan:
     """Read the plan of a folder, or create it. It must be the plan of this run.
 
@@ -132,14 +135,17 @@ def open_plan(
         settings: Settings of the run.
         part_mb: Approximate size of a part in megabytes before compression. By default
             it is 1,000, or the size of a million tokens if that is less.
+        device: Device of the workers. They must compute the precision as it would be
+            computed there, by the processor of this process if it is the CPU.
 
     Raises:
         OutputError: The folder belongs to another run, or has other files.
         InputError: An input cannot be read.
     """
     inputs = find_inputs(patterns, folder)
-    files = find_chosen_model(settings.model)
-    recorded = _recorded_settings(settings, files)
+    files = find_files_by_settings(settings.model)
+    selection = settings.selection.for_model(files.architecture.n_layers)
+    recorded = _recorded_settings(settings, files, selection, device)
     if part_mb is not None:
         recorded["part_size"] = str(part_mb)
     # A run writes its plan before its parts. The names are read before the plan: if
@@ -152,7 +158,7 @@ def open_plan(
                 f"{folder.typed}: not an `elmo distribute` folder, and not empty",
                 remedy=OTHER_FOLDER,
             )
-        vector = _empty_vector(settings, files.architecture)
+        vector = _empty_vector(selection, files.architecture)
         parts, column_types = split_inputs(
             [path for path, _ in inputs],
             settings.text,
@@ -316,15 +322,19 @@ def _encode_file(
     return sealed(file.getvalue())
 
 
-def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str, str]:
+def _recorded_settings(
+    settings: CorpusSettings,
+    files: ModelFiles,
+    selection: Selection,
+    device: torch.device,
+) -> dict[str, str]:
     """Return all that the values of a folder depend on, but for the inputs."""
     text_settings = settings.text
     keep_columns = None
     if text_settings.keep_columns:
         keep_columns = json.dumps(text_settings.keep_columns)
-    architecture = files.architecture
     optional = {
-        "precision": settings.model.precision,
+        "precision": find_arithmetic(settings.model.precision, device),
         "dtype": settings.dtype,
         "input_format": text_settings.input_format,
         "text_column": text_settings.text_column,
@@ -335,8 +345,8 @@ def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str,
     return {
         "model": utf8_name(files.name),
         "model_sha256": content_sha256(files),
-        "options": json.dumps(asdict(architecture)),
-        **settings.selection.for_model(architecture.n_layers).to_attributes(),
+        "options": json.dumps(asdict(files.architecture)),
+        **selection.to_attributes(),
         "state": settings.model.state or files.initial_state,
         "elmo_cli_version": __version__,
         **choose_tokenizer(text_settings, "lines").to_attributes(),
@@ -344,9 +354,8 @@ def _recorded_settings(settings: CorpusSettings, files: ModelFiles) -> dict[str,
     }
 
 
-def _empty_vector(settings: CorpusSettings, architecture: Architecture) -> AnyArray:
+def _empty_vector(selection: Selection, architecture: Architecture) -> AnyArray:
     """Return zeros of the shape of a record's activations: of one token, or pooled."""
-    selection = settings.selection.for_model(architecture.n_layers)
     layers = torch.zeros(architecture.n_layers, 1, architecture.width, device="cpu")
     vector: AnyArray = choose_layers(selection, layers).numpy()
     return vector.squeeze(-2) if selection.pooling else vector

@@ -7,18 +7,20 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+import torch
+
 from elmo_cli.callbacks import ignore
 from elmo_cli.distributed.find_inputs import find_input_format, find_paths
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.distributed.read_part import read_first_texts_of
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.files.shared_folder import Folder
-from elmo_cli.inference.device import choose_device
+from elmo_cli.inference.device import CPU, choose_device
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.resources import ResourceSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.pretrained.find_model import ResolvedModel, find_resolved_model
+from elmo_cli.pretrained.find_model import ResolvedModel, find_resolved_files
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.records.open_input import content_of
 from elmo_cli.text.choose_tokenizer import choose_tokenizer
@@ -33,6 +35,8 @@ class PreparedCorpus(NamedTuple):
     of the model, and no shard."""
     files: ModelFiles
     """Files of the model."""
+    device: torch.device
+    """Device of the workers."""
 
 
 def prepare_corpus(
@@ -62,15 +66,16 @@ def prepare_corpus(
     first = find_paths(patterns, folder)[0]
     tokenizer = _choose_tokenizer(first, settings.text, model)
     on_tokenizer(tokenizer)
-    files = find_resolved_model(model)
-    settings.selection.for_model(files.architecture.n_layers)
-    _check_precision(settings.model, resources)
+    files = find_resolved_files(model)
+    settings.selection.check_for_model(files.architecture.n_layers)
+    device = _find_device(settings.model, resources)
     text_settings = replace(
         settings.text, tokenizer=tokenizer.name, language=None, shard=None
     )
     return PreparedCorpus(
         settings=replace(settings, text=text_settings).for_workers(),
         files=files,
+        device=device,
     )
 
 
@@ -94,11 +99,20 @@ def _choose_tokenizer(
     return choose_tokenizer(text_settings, content, model_language=model.language)
 
 
-def _check_precision(model: ModelSettings, resources: ResourceSettings | None) -> None:
-    """Raise an error for a precision that the device is known to lack."""
+def _find_device(
+    model: ModelSettings, resources: ResourceSettings | None
+) -> torch.device:
+    """Return the device of the workers.
+
+    Raise an error for a precision that it is known to lack.
+    """
     if resources is None:
-        compute_types(model.precision, choose_device(model.device))
-    elif model.precision == "tf32" and not resources.gpus_per_worker:
-        # Workers without a GPU compute on a CPU, of which only they know if it has
-        # int8.
-        compute_types(model.precision, choose_device("cpu"))
+        device = choose_device(model.device)
+        compute_types(model.precision, device)
+        return device
+    if resources.gpus_per_worker:
+        return torch.device("cuda")
+    if model.precision == "tf32":
+        # Only the workers know if their processors have int8.
+        compute_types(model.precision, CPU)
+    return CPU

@@ -15,6 +15,8 @@ from elmo_cli.errors.wording import counted, expected_one_of
 Device: TypeAlias = str | int | torch.device
 """Name of a device or number of a GPU; see `choose_device`."""
 
+CPU: Final = torch.device("cpu")
+
 _SYNONYMS: Final = {"-1": "cpu", "cuda": "cuda:0", "mps:0": "mps"}
 
 

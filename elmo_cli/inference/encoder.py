@@ -32,12 +32,8 @@ from elmo_cli.model.bilm import (
     state_from,
     state_tensors,
 )
-from elmo_cli.options.model import (
-    READING_DIRECTIONS,
-    InitialState,
-    ReadingDirection,
-)
-from elmo_cli.types import Sentence
+from elmo_cli.options.model import InitialState
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection, Sentence
 
 WARM_TEXT = """\
 The committee met on Monday to discuss the report , and most of its members agreed \
@@ -88,9 +84,7 @@ class SentenceEncoder(ABC):
         # The cache is for one thread at a time.
         with one_thread_at_a_time(), exact_products(tf32=self._tf32):
             vectors = self._cache.vectors(tokens)
-            return self._bilm.contextualize(
-                vectors, rows, state=state, directions=directions
-            )
+            return self._bilm.run(vectors, rows, state=state, directions=directions)
 
     @abstractmethod
     def run(self, sentences: Sequence[Sentence], slots: Sequence[int]) -> Tensor:

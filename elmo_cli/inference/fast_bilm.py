@@ -26,7 +26,7 @@ from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import Trie, build_trie
 from elmo_cli.model.bilm import BiLm, BiLmState, LayerState
 from elmo_cli.model.lstm import Lstm, LstmState
-from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection
 
 TABLE_BYTES = 1 << 26
 """Memory for the gates of distinct tokens: 64 KiB per token in the original model and
@@ -69,7 +69,7 @@ class FastBiLm:
         vars(self).update(state)
 
     @torch.inference_mode()
-    def contextualize(
+    def run(
         self,
         vectors: Tensor,
         tokens: NDArray[np.int64],

@@ -1,7 +1,7 @@
 """Selection of activations: layers are chosen or mixed, pooled, and normalized."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -12,17 +12,8 @@ from torch.nn import functional
 from elmo_cli.arrays import AnyArray, FloatArray
 from elmo_cli.inference.batching import split_by_size
 from elmo_cli.inference.device import copy_to_cpu
+from elmo_cli.options.layers import NAMED_LAYERS, NamedLayers
 from elmo_cli.options.selection import Selection
-
-_NAMED_LAYERS: Final[dict[str, Callable[[Tensor], Tensor]]] = {
-    "all": lambda layers: layers,
-    "top": lambda layers: layers[-1],
-    "average": lambda layers: layers.mean(dim=0),
-    "sum": lambda layers: layers.sum(dim=0),
-    # Layer 0 is the token vector, twice side by side.
-    "word_emb": lambda layers: layers[0, :, : layers.shape[-1] // 2],
-}
-"""Function for each name in `options.selection.NAMED_LAYERS`."""
 
 CHOSEN_TOKENS: Final = 512
 """Tokens whose layers are chosen together on the CPU, while they are in its cache."""
@@ -119,10 +110,24 @@ def choose_layers(selection: Selection, layers: Tensor) -> Tensor:
         weights = selection.gamma * parameters.softmax(dim=0)  # (L,)
         return (weights[:, None, None] * layers).sum(dim=0)  # (N, W)
     if selection.numbers is None:
-        return _NAMED_LAYERS[selection.layers](layers)
+        return _choose_named(NAMED_LAYERS[selection.layers], layers)
     numbers = torch.tensor(selection.numbers, device=layers.device)
     chosen = layers[numbers]  # (n, N, W)
     return chosen[0] if len(numbers) == 1 else chosen
+
+
+def _choose_named(named: NamedLayers, layers: Tensor) -> Tensor:
+    """Choose layers by their name, (L, N, W), to (L, N, W) for `all`, else (N, W)."""
+    if named.which == "token":
+        # Layer 0 is the token vector, twice side by side.
+        return layers[0, :, : layers.shape[-1] // 2]
+    if named.which == "top":
+        return layers[-1]
+    if named.joined_by == "mean":
+        return layers.mean(dim=0)
+    if named.joined_by == "sum":
+        return layers.sum(dim=0)
+    return layers
 
 
 def pool_tokens(values: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:

@@ -18,7 +18,11 @@ class ActivationsDataset(Dataset[Tensor]):
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Open a file of `elmo embed`, or a folder of `elmo distribute`."""
+        """Open a file of `elmo embed`, or a folder of `elmo distribute`.
+
+        Raises:
+            InputError: The file is missing or contains no activations.
+        """
         self.activations = open_activations(path)
 
     def __repr__(self) -> str:
@@ -28,5 +32,9 @@ class ActivationsDataset(Dataset[Tensor]):
         return len(self.activations)
 
     def __getitem__(self, index: int) -> Tensor:
-        """Return the activations of a record, in the data type of the file."""
+        """Return the activations of a record, in the data type of the file.
+
+        Raises:
+            IndexError: The index is out of range.
+        """
         return torch.from_numpy(self.activations[index])

@@ -15,7 +15,7 @@ from elmo_cli.integrations.hub_inputs import read_hub_inputs
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.load_bilm import load_bilm
 
 
@@ -52,7 +52,7 @@ class HubElmo(nn.Module):
         if model is not None and module is not None:
             raise ModelError("Give either model or module, not both")
         if module is None:
-            module = load_bilm(find_chosen_model(ModelSettings(model=model)))
+            module = load_bilm(find_files_by_settings(ModelSettings(model=model)))
         self.bilm = module
         if requires_grad:
             self.bilm.requires_grad_(True)

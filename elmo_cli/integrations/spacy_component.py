@@ -36,7 +36,7 @@ class ElmoComponent:
         """
         self._layers = layers
         self._settings = settings
-        SelectionSettings(layers).for_model(self.embedder.architecture.n_layers)
+        SelectionSettings(layers).check_for_model(self.embedder.architecture.n_layers)
 
     @cached_property
     def embedder(self) -> ElmoEmbedder:

@@ -18,13 +18,8 @@ from elmo_cli.language_model.language_model import (
     Predictions,
     check_language_model,
 )
-from elmo_cli.options.model import (
-    DEFAULT_BATCH_SIZE,
-    Direction,
-    ReadingDirection,
-    reading_directions,
-)
-from elmo_cli.types import Sentence, Text
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction, reading_directions
+from elmo_cli.types import ReadingDirection, Sentence, Text
 
 
 class DirectedSurprisals(NamedTuple):

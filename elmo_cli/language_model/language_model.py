@@ -35,15 +35,13 @@ from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
-    READING_DIRECTIONS,
     InitialState,
     ModelSettings,
     Precision,
-    ReadingDirection,
 )
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
-from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.require_directions import require_directions
 from elmo_cli.pretrained.require_softmax import require_softmax
@@ -52,7 +50,7 @@ from elmo_cli.text.choose_tokenizer import (
     peek_strings,
 )
 from elmo_cli.text.tokenizers import tokenize_texts
-from elmo_cli.types import Sentence, Text
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection, Sentence, Text
 
 _Result = TypeVar("_Result")
 
@@ -108,6 +106,10 @@ class LanguageModel:
 
     Functions such as `measure_surprisal` and `predict_words` take it as their first
     argument.
+
+    Raises:
+        ElmoError: Base class of all errors. Each method names its own.
+        ComputationError: A sentence does not fit into memory, in any method.
     """
 
     def __init__(
@@ -160,7 +162,7 @@ class LanguageModel:
             device=str(device),
             batch_tokens=batch_tokens,
         )
-        files = find_chosen_model(settings, with_softmax=True)
+        files = find_files_by_settings(settings, with_softmax=True)
         self._set_up(load_engine(settings, files))
 
     def _set_up(self, engine: Engine) -> None:
@@ -371,17 +373,21 @@ class LanguageModel:
         """
         require_directions(self.files, directions)
 
-        def run_batch(
+        def compute_sentences(
             encoder: SentenceEncoder, batch: list[Sentence], slots: Sequence[int]
         ) -> Sequence[_Result]:
             layers = encoder.run_bounded(batch, slots=slots, directions=directions)
             return compute(batch, layers[-1].to(self.engine.device))
 
-        windows = self.engine.run(
+        windows = self.engine.compute_windows(
             self._tokenize_stream(
                 check_batch(texts, "texts"), tokenizer=tokenizer, language=language
             ),
-            partial(self.engine.compute_window, run_batch=run_batch, empty=empty),
+            partial(
+                self.engine.compute_window,
+                compute_sentences=compute_sentences,
+                empty=empty,
+            ),
             sentence_of=lambda sentence: sentence,
             batch_size=batch_size,
             ends_window=lambda sentence: is_ready is not None and not is_ready(),
@@ -398,48 +404,58 @@ class LanguageModel:
     ) -> Iterator[Predictions]:
         """Predict the tokens of each sentence of a batch from its top layer.
 
+        The B sentences have N tokens, and so N + 2 B words with their boundaries. In
+        each direction, all words but one per sentence predict the next one. For two
+        sentences:
+
+            words      <S> the cat </S> <S> it </S>
+            rows        0   1   2   3    4   5   6
+            forward     0   1   2        4   5       predict
+                        1   2   3        5   6
+            backward        1   2   3        5   6   predict
+                        0   1   2        4   5
+
         Args:
             sentences, top, directions: As `compute_batches` has them.
             with_entropy: Compute the entropy of each prediction too.
         """
-        # Of two sentences, these are the rows of `words` and `top`:
-        #     words     <S> the cat </S> <S> it </S>
-        #     row        0   1   2   3    4   5   6
-        #     earlier    0   1   2        4   5
-        #     later          1   2   3        5   6
-        # Forward, an earlier word predicts the later one; backward, it is the reverse.
         bounded: Sentence = []
         for sentence in sentences:
             bounded += [START_TOKEN, *sentence, END_TOKEN]
         words = self.vocabulary.indices(bounded)  # (N + 2 B,)
         is_known = words != self._unknown
-        row_ends = np.cumsum([len(sentence) + 2 for sentence in sentences])
-        earlier = np.delete(np.arange(len(words)), row_ends - 1)  # (N + B,)
-        later = earlier + 1
+        last_rows = np.cumsum([len(sentence) + 2 for sentence in sentences]) - 1
+        without_last = np.delete(np.arange(len(words)), last_rows)  # (N + B,)
+        without_first = without_last + 1
         contexts = []
         targets = []
-        for direction, values in zip(
-            directions, top.chunk(len(directions), dim=1), strict=True
-        ):
+        layers = top.chunk(len(directions), dim=1)
+        for direction, layer in zip(directions, layers, strict=True):
             if direction == "forward":
-                context_rows = earlier
-                target_rows = later
+                context_rows = without_last
+                target_rows = without_first
             else:
-                context_rows = later
-                target_rows = earlier
-            contexts.append(values[torch.from_numpy(context_rows).to(top.device)])
+                context_rows = without_first
+                target_rows = without_last
+            contexts.append(layer[torch.from_numpy(context_rows).to(top.device)])
             targets.append(torch.from_numpy(words[target_rows]))
         scores = self.softmax.of_targets(
             torch.cat(contexts), torch.cat(targets), with_entropy=with_entropy
         )
-        # (1 or 2, K, N + B): log probabilities, perhaps entropies
-        scores = scores.view(len(scores), len(directions), -1)
-        score_ends = np.cumsum([len(sentence) + 1 for sentence in sentences])
-        scores_of = np.split(scores.numpy(), score_ends[:-1], axis=-1)
-        known_of = np.split(is_known, row_ends[:-1])
-        for known, own_scores in zip(known_of, scores_of, strict=True):
-            entropy = own_scores[1] if with_entropy else None
-            yield Predictions(known[1:-1], log_p=own_scores[0], entropy=entropy)
+        by_direction = scores.view(len(scores), len(directions), -1).numpy()
+        log_p = by_direction[0]  # (K, N + B)
+        entropies = by_direction[1] if with_entropy else None  # (K, N + B)
+        row = 0  # of the sentence's first word, which is a boundary
+        start = 0  # of the sentence's predictions
+        for sentence in sentences:
+            end = start + len(sentence) + 1
+            yield Predictions(
+                known=is_known[row + 1 : row + 1 + len(sentence)],
+                log_p=log_p[:, start:end],
+                entropy=None if entropies is None else entropies[:, start:end],
+            )
+            row += len(sentence) + 2
+            start = end
 
     @torch.inference_mode()
     def read(
@@ -462,6 +478,11 @@ class LanguageModel:
         Returns:
             Contexts of the next word, float, shape (B, W / 2), and the state at the end
             of each text.
+
+        Raises:
+            ModelError: The model lacks the direction.
+            SettingsError: The state is carried over.
+            InputError: `texts` is not a list of lists of tokens.
         """
         require_directions(self.files, [direction])
         if not isinstance(self.engine.encoder, FixedStateEncoder):

@@ -13,16 +13,12 @@ from elmo_cli.language_model.candidates import Candidate, most_probable
 from elmo_cli.language_model.gaps import GAP, check_gaps, cut_around_gaps, fill_gaps
 from elmo_cli.language_model.language_model import LanguageModel, check_language_model
 from elmo_cli.model.vocabulary import UNKNOWN_TOKEN
-from elmo_cli.options.model import (
-    DEFAULT_BATCH_SIZE,
-    READING_DIRECTIONS,
-    ReadingDirection,
-)
+from elmo_cli.options.model import DEFAULT_BATCH_SIZE
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings
 from elmo_cli.text.tokenizers import tokenize_texts
-from elmo_cli.types import Sentence, Text
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection, Sentence, Text
 
 
 class Prediction(NamedTuple):

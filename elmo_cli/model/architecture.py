@@ -5,7 +5,7 @@ from typing import Final
 
 from elmo_cli.model.characters import N_MARKS
 from elmo_cli.model.token_limit import TokenLimit
-from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection
 
 PUBLISHED_FILTERS: Final = (
     (1, 32),

@@ -94,6 +94,9 @@ class BiLm(nn.Module):
             projects_features: False if the features of characters have the size
                 projection_dim and the weights have no projection of them.
             dropout: Share of the inputs of every LSTM that is dropped in training.
+
+        Raises:
+            ValueError: A word-level model has no vocabulary.
         """
         super().__init__()
         self.architecture = architecture
@@ -230,8 +233,12 @@ class BiLm(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Device of the parameters."""
-        return next(self.parameters()).device
+        """Device of the weights."""
+        for parameter in self.parameters():
+            return parameter.device
+        # Replicas (nn.DataParallel) have weights, but no parameters.
+        forward, _ = self.layer_pairs()[0]
+        return forward.gates.weight.device
 
     def sentence_ids(self, sentences: Sequence[Sequence[str]]) -> Tensor:
         """Return the ids of tokenized sentences, as `forward` and `Elmo` take them.
@@ -239,6 +246,9 @@ class BiLm(nn.Module):
         Returns:
             int64, shape (B, T, C), where T is the length of the longest sentence and C
             is 50, the characters of a token with its markers. 0 pads.
+
+        Raises:
+            InputError: `sentences` is not a list of lists of tokens.
         """
         return pad_ids(sentences, self.token_encoder.token_ids).to(self.device)
 

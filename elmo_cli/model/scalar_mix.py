@@ -68,6 +68,9 @@ class ScalarMix(nn.Module):
 
         Returns:
             float, shape (B, T, W).
+
+        Raises:
+            InputError: There are more or fewer layers than `mixture_size`.
         """
         if len(tensors) != self.mixture_size:
             raise InputError(

@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 from elmo_cli.errors.checks import check_at_least
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.fields import option
-from elmo_cli.options.selection import Layers
+from elmo_cli.options.layers import Layers
 
 DEFAULT_MIN_COUNT: Final = 5
 """Minimum number of occurrences of a word that gets a mean vector, as in word2vec."""

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 from elmo_cli.errors.checks import check_at_least
 from elmo_cli.options.fields import check_choices, option
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection
 
 InitialState = Literal["zero", "warm", "carry"]
 """Initial LSTM state of a sentence: zero, after a fixed text, or carried over."""
@@ -17,9 +18,6 @@ PRECISIONS: Final = get_args(Precision)
 Direction = Literal["forward", "backward", "both"]
 """Context of a prediction: the tokens before it, those after it, or each in turn."""
 DIRECTIONS: Final = get_args(Direction)
-ReadingDirection = Literal["forward", "backward"]
-"""Direction in which a text is read, to predict the word after it or before it."""
-READING_DIRECTIONS: Final[tuple[ReadingDirection, ...]] = get_args(ReadingDirection)
 _DEVICE: Final = re.compile(r"auto|cpu|(mps|cuda)(:\d+)?|-?\d+")
 DEFAULT_BATCH_SIZE: Final = 64
 """Sentences per batch. It changes results of carried state only."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from elmo_cli.options.fields import check_choices, option
-from elmo_cli.options.model import READING_DIRECTIONS, ReadingDirection
+from elmo_cli.types import READING_DIRECTIONS, ReadingDirection
 
 
 @dataclass(frozen=True)

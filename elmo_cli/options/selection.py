@@ -1,7 +1,7 @@
 """Which activations are written: layers, their mix, and pooling, as set and checked."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Final, Literal, get_args
@@ -9,15 +9,11 @@ from typing import Any, Final, Literal, get_args
 from elmo_cli.errors.checks import check_batch, check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Template, option_of
-from elmo_cli.errors.wording import expected_one_of, shown
 from elmo_cli.options.fields import check_choices, option
+from elmo_cli.options.layers import Layers, check_layers, layers_text
 
 Pooling = Literal["mean", "max", "first", "last"]
 POOLINGS: Final = get_args(Pooling)
-Layers = str | int | Sequence[int]
-"""Choice of layers: a name or numbers, such as `top`, `0,2`, 2, -1 or [0, 2]."""
-NAMED_LAYERS: Final = ("all", "top", "average", "sum", "word_emb")
-"""Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""
 _MAX_FLOAT32: Final = 3.4028234663852886e38
 
 
@@ -92,7 +88,7 @@ class SelectionSettings:
         `n_layers` is the number of layers of the model, the token layer included.
         """
         if self.mix is None:
-            layers, numbers = _check_layers(self.layers, n_layers)
+            layers, numbers = check_layers(self.layers, n_layers)
             return Selection(
                 layers=layers,
                 numbers=numbers,
@@ -113,6 +109,10 @@ class SelectionSettings:
             pooling=self.pooling,
             normalize=self.normalize,
         )
+
+    def check_for_model(self, n_layers: int) -> None:
+        """Raise the error of `for_model`, before a model is loaded or a file opened."""
+        self.for_model(n_layers)
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> "SelectionSettings":
@@ -173,84 +173,3 @@ def _check_float32(name: str, value: float) -> None:
             option=option_of(name),
             value=value,
         )
-
-
-def parse_layers(layers: Layers, available: Sequence[int]) -> list[int] | None:
-    """Return the numbers in a choice such as `0,2`, or None if one is not available.
-
-    Negative numbers count from the last available layer, which is -1.
-    """
-    layer_of = {str(layer): layer for layer in available}
-    for index, layer in enumerate(available):
-        layer_of[str(index - len(available))] = layer
-    chosen = []
-    for part in layers_text(layers).split(","):
-        if part.strip() not in layer_of:
-            return None
-        chosen.append(layer_of[part.strip()])
-    return chosen
-
-
-def parse_mean_layers(layers: Layers, n_layers: int) -> list[int]:
-    """Return the numbers of the layers of a model whose mean is taken.
-
-    `all` and `average` are all of them, `top` is the last one, `word_emb` the token
-    layer, and `lstm1`, `lstm2`, ... are the layers above it.
-
-    Raises:
-        SettingsError: The model has no such layers.
-    """
-    name = layers_text(layers)
-    named = {
-        "all": list(range(n_layers)),
-        "top": [n_layers - 1],
-        "average": list(range(n_layers)),
-        "word_emb": [0],
-    }
-    for lstm_layer, number in _lstm_layers(n_layers).items():
-        named[lstm_layer] = [number]
-    if name in named:
-        return named[name]
-    numbers = parse_layers(name, range(n_layers))
-    if numbers is None:
-        raise _no_such_layers_error(name, names=list(named), n_layers=n_layers)
-    return numbers
-
-
-def layers_text(layers: Layers) -> str:
-    """Return a choice of layers as text: `0,2` for [0, 2]."""
-    check_type("layers", layers, (str, int, Iterable), "a name or numbers")
-    if isinstance(layers, (str, int)):
-        return str(layers).strip()
-    return ",".join(str(layer).strip() for layer in layers)
-
-
-def _check_layers(name: str, n_layers: int) -> tuple[str, tuple[int, ...] | None]:
-    """Return a choice of layers with numbers from 0, and these numbers.
-
-    The numbers are None for a name in `NAMED_LAYERS`. Raise a `SettingsError` if the
-    model has no such layers.
-    """
-    if name in NAMED_LAYERS:
-        return name, None
-    lstm_layers = _lstm_layers(n_layers)
-    if name in lstm_layers:
-        return name, (lstm_layers[name],)
-    numbers = parse_layers(name, range(n_layers))
-    if numbers is None:
-        names = [*NAMED_LAYERS, *lstm_layers]
-        raise _no_such_layers_error(name, names=names, n_layers=n_layers)
-    return ",".join(map(str, numbers)), tuple(numbers)
-
-
-def _lstm_layers(n_layers: int) -> dict[str, int]:
-    """Return the numbers of the layers above the token layer, by their names."""
-    return {f"lstm{number}": number for number in range(1, n_layers)}
-
-
-def _no_such_layers_error(
-    name: str, *, names: Sequence[str], n_layers: int
-) -> SettingsError:
-    numbers = f"numbers from 0 to {n_layers - 1} separated by commas"
-    problem = expected_one_of([*names, numbers], shown(name))
-    return SettingsError("{--layers}: {problem}", problem=problem)

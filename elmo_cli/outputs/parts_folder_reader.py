@@ -3,7 +3,7 @@
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Container
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -128,21 +128,17 @@ class PartsFolder:
         """Read the footers of all parts, which must be complete and of one plan."""
         found = read_footers(self._folder)
         readable = [footer for footer in found.values() if footer is not None]
+        n_parts: int | None = None  # not known, if there are parts, but none readable
         if readable:
             n_parts = readable[0].n_parts
-        elif found:
-            n_parts = 0
-        else:
+        elif not found:
             n_parts = self._count_planned()
         self._check_complete(found, n_parts)
         for number, footer in found.items():
-            if number >= n_parts > 0:
+            if n_parts is not None and number >= n_parts:
                 raise self._extra_part_error(number, n_parts)
             if footer is None:
-                # This raises the error of a damaged file. What can be opened is Parquet
-                # that `elmo distribute` has not written.
-                self._open_part(number)
-                raise self._wrong_part_error(number, "a part of another plan")
+                raise self._unreadable_part_error(number)
             if footer.plan_sha256 != readable[0].plan_sha256:
                 raise self._wrong_part_error(number, "a part of another plan")
             if footer.number != number:
@@ -156,8 +152,11 @@ class PartsFolder:
             return len(json.loads(metadata[b"plan"])["parts"])
         return 0
 
-    def _check_complete(self, found: Mapping[int, object], n_parts: int) -> None:
-        missing = [number for number in range(n_parts) if number not in found]
+    def _check_complete(self, found: Container[int], n_parts: int | None) -> None:
+        """Raise an error if a part is missing, or if the run has not ended."""
+        missing: list[int] = []
+        if n_parts is not None:
+            missing = [number for number in range(n_parts) if number not in found]
         if missing:
             numbers = shown(", ".join(map(str, missing)))
             reason = f"{len(missing):,} of {n_parts:,} parts are missing ({numbers})"
@@ -176,6 +175,17 @@ class PartsFolder:
             f"{counted(n_parts, 'part')}, up to {part_name(n_parts - 1)}",
             remedy="Remove it.",
         )
+
+    def _unreadable_part_error(self, number: int) -> InputError:
+        """Return the error of a file with the name of a part, but without its footer.
+
+        Only opening it as Parquet tells whether it is damaged.
+        """
+        try:
+            self._open_part(number)
+        except InputError as damage:
+            return damage
+        return self._wrong_part_error(number, "a part of another plan")
 
     def _wrong_part_error(self, number: int, found: str) -> InputError:
         return InputError(

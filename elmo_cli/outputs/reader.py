@@ -34,6 +34,11 @@ class Activations:
 
     It is a context manager. It can be pickled and used after a fork: each process opens
     the files for itself.
+
+    Raises:
+        InputError: A file is damaged, when it is opened or read.
+        IndexError: An index is out of range, in any method.
+        KeyError: No record has this id or sentence.
     """
 
     def __init__(self, *paths: str | Path) -> None:

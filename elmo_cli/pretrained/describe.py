@@ -14,7 +14,7 @@ from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.pretrained.cache import n_bytes_downloaded
 from elmo_cli.pretrained.checksums import sha256
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.find_model import find_files_by_name
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.registry import (
     BUNDLED,
@@ -85,11 +85,11 @@ def describe_model(name: str | None = None) -> dict[str, Any]:
     shown_name = name or default_model()
     published = published_model(shown_name)
     if published is None:
-        return {"name": shown_name, **_describe_files(find_model(name or None))}
+        return {"name": shown_name, **_describe_files(find_files_by_name(name or None))}
     description = _describe_published(published)
     if description["status"] in NOT_HERE:
         return description
-    return {**description, **_describe_files(find_model(name or None))}
+    return {**description, **_describe_files(find_files_by_name(name or None))}
 
 
 def _describe_published(model: PublishedModel) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """A model's name, path or two files to its `ModelFiles`. Start reading here.
 
-find_chosen_model    any of the ways in which a user gives a model
-find_model           a name or a path: published, on the hub, a folder or a zip file
-resolve_model        what is known of a model before it is downloaded
-find_resolved_model  the files of such a model, which are not looked for again
+find_files_by_settings  any of the ways in which a user gives a model
+find_files_by_name      a name or a path: published, on the hub, a folder or a zip file
+resolve_model           what is known of a model before it is downloaded
+find_resolved_files     the files of such a model, which are not looked for again
 """
 
 import logging
@@ -33,7 +33,7 @@ from elmo_cli.pretrained.url_files import download_if_url
 logger = logging.getLogger(__name__)
 
 
-def find_chosen_model(
+def find_files_by_settings(
     settings: ModelSettings, *, with_softmax: bool = False
 ) -> ModelFiles:
     """Find the files of a model from any of the ways to give one.
@@ -94,7 +94,7 @@ def _find_options_and_weights(
         )
     name = options_file if model is None else model
     is_softmax_missing = with_softmax and settings.softmax_file is None
-    return find_model(name, with_softmax=is_softmax_missing)
+    return find_files_by_name(name, with_softmax=is_softmax_missing)
 
 
 def _find_two_files(*, options_file: str | Path, weight_file: str | Path) -> ModelFiles:
@@ -116,7 +116,7 @@ def _find_two_files(*, options_file: str | Path, weight_file: str | Path) -> Mod
     return replace(files, name=published.name, language=published.language_code)
 
 
-def find_model(
+def find_files_by_name(
     name: str | Path | None = None, *, with_softmax: bool = False
 ) -> ModelFiles:
     """Find the files of a model, and download them, with the softmax if `with_softmax`.
@@ -193,7 +193,7 @@ def resolve_model(settings: ModelSettings) -> ResolvedModel:
     if published is not None:
         return ResolvedModel(settings, language=published.language_code)
     if is_local:
-        # `find_resolved_model` reports the errors of a model later.
+        # `find_resolved_files` reports the errors of a model later.
         with suppress(ElmoError):
             files = _find_files(settings)
             return ResolvedModel(
@@ -205,7 +205,7 @@ def resolve_model(settings: ModelSettings) -> ResolvedModel:
     return ResolvedModel(settings)
 
 
-def find_resolved_model(
+def find_resolved_files(
     model: ResolvedModel, *, with_softmax: bool = False
 ) -> ModelFiles:
     """Find the files of a resolved model, unless they have been found.
@@ -214,10 +214,10 @@ def find_resolved_model(
     """
     files = model.files
     if files is None:
-        return find_chosen_model(model.settings, with_softmax=with_softmax)
+        return find_files_by_settings(model.settings, with_softmax=with_softmax)
     if not with_softmax:
         require_both_directions(files)
         return files
     if files.softmax is None and files.name.startswith(HUB_PREFIX):
-        return find_chosen_model(model.settings, with_softmax=True)
+        return find_files_by_settings(model.settings, with_softmax=True)
     return require_softmax(files)

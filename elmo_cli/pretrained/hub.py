@@ -28,7 +28,7 @@ _FROM_HUB: Final = (
 
 
 def name_or_hub_name(name: str | Path, revision: str | None = None) -> str | Path:
-    """Return the name of a model for `find_model`, where the hub's have their prefix.
+    """Return the name of a model for `find_files_by_name`, with the hub's prefix.
 
     `OWNER/NAME` is a model of the hub if there is no published model, file or folder of
     this name. Only models of the hub have revisions.

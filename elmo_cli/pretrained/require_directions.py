@@ -3,8 +3,8 @@
 from collections.abc import Collection
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.options.model import ReadingDirection
 from elmo_cli.pretrained.model_files import ModelFiles
+from elmo_cli.types import ReadingDirection
 
 
 def require_both_directions(files: ModelFiles) -> None:

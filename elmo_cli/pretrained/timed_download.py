@@ -9,7 +9,7 @@ import io
 import socket
 import time
 import urllib.request
-from http.client import HTTPResponse
+from http.client import HTTPException, HTTPResponse
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ TIMEOUT_SECONDS: Final = 30.0
 """Time without a byte after which a download fails, and time for all headers."""
 _MIN_BYTES: Final = 30_000
 """Bytes that must arrive in each `TIMEOUT_SECONDS`, after the headers."""
+_MAX_BYTES_BETWEEN: Final = 1 << 23
+"""Maximum size of the headers, and of what comes with one piece of the body: lines
+around chunks, and trailers, which have no limit of their own."""
 
 
 class TooSlowError(Exception):
@@ -36,6 +39,7 @@ class _TimedReader(io.RawIOBase):
         self._received = received
         self._has_headers = False
         self._n_bytes = 0
+        self._n_bytes_between = 0
         # The time before the first byte is limited by the socket.
         self._due: float | None = None
 
@@ -49,6 +53,9 @@ class _TimedReader(io.RawIOBase):
         if not n_bytes:  # the end
             return n_bytes
         self._n_bytes += n_bytes
+        self._n_bytes_between += n_bytes
+        if self._n_bytes_between > _MAX_BYTES_BETWEEN:
+            raise HTTPException("the server sends lines after the file without end")
         now = time.monotonic()
         if self._due is None:
             self._due = now + TIMEOUT_SECONDS
@@ -61,7 +68,12 @@ class _TimedReader(io.RawIOBase):
     def begin_body(self) -> None:
         """Begin to measure the speed. All headers have been read."""
         self._has_headers = True
+        self.begin_piece()
         self._begin_interval()
+
+    def begin_piece(self) -> None:
+        """Begin to count the bytes that come with a piece of the body."""
+        self._n_bytes_between = 0
 
     def close(self) -> None:
         """Close the socket."""
@@ -85,6 +97,11 @@ class _TimedResponse(HTTPResponse):
         """Read the headers."""
         super().begin()
         self._reader.begin_body()
+
+    def read1(self, n: int = -1, /) -> bytes:
+        """Read a piece of the body, at most `n` bytes."""
+        self._reader.begin_piece()
+        return super().read1(n)
 
 
 class _TimedHandler(_Handler):

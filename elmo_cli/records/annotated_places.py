@@ -61,7 +61,8 @@ def find_places(
     spans = fields.get("spans") or fields.get("ents")
     places = []
     for span in [fields, *(spans if isinstance(spans, list) else [])]:
-        start = end = None
+        start = None
+        end = None
         if isinstance(span, Mapping):
             start = _integer(span.get("start"))
             end = _integer(span.get("end"))

@@ -92,24 +92,40 @@ class Conllu(InputFormat):
 
 
 def _split_at_first_ids(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Split lines before the first ID of each sentence, or before its comments."""
+    """Split lines before the first ID of each sentence, or before its comments.
+
+    # sent_id = a    sentence 1
+    1   The
+    2   cat
+    # sent_id = b    held until the next ID: of sentence 2, because that is 1
+    1   It           sentence 2
+    """
     sentence: list[Line] = []
-    comments: list[Line] = []
-    has_words = False
+    has_words = False  # in `sentence`
+    held_comments: list[Line] = []
     for line in lines:
-        identifier = line.text.partition("\t")[0]
         if has_words and line.text.startswith("#"):
-            comments.append(line)
+            held_comments.append(line)
             continue
-        # ID 0.1 is an empty node before the first word.
-        if has_words and (identifier == "1" or identifier.startswith(("1-", "0."))):
+        identifier, _, _ = line.text.partition("\t")
+        if has_words and _is_first_id(identifier):
             yield sentence
             sentence = []
             has_words = False
-        sentence += [*comments, line]
-        comments = []
-        has_words = has_words or identifier.isdecimal()
-    yield sentence + comments
+        sentence += held_comments
+        sentence.append(line)
+        held_comments = []
+        if identifier.isdecimal():
+            has_words = True
+    yield sentence + held_comments
+
+
+def _is_first_id(identifier: str) -> bool:
+    """Return whether an ID is that of a first line, which may not be a word.
+
+    A multiword token such as 1-2 or an empty node such as 0.1 may be before word 1.
+    """
+    return identifier == "1" or identifier.startswith(("1-", "0."))
 
 
 def _record_of_sentence(

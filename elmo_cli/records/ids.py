@@ -139,7 +139,7 @@ class IdSurvey(NamedTuple):
     """What a first pass over the ids of an input found."""
 
     may_repeat: bool
-    """True if ids repeat, or may repeat in a stream."""
+    """True if an id repeats in a file, or if the input is a stream."""
     integers: tuple[str, ...]
     """Columns of the ids of CSV or TSV in which all cells look like integers of 64
     bits."""
@@ -156,16 +156,23 @@ def survey_ids(
 
     Nothing else reads a file twice. A stream has no first pass: its ids may repeat, and
     are texts.
+
+    Args:
+        text_input: The input, which is open.
+        should_stop: As in `Source.lines`.
+        find_repeats: Ask whether an id repeats. One repeated id answers this.
+        find_integers: Ask which columns of the ids have only integers. It is answered
+            when each column has shown another cell.
     """
-    # Other formats say themselves which ids are integers.
-    integers: list[str] = []
-    if find_integers and text_input.format.has_cells:
-        integers = list(text_input.settings.id_columns) or [DEFAULT_ID]
     if text_input.format.ids == "never":
         return IdSurvey(may_repeat=False, integers=())
     if not text_input.source.is_file:
         return IdSurvey(may_repeat=find_repeats, integers=())
-    if not find_repeats and not integers:
+    integer_columns: list[str] = []
+    # Other formats say themselves which ids are integers.
+    if find_integers and text_input.format.has_cells:
+        integer_columns = list(text_input.settings.id_columns) or [DEFAULT_ID]
+    if not find_repeats and not integer_columns:
         return IdSurvey(may_repeat=False, integers=())
     seen: set[str] = set()
     may_repeat = False
@@ -173,21 +180,29 @@ def survey_ids(
     with suppress(InputError):
         for record in _read_ids(text_input, should_stop):
             if not record.id:
-                integers = []
+                # There are no ids, or this record will be an error.
+                integer_columns = []
                 break
-            may_repeat = may_repeat or record.id in seen
+            if record.id in seen:
+                may_repeat = True
             seen.add(record.id)
-            integers = [name for name in integers if _is_integer(_part(record, name))]
-            waits_for_repeat = find_repeats and not may_repeat
-            if not integers and not waits_for_repeat:
+            integer_columns = [
+                column
+                for column in integer_columns
+                if _is_integer(_cell_of_id(record, column))
+            ]
+            repeats_are_answered = may_repeat or not find_repeats
+            if repeats_are_answered and not integer_columns:
                 break
     text_input.source.rewind()
-    return IdSurvey(may_repeat, integers=tuple(integers) if seen else ())
+    if not seen:
+        integer_columns = []
+    return IdSurvey(may_repeat, integers=tuple(integer_columns))
 
 
-def _part(record: Record, name: str) -> str:
-    """Return the id of a record, or a part of it by the name of its column."""
-    return str(record.columns.get(name, record.id))
+def _cell_of_id(record: Record, column: str) -> str:
+    """Return the text of a column of an id. The only column has the whole id."""
+    return str(record.columns.get(column, record.id))
 
 
 def _read_ids(

@@ -63,48 +63,46 @@ def open_records(
             input.
         id_rules: What the output asks of the ids. By default only that all records have
             an id, or none has one.
-        reads_ids: Read the ids. If not, the records have none.
+        reads_ids: Give the records their ids. If not, they have none.
         is_quiet: Log no warnings.
         on_bytes, should_stop: As in `Source.lines`.
     """
     text_input.format.check_settings(text_input.settings, suggests_table=True)
-    reads_ids = reads_ids and _may_have_ids(text_input)
-    # The ids of words show which of them are one text.
-    if not reads_ids and text_input.settings.word_column is None:
-        text_input = replace(
-            text_input, settings=replace(text_input.settings, id_column=NO_ID)
-        )
+    keeps_ids = reads_ids and _may_have_ids(text_input)
+    # In a table of words, ids are read in any case: they show which words are one text.
+    if not keeps_ids and text_input.settings.word_column is None:
+        settings = replace(text_input.settings, id_column=NO_ID)
+        text_input = replace(text_input, settings=settings)
     with text_input.source:
         survey = survey_ids(
             text_input,
             should_stop,
-            find_repeats=id_rules.number_if_repeated and reads_ids,
+            find_repeats=id_rules.number_if_repeated and keeps_ids,
             find_integers=id_rules.find_integers,
         )
         if text_input.format.has_cells and not is_quiet:
             log_missing_header(text_input.settings, text_input.text_option)
-        unchecked, is_ready = _read_records(
+        # Each of these steps takes records from the one before, one at a time.
+        records, is_ready = _read_records(
             text_input,
             survey,
-            reads_ids=reads_ids,
+            keeps_ids=keeps_ids,
             is_quiet=is_quiet,
             on_bytes=on_bytes,
             should_stop=should_stop,
         )
-        id_checker = IdChecker(
-            id_rules, n_columns=max(1, len(text_input.settings.id_columns))
-        )
-        checked = check_records(
-            unchecked,
-            text_input,
-            id_checker=id_checker if reads_ids else None,
-            report=None if is_quiet else report_for(text_input, expected),
+        id_checker = None
+        if keeps_ids:
+            n_columns = max(1, len(text_input.settings.id_columns))
+            id_checker = IdChecker(id_rules, n_columns=n_columns)
+        report = None if is_quiet else report_for(text_input, expected)
+        records = check_records(
+            records, text_input, id_checker=id_checker, report=report
         )
         if text_input.format.ids == "by_first_record":
-            records, example = _find_example(checked, text_input)
+            records, example = _find_example(records, text_input)
         else:
-            records = checked
-            example = _invented_record(text_input, has_id=reads_ids)
+            example = _invented_record(text_input, has_id=keeps_ids)
         has_ids = example.id is not None
         is_numbered = survey.may_repeat and has_ids
         if is_numbered:
@@ -122,12 +120,15 @@ def _read_records(
     text_input: TextInput,
     survey: IdSurvey,
     *,
-    reads_ids: bool,
+    keeps_ids: bool,
     is_quiet: bool,
     on_bytes: Callable[[int], object],
     should_stop: Callable[[], bool],
 ) -> tuple[Iterator[Record], Callable[[], bool]]:
-    """Return the records before they are checked, and whether the next one is ready."""
+    """Return the records before they are checked, and whether the next one is ready.
+
+    `keeps_ids` is True if the records keep the ids that were read.
+    """
     records, is_ready = text_input.format.read(text_input, on_bytes, should_stop)
     if text_input.format_is_guess:
         records = refuse_other_formats(records, text_input.source.name)
@@ -141,7 +142,7 @@ def _read_records(
         records = group_words(records, text_input)
         if not is_quiet:
             records = note_scattered(records, text_input.source.name)
-    if not reads_ids and text_input.format.ids != "never":
+    if not keeps_ids and text_input.format.ids != "never":
         records = map(_without_id, records)
     return records, is_ready
 
@@ -214,15 +215,16 @@ def _find_example(
     records: Iterator[Record], text_input: TextInput
 ) -> tuple[Iterator[Record], Record]:
     """Return all records again, and the first valid one, or an invented one."""
-    begin: list[Record] = []
+    read: list[Record] = []
     for record in records:
-        begin.append(record)
+        read.append(record)
         if record.error is None:
-            return chain(begin, records), record
+            return chain(read, records), record
+    # No record is valid, but the id of one that is not UTF-8 may have been read.
     has_id = bool(text_input.settings.id_column)
-    # The id of a record that is not UTF-8 may be read.
-    has_id = has_id or any(record.id is not None for record in begin)
-    return iter(begin), _invented_record(text_input, has_id=has_id)
+    if any(record.id is not None for record in read):
+        has_id = True
+    return iter(read), _invented_record(text_input, has_id=has_id)
 
 
 def _invented_record(text_input: TextInput, *, has_id: bool) -> Record:

@@ -205,7 +205,7 @@ class FileRun:
                 are equal.
         """
         try:
-            return self._run_once(keep, select, reads_lemmas=reads_lemmas)
+            return self._embed_once(keep, select, reads_lemmas=reads_lemmas)
         except OtherInputError:
             if not self.plan.output_settings.overwrite:
                 raise
@@ -215,9 +215,9 @@ class FileRun:
             if not self.plan.text_input.source.is_file:
                 raise
         on_restart()
-        return self._run_once(keep, select, reads_lemmas=reads_lemmas)
+        return self._embed_once(keep, select, reads_lemmas=reads_lemmas)
 
-    def _run_once(
+    def _embed_once(
         self,
         keep: Callable[[Record], Record] | None,
         select: Callable[[EmbeddedRecord], EmbeddedRecord] | None,
@@ -370,7 +370,7 @@ class FileRun:
         # Only standard output needs early windows, so that waiting readers get each
         # line at once. A file must not have them: its bits would depend on the timing.
         is_printed = str(self.plan.output_path) == STANDARD_OUTPUT
-        embedded = self.embedder.embed(
+        embedded = self.embedder.embed_records(
             rest,
             sink.finite,
             is_ready=sink.records.is_ready if is_printed else None,

@@ -2,6 +2,10 @@
 
 `per_item` computes the parts of many items as one stream. `RecordEmbedder` embeds
 records with it, and `write_records` writes them to a sink.
+
+The results of a window may be views of one large array. To have only one window in
+memory, no variable here may hold a result while the next window is computed. The
+variables of a generator would, because they live on while it waits at `yield`.
 """
 
 from collections import deque
@@ -9,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice, starmap
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore, never
-from elmo_cli.engine import Engine
+from elmo_cli.engine import ComputeWindow, Engine
 from elmo_cli.errors.exceptions import ComputationError, StoppedError
 from elmo_cli.inference.select_activations import pool_record
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE
@@ -43,25 +47,54 @@ def per_item(
     items as one stream, and gives one result per part, in their order. An item comes
     out as soon as its parts are computed, and no result is held after that.
     """
-    waiting: deque[tuple[_Item, int]] = deque()  # items with their number of parts
+    return _ItemsWithResults(items, parts_of, compute)
 
-    def parts() -> Iterator[_Part]:
-        for item in items:
-            own = list(parts_of(item))
-            if not own:
+
+class _ItemsWithResults(Generic[_Item, _Part, _Result]):
+    """Iterator over items with the results of their parts; see `per_item`.
+
+    Two streams advance together. `compute` pulls as many parts as it wants out of
+    `_parts`, which notes the items that they belong to. `__next__` pulls the results of
+    one item out of `compute`.
+    """
+
+    def __init__(
+        self,
+        items: Iterable[_Item],
+        parts_of: Callable[[_Item], Iterable[_Part]],
+        compute: Callable[[Iterator[_Part]], Iterable[_Result]],
+    ) -> None:
+        self._items = items
+        self._parts_of = parts_of
+        self._waiting: deque[_WaitingItem[_Item]] = deque()
+        self._results = iter(compute(self._parts()))
+
+    def _parts(self) -> Iterator[_Part]:
+        """Yield the parts of all items."""
+        for item in self._items:
+            parts = list(self._parts_of(item))
+            if not parts:
                 raise ValueError("an item has no parts")
-            waiting.append((item, len(own)))
-            yield from own
+            self._waiting.append(_WaitingItem(item, n_parts=len(parts)))
+            yield from parts
 
-    results = iter(compute(parts()))
+    def __iter__(self) -> "_ItemsWithResults[_Item, _Part, _Result]":
+        return self
 
-    def with_item(first: _Result) -> tuple[_Item, list[_Result]]:
-        item, n_parts = waiting.popleft()
-        return item, [first, *islice(results, n_parts - 1)]
+    def __next__(self) -> tuple[_Item, list[_Result]]:
+        # After the last result, this raises StopIteration, which ends the items too.
+        first = next(self._results)
+        waiting = self._waiting.popleft()
+        others = islice(self._results, waiting.n_parts - 1)
+        return waiting.item, [first, *others]
 
-    # `map` takes the first result of an item, and `with_item` the others. A loop would
-    # hold the last results while the next ones are computed.
-    return map(with_item, results)
+
+@dataclass
+class _WaitingItem(Generic[_Item]):
+    """Item whose parts were given to `compute`, but whose results are not complete."""
+
+    item: _Item
+    n_parts: int
 
 
 class EmbeddedRecord(NamedTuple):
@@ -83,11 +116,13 @@ class EmbeddedRecord(NamedTuple):
 
 class _Sentence(NamedTuple):
     tokens: Sentence
-    ends_record: ReadRecord | None
-    """The record, if this is its last sentence."""
+    completed_record: ReadRecord | None
+    """The record whose last sentence this is; None if more sentences follow."""
 
 
 class _Computed(NamedTuple):
+    """Result of a sentence."""
+
     activations: AnyArray | ComputationError
     was_last_of_window: bool
 
@@ -110,7 +145,7 @@ class RecordEmbedder:
     def _pools_later(self) -> bool:
         return self.splits_records and self.selection.pooling is not None
 
-    def embed(
+    def embed_records(
         self,
         records: Iterable[ReadRecord],
         finite: FiniteCheck | None = None,
@@ -132,53 +167,60 @@ class RecordEmbedder:
         """
         embed_sentences = partial(
             self._embed_sentences,
-            finite=finite,
-            is_ready=is_ready,
+            embed_window=self._window_function(finite),
+            ends_window=partial(_ends_window, is_ready=is_ready),
             on_unfinished=on_unfinished,
         )
-        return starmap(self._join, per_item(records, _sentences_of, embed_sentences))
+        embedded = per_item(records, _sentences_of, embed_sentences)
+        return starmap(self._join, embedded)
+
+    def _window_function(
+        self, finite: FiniteCheck | None
+    ) -> ComputeWindow[AnyArray | ComputationError]:
+        """Return the function that embeds the sentences of a window.
+
+        The arrays of a batch share memory.
+        """
+        if self._pools_later:
+            # `_join` pools and normalizes the tokens of all sentences of a record. Only
+            # then they are converted, and checked one record at a time.
+            tokens_only = replace(self.selection, pooling=None, normalize=False)
+            return partial(
+                self.engine.embed_window, selection=tokens_only, copies=False
+            )
+        if finite is None:
+            return partial(
+                self.engine.embed_window, selection=self.selection, copies=False
+            )
+        return partial(
+            self.engine.embed_window,
+            selection=self.selection,
+            dtype=finite.dtype,
+            on_batch=finite.add_batch,
+            copies=False,
+        )
 
     def _embed_sentences(
         self,
         sentences: Iterator[_Sentence],
-        finite: FiniteCheck | None,
-        is_ready: Callable[[], bool] | None,
+        *,
+        embed_window: ComputeWindow[AnyArray | ComputationError],
+        ends_window: Callable[[_Sentence], bool],
         on_unfinished: Callable[[], object],
     ) -> Iterator[_Computed]:
-        def ends_window(sentence: _Sentence) -> bool:
-            if sentence.ends_record is None:
-                return False
-            if sentence.ends_record.checkpoint is not None:
-                return True
-            return is_ready is not None and not is_ready()
-
-        selection = self.selection
-        dtype = "float32"
-        on_batch: Callable[[bool], object] = ignore
-        if self._pools_later:
-            selection = replace(selection, pooling=None, normalize=False)
-        elif finite is not None:
-            dtype = finite.dtype
-            on_batch = finite.add_batch
-        embed_window = partial(
-            self.engine.embed_window,
-            selection=selection,
-            dtype=dtype,
-            on_batch=on_batch,
-            copies=False,
-        )
-        for window, results in self.engine.run(
+        """Yield the results of the sentences of all records, window after window."""
+        windows = self.engine.compute_windows(
             sentences,
             embed_window,
             sentence_of=lambda sentence: sentence.tokens,
             batch_size=self.batch_size,
             ends_window=ends_window,
-        ):
+        )
+        for window, results in windows:
             are_last = [False] * (len(window) - 1) + [True]
-            # Not a loop, whose variable would hold the last result while the next
-            # window is computed.
+            # A loop over the results would have a variable that holds the last one.
             yield from map(_Computed, results, are_last)
-            if window[-1].ends_record is None:
+            if window[-1].completed_record is None:
                 on_unfinished()
 
     def _join(self, read: ReadRecord, computed: list[_Computed]) -> EmbeddedRecord:
@@ -219,8 +261,17 @@ class RecordEmbedder:
 def _sentences_of(read: ReadRecord) -> Iterator[_Sentence]:
     *others, last = read.record.split()
     for tokens in others:
-        yield _Sentence(tokens, ends_record=None)
-    yield _Sentence(last, ends_record=read)
+        yield _Sentence(tokens, completed_record=None)
+    yield _Sentence(last, completed_record=read)
+
+
+def _ends_window(sentence: _Sentence, is_ready: Callable[[], bool] | None) -> bool:
+    """Return whether a window ends with a sentence, full or not."""
+    if sentence.completed_record is None:
+        return False
+    if sentence.completed_record.checkpoint is not None:
+        return True
+    return is_ready is not None and not is_ready()
 
 
 class Sink(Protocol):
@@ -244,15 +295,14 @@ def write_records(
 
     `on_window` is called after a record if a window ended with one of its sentences.
     `should_stop` is called next, and a `StoppedError` is raised if it returns True.
-    `RecordEmbedder.embed` reports windows that end before their record is complete.
+    `RecordEmbedder.embed_records` reports windows that end before their record is
+    complete.
     """
     for embedded in records:
         sink.write(embedded)
         window_ended = embedded.window_ended
         checkpoint = embedded.checkpoint
-        # Otherwise `embedded` would keep its batch in memory while the next window is
-        # computed.
-        del embedded
+        del embedded  # It would hold its window while the next one is computed.
         if not window_ended:
             continue
         on_window()

@@ -116,7 +116,8 @@ def _locate_characters(
     located: list[CharacterSpan] = []
     position = 0
     for token in tokens:
-        start = end = located[-1].end if located else 0
+        start = located[-1].end if located else 0
+        end = start
         is_empty = True
         for expected in token.upper():
             if expected.isspace():

@@ -29,9 +29,9 @@ _Text = TypeVar("_Text")
 Content = Literal["tokens", "lines", "texts", "strings"]
 """What is tokenized:
 
-tokens    CoNLL-U and FASTA, and text in a column `tokens`
-lines     lines of text
-texts     texts in tables, typed texts, and lines of which words are asked for
+tokens    tokens of CoNLL-U and FASTA, and those in a column `tokens`
+lines     lines of a text file
+texts     texts in tables, texts that were typed, and lines whose words are measured
 strings   strings that Python code passes
 """
 
@@ -58,9 +58,9 @@ def choose_tokenizer(
     4. Lines: that of the model's training, else white space. Texts and strings: that
        of the model's training, else moses.
 
-    If the user names a language, that of the training is used for strings only. The
-    language of a tokenizer without one is that of the settings, or else of the model,
-    or else English.
+    If the user names a language, the tokenizer of the training is only used for
+    strings. A tokenizer whose name has no language gets that of the settings, or else
+    of the model, or else English.
 
     Args:
         settings: Options of the text, of which the tokenizer, the language and
@@ -73,17 +73,7 @@ def choose_tokenizer(
     evidence: Evidence | None = None
     if settings.tokenizer == AUTO and content != "tokens":
         evidence = find_evidence(islice(texts, EVIDENCE_LINES))
-    follows_training = settings.language is None or content == "strings"
-    if settings.tokenizer is not None and settings.names_tokenizer:
-        name = settings.tokenizer
-    elif content == "tokens" or evidence == "tokenized":
-        name = WHITESPACE.name
-    elif trained is not None and follows_training:
-        name = trained
-    elif content == "lines" and evidence is None:
-        name = WHITESPACE.name
-    else:
-        name = "moses"
+    name = _choose_name(settings, content, evidence=evidence, trained=trained)
     tokenizer = make_tokenizer(
         name,
         language=settings.language or model_language,
@@ -101,6 +91,31 @@ def choose_tokenizer(
     else:
         warning = _warning_of_language(tokenizer, settings, model_language)
     return replace(tokenizer, choice=choice, warning=warning)
+
+
+def _choose_name(
+    settings: TextSettings,
+    content: Content,
+    *,
+    evidence: Evidence | None,
+    trained: str | None,
+) -> str:
+    """Return the name of the tokenizer by the rules of `choose_tokenizer`.
+
+    `evidence` is None if it was not looked for, or if there was none.
+    """
+    if settings.tokenizer is not None and settings.names_tokenizer:
+        return settings.tokenizer  # rule 1
+    if content == "tokens":
+        return WHITESPACE.name  # rule 2
+    if evidence == "tokenized":
+        return WHITESPACE.name  # rule 3
+    # From here on, the text is raw (rule 3), or nothing is known about it (rule 4).
+    if trained is not None and (settings.language is None or content == "strings"):
+        return trained
+    if content == "lines" and evidence is None:
+        return WHITESPACE.name
+    return "moses"
 
 
 def choose_tokenizer_of_strings(

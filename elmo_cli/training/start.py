@@ -24,7 +24,7 @@ from elmo_cli.model.tensor_files import WEIGHTS_SUFFIXES
 from elmo_cli.model.vocabulary import Vocabulary
 from elmo_cli.model.vocabulary_files import read_vocabulary
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.pretrained.find_model import find_chosen_model
+from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from elmo_cli.pretrained.require_softmax import with_softmax_in_weights
@@ -132,7 +132,7 @@ def _find_files(settings: StartSettings) -> ModelFiles | None:
                 model=model,
             )
         model_settings = ModelSettings(model=model)
-    return with_softmax_in_weights(find_chosen_model(model_settings))
+    return with_softmax_in_weights(find_files_by_settings(model_settings))
 
 
 def _read_architecture(path: str | Path | None) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,16 +126,16 @@ class TrainingText:
     def windows(self, start: TextProgress, max_tokens: int) -> Iterator[TextWindow]:
         """Yield windows without end, from the start of a window on.
 
-        A pass ends with a window.
+        A window ends with the record with which it has `max_tokens`, or with its pass.
         """
-        progress = start
         n_windows = start.n_windows
-        while True:
+        for epoch in count(start.epoch):
+            progress = start if epoch == start.epoch else TextProgress(epoch=epoch)
             window: list[Sentence] = []
             n_tokens = 0
-            for sentences, after in self._rest_of_pass(progress):
-                # Only a further sentence ends a window: the last one completes the
-                # pass.
+            for sentences, after_record in self._rest_of_pass(progress):
+                # A full window waits for one more record. If none comes, the progress
+                # after the window is the beginning of the next pass.
                 if n_tokens >= max_tokens:
                     n_windows += 1
                     yield window, progress._replace(n_windows=n_windows)
@@ -142,12 +143,12 @@ class TrainingText:
                     n_tokens = 0
                 window += sentences
                 n_tokens += sum(len(sentence) for sentence in sentences)
-                progress = after
-            progress = TextProgress(epoch=progress.epoch + 1)
+                progress = after_record
             if window:
                 n_windows += 1
-                yield window, progress._replace(n_windows=n_windows)
-            elif progress.epoch > start.epoch + 1:
+                yield window, TextProgress(epoch=epoch + 1, n_windows=n_windows)
+            elif epoch > start.epoch:
+                # Only the rest of the first pass may be empty.
                 raise InputError(f"{self.names}: no sentence to train on")
 
     def _rest_of_pass(
@@ -177,7 +178,10 @@ class TrainingText:
             n_records = 0
 
     def is_validation(self, text: str) -> bool:
-        """Return whether a record is validation text, which equal texts agree on."""
+        """Return whether a record is validation text, by its hash.
+
+        So equal texts are never on both sides.
+        """
         return zlib.crc32(text.encode()) < self.validation_share * 2**32
 
     def validation_sentences(self, path: str | Path) -> Iterator[Sentence]:

@@ -20,12 +20,13 @@ import elmo_cli.cli.main
 from elmo_cli.__main__ import SPIN_COUNT, run
 from elmo_cli.cli.command import Command, option_group
 from elmo_cli.cli.command_list import COMMANDS, find_command
-from elmo_cli.cli.load_model import find_model_files, resolve_model
+from elmo_cli.cli.load_model import load_resolved_engine
 from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.shared_options import command_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.model import ModelSettings
+from elmo_cli.pretrained.find_model import resolve_model
 from tests.support.commands import TINY, assert_misused, elmo
 
 # Help
@@ -395,15 +396,16 @@ def test_idle_threads_wait_only_shortly_by_default(
     assert spin_counts == [spin_count]
 
 
-def test_the_collector_starts_when_a_model_is_looked_for(
+def test_the_collector_starts_when_a_model_is_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     states: list[bool] = []
-    monkeypatch.setattr("elmo_cli.cli.stderr.say", lambda message: None)
+    # It prints the name of the model for a command, and here is none.
+    monkeypatch.setattr("elmo_cli.cli.load_model.say_model", Mock())
 
     def main(**settings: Any) -> None:
         states.append(gc.isenabled())
-        find_model_files(resolve_model(ModelSettings("mini")))
+        load_resolved_engine(resolve_model(ModelSettings("mini")))
         states.append(gc.isenabled())
 
     monkeypatch.setattr("elmo_cli.cli.main.main", main)

@@ -23,6 +23,8 @@ from numpy.testing import assert_allclose
 
 from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.cli.progress_bar import progress_bar, show_summary
+from elmo_cli.inference.device import CPU
+from elmo_cli.inference.precision import find_arithmetic
 from elmo_cli.pretrained.registry import PublishedModel
 from elmo_cli.runs.file_sink import Summary
 from tests.support.commands import (
@@ -230,7 +232,7 @@ def test_options_are_recorded_in_the_file() -> None:
         assert file.attrs["model"] == str(TINY)
         assert file.attrs["layers"] == "0,2"
         assert file.attrs["state"] == "warm"
-        assert file.attrs["precision"] == "bfloat16"
+        assert file.attrs["precision"] == find_arithmetic("bfloat16", CPU)
 
 
 @pytest.mark.parametrize("layout", ["allennlp", "packed"])
@@ -318,6 +320,22 @@ def test_ctrl_c_says_what_the_same_command_does_next() -> None:
         "tokens. The same command starts over.\n"
     )
     assert not [*Path().glob("out*")]
+
+
+@pytest.mark.parametrize("command", ["embed", "occurrences --words words"])
+def test_an_output_is_locked_before_standard_input_is_read(command: str) -> None:
+    Path("words").write_text("cat\n")
+    options = ["out.hdf5", "--model", TINY]
+    waiting = start_elmo(*command.split(), "-", *options, stdin=subprocess.PIPE)
+    while not Path("out.hdf5.partial.lock").exists():
+        assert waiting.poll() is None
+        time.sleep(0.05)
+    problem = "out.hdf5: another process is writing it. Wait, or stop it."
+    assert_fails(elmo(*command.split(), "text", *options), problem)
+    assert_fails(elmo(*command.split(), "-", *options, stdin=""), problem)
+    waiting.communicate(b"The cat sat\n", timeout=60)
+    assert waiting.returncode == 0
+    assert sorted(os.listdir()) == ["out.hdf5", "raw.txt", "text", "words"]
 
 
 # Layers and pooling

@@ -1,6 +1,7 @@
 """A folder belongs to one plan, which equal runs share, on disks and stores."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -10,16 +11,23 @@ from typing import Any
 
 import pyarrow
 import pytest
+import torch
 from click.testing import Result
 from pyarrow import parquet
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from elmo_cli import open_activations
 from elmo_cli.distributed.input_part import Part
-from elmo_cli.distributed.part import PartResult, embed_part, summarize
+from elmo_cli.distributed.part import (
+    PartResult,
+    embed_part,
+    summarize,
+    worker_name,
+)
 from elmo_cli.distributed.plan import CorpusSettings, open_plan
 from elmo_cli.distributed.workers import run_parts
 from elmo_cli.errors.exceptions import (
+    DeviceError,
     InputError,
     OtherInputError,
     OutputError,
@@ -27,10 +35,13 @@ from elmo_cli.errors.exceptions import (
 )
 from elmo_cli.files import shared_folder
 from elmo_cli.files.shared_folder import Folder, find_file_system
+from elmo_cli.inference.device import CPU
+from elmo_cli.inference.precision import find_arithmetic
+from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.part_files import PLAN, PLAN_SHA256
-from tests.support.commands import elmo
+from tests.support.commands import TINY, elmo
 from tests.support.distributed_runs import (
     LINES,
     RUN,
@@ -193,6 +204,45 @@ def test_another_model_is_refused_by_a_worker() -> None:
         WeightsError, match=r"not the weights of the plan \(SHA-256 00+\.\.\."
     ):
         embed_part("out", summary, ZERO, plan.parts[0])
+
+
+def test_a_worker_of_another_arithmetic_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = CorpusSettings(ModelSettings(str(TINY), precision="bfloat16"))
+    arithmetic = find_arithmetic("bfloat16", CPU)
+    plan = open_plan(Folder("out"), ("text.txt",), settings)
+    assert plan.settings["precision"] == arithmetic
+    elsewhere = "bfloat16 (int16)"
+    monkeypatch.setattr(
+        "elmo_cli.engine.find_arithmetic", lambda precision, device: elsewhere
+    )
+    message = (
+        f"out: its parts are {arithmetic}, and {worker_name()} would compute "
+        f"{elsewhere}. Use workers with one kind of processor."
+    )
+    with pytest.raises(DeviceError, match=f"{re.escape(message)}$"):
+        run_parts(Folder("out"), plan, settings)
+    assert parts_there() == {}
+    # Another process on the other processor finds out before it loads the model.
+    monkeypatch.setattr(
+        "elmo_cli.distributed.plan.find_arithmetic",
+        lambda precision, device: elsewhere,
+    )
+    message = (
+        "These differ: precision (it has "
+        f"{arithmetic}, this run has {elsewhere}). {REMEDY}"
+    )
+    with pytest.raises(OutputError, match=re.escape(message)):
+        open_plan(Folder("out"), ("text.txt",), settings)
+
+
+def test_a_plan_for_gpus_has_their_arithmetic() -> None:
+    settings = CorpusSettings(ModelSettings(str(TINY), precision="bfloat16"))
+    plan = open_plan(
+        Folder("out"), ("text.txt",), settings, device=torch.device("cuda")
+    )
+    assert plan.settings["precision"] == "bfloat16"
 
 
 def test_a_complete_folder_is_read_with_nothing_but_its_parts() -> None:

@@ -222,11 +222,18 @@ def test_every_line_that_clones_has_the_address_of_the_project() -> None:
     for page, text in TEXTS.items():
         for address in re.findall(r"git clone (https:\S+)", text):
             places[page] = address
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    [places["CITATION.cff"]] = re.findall(r"^repository-code: (.+)$", citation, re.M)
-    assert {"README.md", "docs/index.md", "docs/install.md"} <= set(places)
+    assert set(places) == {"README.md", "docs/index.md", "docs/install.md"}
     expected = repository or "https://example.org/elmo-cli"
     assert set(places.values()) == {expected}
+
+
+def test_a_citation_has_the_address_of_the_project_if_there_is_one() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    [repository] = re.findall(r'^repository = "(.*)"', project, re.MULTILINE)
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    cited = re.findall(r"^repository-code: (.+)$", citation, re.MULTILINE)
+    cited += re.findall(r"url = \{(.+)\}", TEXTS["docs/cite.md"])
+    assert cited == ([repository] * 2 if repository else [])
 
 
 def test_the_tutorial_shows_its_text() -> None:

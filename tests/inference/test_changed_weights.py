@@ -131,6 +131,19 @@ def test_changes_of_a_frozen_module_take_effect(change: Any) -> None:
     assert_allclose(values.detach(), expected, atol=1e-5)
 
 
+@changes
+def test_changes_of_a_module_in_bfloat16_take_effect(change: Any) -> None:
+    elmo = Elmo(model=TINY, dropout=0.0, precision="bfloat16")
+    elmo(IDS)
+    change(elmo.bilm)
+    if change in UNCOUNTED:
+        elmo.reload_weights()
+    expected = expected_layers(elmo.bilm).mean(dim=0)
+    values = elmo(IDS)["elmo_representations"][0][0]
+    difference = torch.linalg.norm(values - expected) / torch.linalg.norm(expected)
+    assert 1e-5 < difference < 0.03
+
+
 def test_training_renews_the_copy_of_a_module() -> None:
     elmo = Elmo(model=TINY, dropout=0.0)
     elmo(IDS)

@@ -56,7 +56,7 @@ def assert_fast_equals_readable(
     # The weights of the copy were moved.
     assert len(copied.forward_layers) == 0
     assert len(copied.backward_layers) == 0
-    layers, ended = fast.contextualize(vectors, padded(sentences), start)
+    layers, ended = fast.run(vectors, padded(sentences), start)
 
     assert_allclose(layers, expected, atol=TOLERANCE)
     ends = zip(state_tensors(ended), state_tensors(expected_state), strict=True)
@@ -139,7 +139,7 @@ def test_the_default_type_of_torch_changes_nothing(
 
     def run() -> Tensor:
         fast = FastBiLm(load_bilm(files), TYPES)
-        layers, _ = fast.contextualize(vectors, tokens, fast.zero_state(1))
+        layers, _ = fast.run(vectors, tokens, fast.zero_state(1))
         return layers
 
     expected = run()
@@ -173,13 +173,13 @@ def test_a_bilm_that_does_not_train_runs_fast_and_so_do_copies(bilm: BiLm) -> No
     runner = BiLmRunner()
     expected = bilm(IDS).layers
     run_layers(runner, bilm)
-    fast = runner._fast
+    fast = runner._prepared
     assert_allclose(run_layers(runner, bilm), expected, atol=1e-6)
-    assert runner._fast is fast is not None
+    assert runner._prepared is fast is not None
     for copied in (deepcopy(runner), pickle.loads(pickle.dumps(runner))):
-        assert copied._fast is None
+        assert copied._prepared is None
         assert_allclose(run_layers(copied, bilm), expected, atol=1e-6)
-        assert copied._fast is not None
+        assert copied._prepared is not None
 
 
 def test_a_bilm_that_trains_or_drops_runs_with_gradients(bilm: BiLm) -> None:
@@ -192,7 +192,7 @@ def test_a_bilm_that_trains_or_drops_runs_with_gradients(bilm: BiLm) -> None:
     dropped = run_layers(runner, bilm.train())
     torch.manual_seed(0)
     assert torch.equal(dropped, packed_layers(bilm))
-    assert runner._fast is None
+    assert runner._prepared is None
 
 
 def test_a_bilm_that_trains_encodes_each_distinct_token_once(bilm: BiLm) -> None:
@@ -221,7 +221,7 @@ def test_half_precision_runs_fast_and_float64_exactly(
     expected = bilm(IDS).layers
     activations = run_layers(runner, bilm.to(dtype))
     assert activations.dtype == dtype
-    assert (runner._fast is None) == (dtype == torch.float64)
+    assert (runner._prepared is None) == (dtype == torch.float64)
     assert_allclose(activations.double(), expected, atol=0.05)
     if dtype == torch.float64:
         assert torch.equal(activations, packed_layers(bilm))

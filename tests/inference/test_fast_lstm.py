@@ -21,6 +21,7 @@ from elmo_cli.inference.trie import build_trie
 from elmo_cli.model.architecture import LstmArchitecture
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 from tests.support.cell_formulas import PROCESSORS, cells_after, processor
+from tests.support.commands import PROGRAMS, run_python
 from tests.support.strategies import padded, random_tensor, seeds
 
 CPU = torch.device("cpu")
@@ -394,6 +395,14 @@ def test_a_library_of_old_code_is_not_used(
     finally:
         monkeypatch.undo()
         has_kernel_now()
+
+
+@needs_kernels
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_kernels_that_do_not_fit_into_memory_are_an_error() -> None:
+    # Torch would compute other bits without a word.
+    said = run_python(PROGRAMS / "load_kernels_in_little_memory.py").stdout
+    assert said == "out of memory\n"
 
 
 def test_other_types_and_processors_have_no_kernel(

@@ -31,12 +31,12 @@ from elmo_cli.language_model.next_words import Prediction
 from elmo_cli.language_model.pairs import PairTable, ScoredPair, pair_columns
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scored_records import ScoredRecord
-from elmo_cli.options.model import ReadingDirection
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.pretrained.describe import describe_model
 from elmo_cli.records.record import Record
 from elmo_cli.text.tokenizers import WHITESPACE
+from elmo_cli.types import ReadingDirection
 from tests.support import reference
 from tests.support.strategies import (
     WORDS,

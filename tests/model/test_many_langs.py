@@ -20,7 +20,7 @@ from elmo_cli.model.lexicons import Lexicon, Lexicons
 from elmo_cli.model.many_langs_config import ManyLangsArchitecture
 from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.parameter_counts import parameters_by_part
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.find_model import find_files_by_name
 from elmo_cli.pretrained.load_bilm import load_bilm
 from tests.support.commands import elmo
 from tests.support.golden import GOLDEN
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 @each_model
 def test_readable_and_fast_models_equal_the_package(model: Path) -> None:
-    bilm = load_bilm(find_model(model))
+    bilm = load_bilm(find_files_by_name(model))
     layers, *_ = bilm(bilm.sentence_ids(SENTENCES))
     n_parameters = 0
     for name in ("encoder.pkl", "token_embedder.pkl"):
@@ -206,7 +206,7 @@ def test_a_missing_or_invalid_file_is_reported(
         torch.save(torch.load(path, weights_only=True) | {name: content}, path)
         fault = rf"token_embedder.pkl[^\n]*{fault}"
     with pytest.raises(ElmoError, match=rf"{fault}[^\n]*$"):
-        load_bilm(find_model(folder))
+        load_bilm(find_files_by_name(folder))
 
 
 class Harmful:
@@ -228,5 +228,5 @@ def test_a_pickle_cannot_run_anything(
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # The error is the only line.
             with pytest.raises(ElmoError, match=message):
-                load_bilm(find_model(folder))
+                load_bilm(find_files_by_name(folder))
     assert capsys.readouterr() == ("", "")

@@ -22,7 +22,7 @@ from elmo_cli.model import tensor_files
 from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.weights import read_weights, write_weights
 from elmo_cli.pretrained.describe import describe_model
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.find_model import find_files_by_name
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
 from tests.support import reference
@@ -101,7 +101,7 @@ def test_written_weights_equal_the_weights_read(model: RandomModel) -> None:
 
 
 def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
-    bilm = load_bilm(find_model(MODEL))
+    bilm = load_bilm(find_files_by_name(MODEL))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     message = r"hdf5: cannot be written: File too large$"
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))

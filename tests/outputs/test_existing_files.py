@@ -12,9 +12,11 @@ import click
 import h5py
 import pytest
 
-from elmo_cli import ElmoEmbedder
+from elmo_cli import ElmoEmbedder, open_activations
 from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
+from elmo_cli.inference.device import CPU
+from elmo_cli.inference.precision import find_arithmetic
 from elmo_cli.outputs.writer import ActivationsWriter
 from tests.support import runs
 from tests.support.commands import TINY, elmo
@@ -64,6 +66,39 @@ def test_an_output_with_other_dashes_is_refused() -> None:
     )
     with pytest.raises(OutputError, match=message):
         embed(TEXT, OUT, tokenizer="moses")
+
+
+def as_computed_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this processor compute bfloat16 as one without its instructions does."""
+    monkeypatch.setattr(
+        "elmo_cli.engine.find_arithmetic", lambda precision, device: "bfloat16 (int16)"
+    )
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_an_output_of_another_arithmetic_is_refused(
+    is_complete: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arithmetic = find_arithmetic("bfloat16", CPU)
+    with pytest.MonkeyPatch.context() as elsewhere:
+        as_computed_elsewhere(elsewhere)
+        if is_complete:
+            embed(TEXT, OUT, precision="bfloat16")
+        else:
+            embed_in_part(precision="bfloat16")
+    found = (
+        "with other options: precision (it has bfloat16 (int16), this run has "
+        f"{arithmetic}). Use overwrite=True"
+    )
+    before = state_of(Path())
+    with pytest.raises(OutputError, match=re.escape(found)):
+        embed(TEXT, OUT, precision="bfloat16")
+    assert state_of(Path()) == before
+    as_computed_elsewhere(monkeypatch)
+    embed(TEXT, OUT, precision="bfloat16")
+    with open_activations(OUT) as activations:
+        assert activations.attributes["precision"] == "bfloat16 (int16)"
+        assert activations[0].shape == (3, 3, 32)
 
 
 @pytest.mark.parametrize(

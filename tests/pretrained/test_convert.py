@@ -19,7 +19,7 @@ from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.weights import read_weights
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.convert import convert_weights
-from elmo_cli.pretrained.find_model import find_model
+from elmo_cli.pretrained.find_model import find_files_by_name
 from tests.support import reference
 from tests.support.commands import TINY, assert_fails, elmo
 from tests.support.runs import content
@@ -169,13 +169,15 @@ def test_a_folder_with_safetensors_is_a_model(
     folder = folder_with(tmp_path / "model", "softmax.safetensors")
     shutil.copy(OPTIONS, folder)
     shutil.copy(converted, folder / name)
-    files = find_model(folder)
+    files = find_files_by_name(folder)
     assert files.weights == folder / name
     assert files.softmax == folder / "softmax.safetensors"
     expected = ElmoEmbedder(OPTIONS, WEIGHTS).embed_sentence(SENTENCE)
     assert_array_equal(ElmoEmbedder(model=folder).embed_sentence(SENTENCE), expected)
     shutil.copy(WEIGHTS, folder / "elmo.hdf5" if name.startswith("elmo") else folder)
-    assert find_model(folder).weights.suffix == ".hdf5"  # HDF5 needs no other package.
+    assert (
+        find_files_by_name(folder).weights.suffix == ".hdf5"
+    )  # HDF5 needs no other package.
 
 
 def test_a_missing_package_is_an_error_with_its_installation(

@@ -216,6 +216,7 @@ def drips(beginning: bytes, drop: bytes = b"a", seconds: float = 0.05) -> Answer
 
 
 TOO_SLOW = "the server sends less than 1 kB per second"
+NO_END = "the server sends lines after the file without end"
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
@@ -239,6 +240,7 @@ def sends(content: bytes, length: object) -> Answer:
         (drips(CHUNKED), TOO_SLOW),
         (drips(CHUNKED + b"1\r\na\r\n5;"), TOO_SLOW),
         (drips(CHUNKED + b"0\r\n"), TOO_SLOW),
+        (drips(CHUNKED + b"0\r\n", b"X: a\r\n" * 10_000, 0.0), NO_END),
         (lambda *_: time.sleep(1), "(The read operation )?timed out"),
         (sends(b"\x89HDF", "9x"), "not a valid weights file|not HDF5"),
     ],

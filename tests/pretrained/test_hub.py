@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from elmo_cli import ElmoEmbedder
 from elmo_cli.errors.exceptions import ElmoError, ModelError
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.pretrained.find_model import find_chosen_model, find_model
+from elmo_cli.pretrained.find_model import find_files_by_name, find_files_by_settings
 from elmo_cli.pretrained.save import save_model
 from tests.support.commands import TINY, assert_fails, elmo, start_elmo
 from tests.support.golden import GOLDEN
@@ -86,8 +86,8 @@ def test_the_softmax_is_downloaded_only_to_predict_words(
     )
     saved = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     put_model_on_hub(site, "somebody/tiny-elmo", saved)
-    assert find_model(NAME).softmax is None
-    files = find_chosen_model(ModelSettings(NAME), with_softmax=True)
+    assert find_files_by_name(NAME).softmax is None
+    files = find_files_by_settings(ModelSettings(NAME), with_softmax=True)
     names = [path and path.name for path in (files.softmax, files.vocabulary)]
     assert names == ["softmax.safetensors", "vocab.txt"]
 
@@ -128,7 +128,7 @@ def test_a_failing_hub_is_a_one_line_error(site: Site) -> None:
     with pytest.raises(
         ModelError, match=rf"^{NAME}: cannot download from the hub: [^\n]*$"
     ):
-        find_model(NAME)
+        find_files_by_name(NAME)
 
 
 def test_a_vocabulary_of_the_folder_is_kept(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_readme_has_metadata_use_and_card(tmp_path: Path) -> None:
 
     shutil.copytree(TINY, tmp_path / "model")
     (tmp_path / "model" / "card.md").write_text("# A card\n\nText.\n")
-    files = replace(find_model(tmp_path / "model"), language="fr")
+    files = replace(find_files_by_name(tmp_path / "model"), language="fr")
     save_model(files, tmp_path / "elmo-fr")
     card = ModelCard.load(tmp_path / "elmo-fr" / "README.md")
     metadata = card.data

@@ -19,7 +19,7 @@ from elmo_cli.pretrained.cache import cache_folder
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.pretrained.describe import describe_model
-from elmo_cli.pretrained.find_model import find_chosen_model, find_model
+from elmo_cli.pretrained.find_model import find_files_by_name, find_files_by_settings
 from elmo_cli.pretrained.import_files import import_model
 from elmo_cli.pretrained.registry import MODELS, PublishedModel
 from elmo_cli.pretrained.roles import FILE_NAMES
@@ -94,7 +94,7 @@ def test_the_default_is_the_bundled_model(
     folder = folder_with(tmp_path / "mini", "options.json", "weights.hdf5", "vocab.txt")
     monkeypatch.setattr("elmo_cli.pretrained.cache.BUNDLED_FOLDER", folder)
     for name in (None, "mini", "MINI"):
-        files = find_model(name)
+        files = find_files_by_name(name)
         assert files.name == "mini"
         assert files.weights.parent == folder
     assert not cache_folder().exists()
@@ -105,11 +105,11 @@ def test_the_environment_names_another_default(
 ) -> None:
     folder = folder_with(tmp_path / "mine", "options.json", "weights.hdf5")
     monkeypatch.setenv("ELMO_MODEL", str(folder))
-    files = find_model()
+    files = find_files_by_name()
     assert files.name == str(folder)
     assert files.weights == folder / "weights.hdf5"
     monkeypatch.setenv("ELMO_MODEL", "nope")
-    for find in (find_model, describe_model):
+    for find in (find_files_by_name, describe_model):
         with pytest.raises(
             ModelError, match=r"^ELMO_MODEL: nope: no such model\. Choose one "
         ):
@@ -120,10 +120,10 @@ def test_a_folder_with_the_name_of_a_model_logs_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert find_model("mini").name == "mini"
+    assert find_files_by_name("mini").name == "mini"
     assert caplog.messages == []
     Path("mini").mkdir()
-    find_model("mini")
+    find_files_by_name("mini")
     assert caplog.messages == [
         "mini means the published model. For the folder, use ./mini."
     ]
@@ -133,13 +133,13 @@ def test_a_published_model_is_downloaded_once(
     published: PublishedModel, site: Site
 ) -> None:
     assert describe_model("tiny")["status"] == "available"
-    files = find_model("Tiny")
+    files = find_files_by_name("Tiny")
     assert files.name == "tiny"
     assert files.options.read_bytes() == OPTIONS
     assert files.vocabulary is None
     assert describe_model("tiny")["status"] == "downloaded"
     site.requests.clear()
-    assert find_model("tiny") == files
+    assert find_files_by_name("tiny") == files
     assert site.requests == []
 
 
@@ -149,9 +149,9 @@ def test_an_interrupted_download_leaves_no_file(
     site.answers["/weights.hdf5"] = [breaks_off(100)]
     message = r"connection ended .* run `elmo download tiny --from FOLDER`\.$"
     with pytest.raises(ModelError, match=message):
-        find_model("tiny")
+        find_files_by_name("tiny")
     assert [path.name for path in (cache / "tiny").iterdir()] == ["options.json"]
-    assert find_model("tiny").weights.read_bytes() == WEIGHTS
+    assert find_files_by_name("tiny").weights.read_bytes() == WEIGHTS
 
 
 def test_a_file_of_another_checksum_is_refused(
@@ -161,7 +161,7 @@ def test_a_file_of_another_checksum_is_refused(
     with pytest.raises(
         ModelError, match=rf"must be {'0' * 64}, not {published.weights_sha256}"
     ):
-        find_model("other")
+        find_files_by_name("other")
 
 
 def test_a_model_is_found_in_a_published_zip(
@@ -173,12 +173,12 @@ def test_a_model_is_found_in_a_published_zip(
     archives = enumerate([b"<html>", whole[:-30], damaged, whole])
     urls = [site.put(f"/{number}.zip", content) for number, content in archives]
     publish(PublishedModel("zipped", "Latin", urls={"archive": urls}), monkeypatch)
-    files = find_model("zipped")
+    files = find_files_by_name("zipped")
     assert len(site.requests) == 4
     assert files.weights == cache / "zipped" / "model.hdf5"
     assert not (cache / "zipped" / "archive.zip").exists()
     site.requests.clear()
-    assert find_model("zipped") == files
+    assert find_files_by_name("zipped") == files
     assert site.requests == []
 
 
@@ -191,14 +191,14 @@ def test_single_files_are_tried_after_the_archive(
     with pytest.raises(
         ModelError, match=r"^both: cannot download .*/weights\.hdf5: HTTP Error 404"
     ):
-        find_model("both")
-    assert find_model("both").weights.name == "weights.hdf5"
+        find_files_by_name("both")
+    assert find_files_by_name("both").weights.name == "weights.hdf5"
 
 
 def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     folder = folder_with(tmp_path / "model", "o.json", "w.hdf5", "vocab.txt")
     (folder / "o.json").write_bytes(OPTIONS)
-    files = find_chosen_model(
+    files = find_files_by_settings(
         ModelSettings(
             options_file=str(folder / "o.json"), weight_file=folder / "w.hdf5"
         )
@@ -207,7 +207,7 @@ def test_paths_are_returned_unchanged(tmp_path: Path) -> None:
     assert files.options == folder / "o.json"
     assert files.vocabulary == folder / "vocab.txt"
     settings = ModelSettings(options_file=folder / "o.json", weight_file="w")
-    assert find_chosen_model(settings).vocabulary is None
+    assert find_files_by_settings(settings).vocabulary is None
 
 
 def test_urls_are_downloaded_once(site: Site, cache: Path) -> None:
@@ -217,20 +217,20 @@ def test_urls_are_downloaded_once(site: Site, cache: Path) -> None:
         weight_file=weights,
         vocabulary_file=site.put("/v", VOCABULARY),
     )
-    files = find_chosen_model(settings)
+    files = find_files_by_settings(settings)
     assert files.name == weights
     assert files.options.name == "o.json"
     assert files.weights.read_bytes() == WEIGHTS
     assert files.weights.parent.parent == cache / "urls"
     site.requests.clear()
-    assert find_chosen_model(settings) == files
+    assert find_files_by_settings(settings) == files
     assert site.requests == []
 
 
 def test_known_urls_lead_to_the_model(
     published: PublishedModel, site: Site, cache: Path
 ) -> None:
-    files = find_chosen_model(
+    files = find_files_by_settings(
         ModelSettings(
             options_file=published.urls["options"][0],
             weight_file=published.urls["weights"][0],
@@ -239,7 +239,7 @@ def test_known_urls_lead_to_the_model(
     assert files.name == "tiny"
     assert files.weights == cache / "tiny" / "weights.hdf5"
     assert files.language == "en"
-    assert files == find_model("tiny")
+    assert files == find_files_by_name("tiny")
 
 
 def test_the_cache_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,10 +261,29 @@ def test_mirror_is_tried_before_published_addresses(
     uri = mirror.parent.as_uri()
     for address in (str(mirror.parent), uri, f"{uri}/"):
         monkeypatch.setenv("ELMO_MIRROR", address)
-        assert find_model("tiny").weights == cache / "tiny" / "weights.hdf5"
+        assert find_files_by_name("tiny").weights == cache / "tiny" / "weights.hdf5"
         names = {path.name for path in (cache / "tiny").iterdir()}
         assert names == {"options.json", "weights.hdf5"}
         shutil.rmtree(cache / "tiny")
+
+
+def test_mirror_is_tried_before_the_published_address_of_a_file(
+    published: PublishedModel,
+    site: Site,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = folder_with(tmp_path / "mirror" / "tiny")
+    (folder / "options.json").write_bytes(OPTIONS)
+    (folder / "weights.hdf5").write_bytes(WEIGHTS)
+    monkeypatch.setenv("ELMO_MIRROR", str(folder.parent))
+    settings = ModelSettings(
+        options_file=published.urls["options"][1],
+        weight_file=published.urls["weights"][1],
+    )
+    assert find_files_by_settings(settings).weights == cache / "tiny" / "weights.hdf5"
+    assert site.requests == []
 
 
 def test_mirror_on_the_web_gives_the_softmax_on_demand(
@@ -275,8 +294,8 @@ def test_mirror_on_the_web_gives_the_softmax_on_demand(
     for path in mirror.iterdir():
         site.put(f"/models/tiny/{path.name}", path.read_bytes())
     monkeypatch.setenv("ELMO_MIRROR", f"{site.url}/models/")
-    assert find_model("tiny").softmax is None
-    assert find_model("tiny", with_softmax=True).softmax is not None
+    assert find_files_by_name("tiny").softmax is None
+    assert find_files_by_name("tiny", with_softmax=True).softmax is not None
 
 
 @pytest.mark.parametrize(
@@ -296,7 +315,7 @@ def test_a_damaged_mirror_is_reported_and_leaves_no_file(
         ModelError,
         match=r"tiny: cannot download .*/weights: .*ELMO_MIRROR.*--from FOLDER",
     ):
-        find_model("tiny")
+        find_files_by_name("tiny")
     assert "ELMO_MIRROR: cannot download file:" in caplog.text
     assert problem in caplog.text
     assert not (cache / "tiny" / "weights.hdf5").exists()
@@ -315,7 +334,7 @@ def test_known_weights_are_not_replaced_in_another_format(
     source = (mirror / "weights.safetensors").rename(mirror / name)
     publish(replace(offline, files=("options.json", name)), monkeypatch)
     with pytest.raises(ModelError, match=r"cannot download .*/weights: "):
-        find_model("tiny")
+        find_files_by_name("tiny")
     result = elmo("download", "tiny", "--from", TINY / "options.json", "--from", source)
     assert result.exit_code == 1
     assert (
@@ -338,7 +357,8 @@ def test_a_mirror_has_all_files_of_many_langs(
     (folder / "config.json").write_text(json.dumps(config))
     monkeypatch.setenv("ELMO_MIRROR", str(tmp_path / "mirror"))
     assert (
-        find_model("many-langs-la").weights == cache / "many-langs-la" / "encoder.pkl"
+        find_files_by_name("many-langs-la").weights
+        == cache / "many-langs-la" / "encoder.pkl"
     )
     assert {path.name for path in (cache / "many-langs-la").iterdir()} == {
         "config.json",
@@ -359,7 +379,7 @@ def test_download_from_a_folder_a_zip_and_files(
         result = elmo("download", "tiny", *arguments)
         assert result.exit_code == 0, result.stderr
         assert result.stdout == f"{cache / 'tiny'}\n"
-        assert find_model("tiny").weights.read_bytes() == files["weights.hdf5"]
+        assert find_files_by_name("tiny").weights.read_bytes() == files["weights.hdf5"]
         shutil.rmtree(cache / "tiny")
     # The new weights are there before the old ones go.
     import_model("tiny", [TINY])
@@ -378,4 +398,4 @@ def test_download_from_a_folder_a_zip_and_files(
     assert "model.hdf5.elmo-old" in removed
     assert not old.exists()
     assert import_model("many-langs-la", [MANY_LANGS]) == cache / "many-langs-la"
-    assert find_model("many-langs-la").weights.name == "encoder.pkl"
+    assert find_files_by_name("many-langs-la").weights.name == "encoder.pkl"

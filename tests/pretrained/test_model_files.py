@@ -23,7 +23,7 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.describe import describe_model
-from elmo_cli.pretrained.find_model import find_chosen_model, find_model
+from elmo_cli.pretrained.find_model import find_files_by_name, find_files_by_settings
 from elmo_cli.pretrained.model_folder import read_folder
 from elmo_cli.pretrained.other_programs import refuse_other_program
 from elmo_cli.pretrained.registry import PublishedModel
@@ -71,7 +71,7 @@ def test_a_folder_is_searched_for_each_file_by_its_usual_names(
 ) -> None:
     names = [*filter(None, taken), *others]
     folder = folder_with(tmp_path / "model", *names)
-    files = find_model(folder)
+    files = find_files_by_name(folder)
     paths = (files.options, files.weights, files.vocabulary, files.softmax)
     assert [path and path.name for path in paths] == [*taken, None, None][:4]
     assert {path.name for path in folder.iterdir()} == set(names)
@@ -87,7 +87,7 @@ def test_files_that_are_not_regular_are_refused(tmp_path: Path, name: str) -> No
         with pytest.raises(
             ModelError, match=f"^{folder / name}: expected a regular file, found an"
         ):
-            find_model(folder)
+            find_files_by_name(folder)
 
 
 def test_a_card_that_is_a_pipe_is_not_opened(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_folder_as_training_writes_it_is_a_language_model(tmp_path: Path) -> N
         options_file=folder / "options.json", weight_file=folder / "weights.hdf5"
     )
     for settings in (ModelSettings(folder), two_files):
-        files = find_chosen_model(settings, with_softmax=True)
+        files = find_files_by_settings(settings, with_softmax=True)
         assert files.softmax == folder / "softmax.hdf5"
         assert files.vocabulary == folder / "vocab.txt"
 
@@ -113,14 +113,16 @@ def test_the_bundled_model_may_have_a_softmax(
     folder = folder_with(tmp_path / "mini", *LANGUAGE_MODEL)
     monkeypatch.setattr("elmo_cli.pretrained.cache.BUNDLED_FOLDER", folder)
     assert (
-        find_chosen_model(ModelSettings(), with_softmax=True).softmax
+        find_files_by_settings(ModelSettings(), with_softmax=True).softmax
         == folder / "softmax.hdf5"
     )
-    assert find_model("mini", with_softmax=True).softmax == folder / "softmax.hdf5"
+    assert (
+        find_files_by_name("mini", with_softmax=True).softmax == folder / "softmax.hdf5"
+    )
     with pytest.raises(
         ModelError, match=r"Choose one of mini, original, original-5.5b, or"
     ):
-        find_chosen_model(ModelSettings("small"), with_softmax=True)
+        find_files_by_settings(ModelSettings("small"), with_softmax=True)
 
 
 def test_a_command_looks_up_a_folder_and_reads_its_options_once(
@@ -146,12 +148,12 @@ def test_single_files_take_precedence(tmp_path: Path) -> None:
     settings = ModelSettings(
         folder, vocabulary_file=other / "v.txt", softmax_file=other / "s.hdf5"
     )
-    files = find_chosen_model(settings, with_softmax=True)
+    files = find_files_by_settings(settings, with_softmax=True)
     assert files.softmax == other / "s.hdf5"
     assert files.vocabulary == other / "v.txt"
     (folder / "vocab.txt").unlink()
     (other / "v.txt").rename(other / "vocab.txt")  # next to the softmax
-    files = find_chosen_model(
+    files = find_files_by_settings(
         replace(settings, vocabulary_file=None), with_softmax=True
     )
     assert files.vocabulary == other / "vocab.txt"
@@ -165,14 +167,14 @@ def test_the_hash_of_a_model_changes_with_each_of_its_files(tmp_path: Path) -> N
         (many_langs, ("char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl")),
         (words, ("weights.hdf5", "vocab.txt")),
     ):
-        hashes = {content_sha256(find_model(folder))}
+        hashes = {content_sha256(find_files_by_name(folder))}
         for name in names:
             with open(folder / name, "ab") as file:
                 file.write(b"\n")
-            hashes.add(content_sha256(find_model(folder)))
+            hashes.add(content_sha256(find_files_by_name(folder)))
         assert len(hashes) == 1 + len(names)
         (folder / "notes.txt").write_text("not read")
-        assert content_sha256(find_model(folder)) in hashes
+        assert content_sha256(find_files_by_name(folder)) in hashes
 
 
 def test_a_zip_file_is_unpacked_once(tmp_path: Path, cache: Path) -> None:
@@ -187,7 +189,7 @@ def test_a_zip_file_is_unpacked_once(tmp_path: Path, cache: Path) -> None:
         "209/meta.json": b"{}",
     }
     path = zip_with(tmp_path / "209.zip", {**members, **others, "209/char.dic": b""})
-    files = find_model(path)
+    files = find_files_by_name(path)
     assert files.name == str(path)
     assert files.weights.read_bytes() == WEIGHTS
     assert files.vocabulary is not None
@@ -201,13 +203,13 @@ def test_a_zip_file_is_unpacked_once(tmp_path: Path, cache: Path) -> None:
         "char.dic",
     }
     changed = files.weights.stat().st_mtime_ns
-    assert find_model(path) == files
+    assert find_files_by_name(path) == files
     assert files.weights.stat().st_mtime_ns == changed
     zip_with(
         path, members | {"options.json": OPTIONS, "209/options.json": OPTIONS + b" "}
     )
     with pytest.raises(ModelError, match=r"expected one options.json, found several"):
-        find_model(path)
+        find_files_by_name(path)
 
 
 def test_another_zip_file_of_equal_size_and_time_is_unpacked(
@@ -223,7 +225,7 @@ def test_another_zip_file_of_equal_size_and_time_is_unpacked(
             archive.writestr("weights.hdf5", weights)
         os.utime(path, (1e9, 1e9))
         sizes.add(path.stat().st_size)
-        assert find_model(path).weights.read_bytes() == weights
+        assert find_files_by_name(path).weights.read_bytes() == weights
     assert len(sizes) == 1
 
 
@@ -232,7 +234,7 @@ def test_members_cannot_leave_the_folder(
     tmp_path: Path, cache: Path, name: str
 ) -> None:
     path = zip_with(tmp_path / "bad.zip", {"options.json": OPTIONS, name: WEIGHTS})
-    folder = find_model(path).weights.parent
+    folder = find_files_by_name(path).weights.parent
     assert [*tmp_path.rglob("weights.hdf5")] == [folder / "weights.hdf5"]
     assert folder.parent.parent == cache
 
@@ -243,7 +245,7 @@ def test_a_link_becomes_a_file(tmp_path: Path) -> None:
     path = zip_with(
         tmp_path / "bad.zip", {"options.json": OPTIONS, link: b"/etc/passwd"}
     )
-    weights = find_model(path).weights
+    weights = find_files_by_name(path).weights
     assert not weights.is_symlink()
     assert weights.read_bytes() == b"/etc/passwd"
 
@@ -294,7 +296,7 @@ def test_other_archives_are_refused_and_leave_no_folder(
     path = tmp_path / "other.zip"
     path.write_bytes(content)
     with pytest.raises(ModelError, match=f"^{path}: {message}"):
-        find_model(path)
+        find_files_by_name(path)
     assert not cache.exists()
 
 
@@ -364,10 +366,10 @@ def test_remedies_lead_to_a_model(folder: Path) -> None:
     shutil.copytree(TINY, folder / "in" / "model")
     shutil.make_archive("model", "gztar", folder / "in")
     with pytest.raises(ElmoError, match="Unpack it, and give what is in it"):
-        find_model("model.tar.gz")
+        find_files_by_name("model.tar.gz")
     shutil.unpack_archive("model.tar.gz", "out")
     assert np.array_equal(
         ElmoEmbedder(model="out/model").embed_sentence(["a"]), expected
     )
     # ELMoForManyLangs: the folder with all its files.
-    assert find_model(MANY_LANGS).weights.name == "encoder.pkl"
+    assert find_files_by_name(MANY_LANGS).weights.name == "encoder.pkl"

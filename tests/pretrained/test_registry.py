@@ -3,7 +3,7 @@
 from elmo_cli.model.options_json import parse_architecture, read_architecture
 from elmo_cli.model.parameter_counts import parameters_by_part
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.pretrained.find_model import find_chosen_model, find_model
+from elmo_cli.pretrained.find_model import find_files_by_name, find_files_by_settings
 from elmo_cli.pretrained.registry import (
     MODELS,
     model_of_url,
@@ -27,7 +27,7 @@ def test_the_published_numbers_of_parameters() -> None:
         model = published_model(name)
         assert model is not None
         assert sum(parameters_by_part(architecture).values()) == model.parameters
-    architecture = read_architecture(find_model("mini").options)
+    architecture = read_architecture(find_files_by_name("mini").options)
     assert sum(parameters_by_part(architecture).values()) == MODELS[0].parameters
 
 
@@ -79,12 +79,12 @@ def test_every_model_of_a_language_has_its_code_and_number() -> None:
 
 
 def test_the_files_of_a_published_model_know_its_language() -> None:
-    files = find_model("mini")
+    files = find_files_by_name("mini")
     assert files.language == "en"
     assert (
-        find_chosen_model(
+        find_files_by_settings(
             ModelSettings(options_file=files.options, weight_file=files.weights)
         ).language
         is None
     )
-    assert find_model(files.weights.parent).language is None
+    assert find_files_by_name(files.weights.parent).language is None

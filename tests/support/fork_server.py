@@ -185,7 +185,8 @@ def run(arguments: list[str]) -> None:
     if kind == "-c":
         sys.argv = ["-c", *arguments[2:]]
         sys.path[0] = ""
-        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        main = types.ModuleType("__main__")
+        sys.modules["__main__"] = main
         exec(compile(name, "<string>", "exec"), main.__dict__)
     elif kind == "-m":
         sys.argv = arguments[1:]

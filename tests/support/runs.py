@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from elmo_cli import ElmoEmbedder
 from elmo_cli.compiled.kernels import has_kernel
 from elmo_cli.inference.encoder import SentenceEncoder
+from elmo_cli.options.model import Precision
 from elmo_cli.runs.file_sink import Summary
 from tests.support.commands import TINY
 
@@ -24,11 +25,16 @@ def embed(
     state: Any = "zero",
     *,
     checkpoint_tokens: int = 24,
+    precision: Precision = "float32",
     **options: Any,
 ) -> Summary:
     """Embed with small windows and checkpoints, so that much can be interrupted."""
     embedder = ElmoEmbedder(
-        TINY / "options.json", TINY / "weights.hdf5", state=state, batch_tokens=8
+        TINY / "options.json",
+        TINY / "weights.hdf5",
+        state=state,
+        batch_tokens=8,
+        precision=precision,
     )
     with patch(
         "elmo_cli.runs.embed_file.checkpoint_tokens", return_value=checkpoint_tokens

@@ -18,7 +18,7 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, Template
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Correction, Match, Measure
-from elmo_cli.options.selection import Layers
+from elmo_cli.options.layers import Layers
 
 MIN_OCCURRENCES: Final = 3
 """Minimum number of occurrences of a word in each corpus."""

@@ -15,7 +15,7 @@ from elmo_cli.analysis.search.word_search import find_occurrences
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.options.analysis import MATCHES, Match
-from elmo_cli.options.selection import Layers
+from elmo_cli.options.layers import Layers
 from elmo_cli.outputs.comparison import check_same
 
 _SAME: Final = ("model_sha256", "state", "layers", "mix", "gamma", "tokenizer", "match")

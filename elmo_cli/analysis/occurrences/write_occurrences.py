@@ -26,6 +26,7 @@ from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Template
 from elmo_cli.options.analysis import MATCHES, Match
+from elmo_cli.options.layers import Layers, layers_text
 from elmo_cli.options.model import InitialState
 from elmo_cli.options.output import (
     OCCURRENCE_FORMATS,
@@ -34,7 +35,7 @@ from elmo_cli.options.output import (
     OutputSettings,
 )
 from elmo_cli.options.output_format import format_of_suffix
-from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.outputs.attributes import Attributes
 from elmo_cli.outputs.output_rows import ColumnValues

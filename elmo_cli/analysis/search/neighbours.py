@@ -20,7 +20,7 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import kind_of
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.exact_products import exact_products
-from elmo_cli.options.selection import Layers
+from elmo_cli.options.layers import Layers
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.text.occurrences import Occurrence
 

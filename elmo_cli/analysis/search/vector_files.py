@@ -17,7 +17,7 @@ from elmo_cli.analysis.search.vector_sources import (
 from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.options.selection import Layers
+from elmo_cli.options.layers import Layers
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
 from elmo_cli.outputs.reader import Activations, matching_paths
 
@@ -56,6 +56,10 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
 
         They hold the mean of `layers`, such as "1,2", 2 or [1, 2]. None means all
         layers except the token layer.
+
+        Raises:
+            InputError: A file is damaged.
+            SettingsError: A file lacks one of the layers.
         """
         for source in self.sources:
             for vectors in source.read(layers):

@@ -26,8 +26,9 @@ from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, listed, shown, system_reason
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.files.parquet_files import open_parquet
-from elmo_cli.options.selection import (
+from elmo_cli.options.layers import (
     Layers,
+    joins_token_layer,
     layers_text,
     parse_layers,
     parse_mean_layers,
@@ -40,8 +41,6 @@ from elmo_cli.records.record import Record
 COLUMNS: Final = ("word", "form", "line", "id", "position", "sentence")
 """Columns of every table of `elmo occurrences`, without the vectors."""
 _BATCH_ROWS: Final = 1024
-_WITH_TOKEN_LAYER: Final = ("0", "average", "sum", "mix", "word_emb")
-"""Names of layers, and of joined layers, that depend on the token layer."""
 _ADVICE: Final = "`elmo occurrences` writes such a file"
 _OTHER_FORMATS: Final = {
     ".npz": "npz",
@@ -203,7 +202,7 @@ class VectorSource:
         # The layers were joined when the file was written.
         joined = self.stored_layers if layers is None else layers_text(layers)
         names = (joined or "").split(",")
-        return any(name in _WITH_TOKEN_LAYER for name in names)
+        return any(map(joins_token_layer, names))
 
     def _layers_error(self, layers: Layers, problem: str) -> SettingsError:
         return SettingsError(

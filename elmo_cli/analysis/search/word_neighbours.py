@@ -17,7 +17,8 @@ from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import literal
 from elmo_cli.errors.wording import counted, kind_of
-from elmo_cli.options.selection import Layers, SelectionSettings, layers_text
+from elmo_cli.options.layers import Layers, layers_text
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO, recorded_tokenizer
 from elmo_cli.outputs.reader import Activations

@@ -10,7 +10,7 @@ from elmo_cli.analysis.search.vector_sources import Location, Vectors
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import did_you_mean
-from elmo_cli.options.selection import Layers
+from elmo_cli.options.layers import Layers
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.text.occurrences import Occurrence
 from elmo_cli.text.tokenizers import normalize
@@ -62,46 +62,59 @@ def _find_all(
     finder: TargetFinder,
 ) -> dict[str, list[EmbeddedOccurrence]]:
     files.check_pooling(pooled=False)
-    names = files.words if words is None else words.values()
-    occurrences: dict[str, list[EmbeddedOccurrence]] = {name: [] for name in names}
+    wanted = files.words if words is None else words.values()
+    occurrences: dict[str, list[EmbeddedOccurrence]] = {word: [] for word in wanted}
     for vectors in files.read(layers):
         if words is None:
             found = dict(enumerate(vectors.words))
         else:
-            found = _find_in_record(vectors, words, names=occurrences, finder=finder)
-        for index, name in found.items():
+            found = _find_in_record(
+                vectors, forms=words, wanted=occurrences, finder=finder
+            )
+        for index, word in found.items():
             occurrence = _embedded_occurrence(vectors, index)
-            occurrences.setdefault(name, []).append(occurrence)
+            occurrences.setdefault(word, []).append(occurrence)
     return occurrences
 
 
 def _find_in_record(
     vectors: Vectors,
-    words: Mapping[str, str],
+    forms: Container[str],
+    wanted: Container[str],
     *,
-    names: Container[str],
     finder: TargetFinder,
 ) -> dict[int, str]:
     """Return the target word of each vector that has one, by its index.
 
-    `names` are the values of `words`.
+    The first rule that applies to a vector decides:
+
+    1. In a file whose target words were found by lemmas or places, forms do not count:
+       its target word in the file, if that is wanted.
+    2. If its token is a form of a wanted word, that word.
+    3. In a file of target words, which may be annotated in any form: its target word
+       in the file, if that is wanted.
+
+    Args:
+        vectors: Vectors of a record.
+        forms: Forms of all wanted words.
+        wanted: The wanted words.
+        finder: Finder of the forms.
     """
-    own_words = {
-        index: word for index, word in enumerate(vectors.words) if word in names
+    wanted_in_file = {
+        index: word for index, word in enumerate(vectors.words) if word in wanted
     }
     if "match" in vectors.source.attributes:
-        # The file found its target words by lemmas or places, so forms do not count.
-        return own_words
+        return wanted_in_file
     tokens = [vectors.record.tokens[position] for position in vectors.positions]
-    annotated: dict[int, str] = {}
+    in_other_forms: dict[int, str] = {}
     if vectors.source.has_targets:
-        # A target word of the file counts in other forms too: it may be annotated.
-        for index, word in own_words.items():
-            if tokens[index] not in words:
-                annotated[index] = word
-                # The finder would count it as a form in another case.
+        for index, word in wanted_in_file.items():
+            if tokens[index] not in forms:
+                in_other_forms[index] = word
+                # The finder would note it as a form in another case, not counted.
                 tokens[index] = ""
-    found = {**finder.find(tokens), **annotated}
+    found = finder.find(tokens)
+    found.update(in_other_forms)
     return dict(sorted(found.items()))
 
 

@@ -23,7 +23,8 @@ from elmo_cli.errors.checks import check_sentence, list_texts
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
-from elmo_cli.options.selection import Layers, Selection, SelectionSettings, layers_text
+from elmo_cli.options.layers import Layers, layers_text
+from elmo_cli.options.selection import Selection, SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.records.input_format import TextInput
@@ -229,7 +230,7 @@ def _sum_vectors(
     """Sum the vectors of each word, shape (W,), at some positions of sentences."""
     sums: dict[str, NDArray[np.float64]] = {}
     engine = embedder.engine
-    windows = engine.run(
+    windows = engine.compute_windows(
         sentences,
         partial(engine.embed_window, selection=selection),
         sentence_of=lambda item: item[0],

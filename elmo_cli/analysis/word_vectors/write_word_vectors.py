@@ -9,7 +9,7 @@ from elmo_cli.callbacks import OnProgress
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
-from elmo_cli.options.selection import Layers
+from elmo_cli.options.layers import Layers
 from elmo_cli.options.text import TextSettings
 from elmo_cli.runs.open_text_and_warn import open_text_and_warn
 

@@ -11,7 +11,7 @@ import click
 from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command
 from elmo_cli.cli.command_texts import load_tokenizer, open_command_text
-from elmo_cli.cli.load_model import load_embedder, resolve_model
+from elmo_cli.cli.load_model import load_resolved_embedder
 from elmo_cli.cli.queries import (
     PairColumns,
     peek_first_line,
@@ -24,8 +24,8 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import literal
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
+from elmo_cli.options.layers import parse_mean_layers
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.selection import parse_mean_layers
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import STANDARD_INPUT, Source
 
@@ -106,6 +106,9 @@ def cosine(
 
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
+
+    from elmo_cli.pretrained.find_model import resolve_model
+
     resolved = resolve_model(model_settings)
 
     def parse(sentences: Sequence[str]) -> "PairRow":
@@ -133,7 +136,7 @@ def cosine(
         chunks = [[parse(arguments[1:])]]
     if layers == "all":  # Each layer, as in the other commands.
         layers = None
-    embedder = load_embedder(
+    embedder = load_resolved_embedder(
         resolved, check_layers=partial(parse_mean_layers, layers or "all")
     )
     if pairs is None and row_format is None:

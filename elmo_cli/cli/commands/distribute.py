@@ -9,7 +9,7 @@ import click
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import keep_tokenizer
-from elmo_cli.cli.load_model import resolve_model, say_model, start_garbage_collector
+from elmo_cli.cli.load_model import say_model, start_garbage_collector
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, NameChoice, Number, WholeNumber
 from elmo_cli.cli.shared_options import choice, command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
@@ -167,6 +167,9 @@ def distribute(
     if should_stop():
         raise StoppedError("Stopped before the first part")
     parts = Folder(folder)
+
+    from elmo_cli.pretrained.find_model import resolve_model
+
     prepared = prepare_corpus(
         tuple(inputs),
         parts,
@@ -180,7 +183,9 @@ def distribute(
     start_garbage_collector()
     say_model(prepared.files, model_settings, writes_file=True)
     settings = prepared.settings
-    plan = open_plan(parts, tuple(inputs), settings, part_mb=part_size)
+    plan = open_plan(
+        parts, tuple(inputs), settings, part_mb=part_size, device=prepared.device
+    )
     with stop_on_signal() as should_stop, progress_bar.progress_bar("part") as bar:
         if bar.disable:
             on_progress = progress_bar.part_lines(folder)

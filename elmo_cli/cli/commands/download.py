@@ -43,6 +43,6 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
 
         click.echo(import_model(name, sources))
         return
-    from elmo_cli.pretrained.find_model import find_model
+    from elmo_cli.pretrained.find_model import find_files_by_name
 
-    click.echo(find_model(name, with_softmax=with_softmax).weights.parent)
+    click.echo(find_files_by_name(name, with_softmax=with_softmax).weights.parent)

@@ -9,9 +9,10 @@ import click
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.command_texts import open_command_text
-from elmo_cli.cli.load_model import load_model, resolve_model
+from elmo_cli.cli.load_model import load_resolved_engine
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH
+from elmo_cli.cli.reserve_output import reserve_output
 from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.messages import Template
@@ -131,6 +132,10 @@ def embed(
     )
     if old_layers is not None:
         settings = _like_allennlp(settings, old_layers)
+
+    from elmo_cli.pretrained.find_model import resolve_model
+
+    reserve_output(input_file, output_file)
     model = resolve_model(model_settings)
     text_input = open_command_text(input_file, settings.text, model)
     plan = plan_file(
@@ -144,9 +149,9 @@ def embed(
     text_input.source.check()  # Loading the model can take a while.
     if not has_format:
         warn_about_suffix(plan)
-    engine = load_model(
+    engine = load_resolved_engine(
         model,
-        check_layers=settings.selection.for_model,
+        check_layers=settings.selection.check_for_model,
         writes_file=output_file != STANDARD_OUTPUT,
     )
     _warn_about_batch_size(engine)

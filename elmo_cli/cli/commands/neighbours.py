@@ -11,7 +11,7 @@ import click
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import load_tokenizer, open_command_text
-from elmo_cli.cli.load_model import load_embedder, resolve_model
+from elmo_cli.cli.load_model import load_resolved_embedder
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.queries import query_settings, read_query_table
@@ -115,6 +115,9 @@ def neighbours(
         model_settings = _model_of(files, settings_from(ModelSettings, values))
         text_settings = settings_from(TextSettings, values)
         text_settings = _with_tokenizer_of(files, text_settings)
+
+        from elmo_cli.pretrained.find_model import resolve_model
+
         model = resolve_model(model_settings)
         chunks: Iterable[list[Occurrence]]
         if queries is not None:
@@ -305,7 +308,7 @@ def _with_tokenizer_of(files: "VectorFiles", settings: TextSettings) -> TextSett
 def _load_embedder(files: "VectorFiles", model: "ResolvedModel") -> "ElmoEmbedder":
     """Load the model of files; an error says that --model can name another."""
     try:
-        return load_embedder(model)
+        return load_resolved_embedder(model)
     except ModelError as error:
         if options_on_command_line("--model", "--options-file"):
             raise

@@ -10,8 +10,9 @@ import click
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import open_command_text
-from elmo_cli.cli.load_model import load_model, resolve_model
+from elmo_cli.cli.load_model import load_resolved_engine
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH
+from elmo_cli.cli.reserve_output import reserve_output
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
@@ -81,6 +82,10 @@ def occurrences(
     if selection.mix is None and values["layers"] is None:
         selection = replace(selection, layers=DEFAULT_LAYERS)
     targets = read_targets(words)
+
+    from elmo_cli.pretrained.find_model import resolve_model
+
+    reserve_output(text, output_file)
     model = resolve_model(model_settings)
     opened = open_command_text(text, text_settings, model, reads_places=True)
     plan = plan_occurrences(
@@ -92,7 +97,9 @@ def occurrences(
         match=target_settings.match,
     )
     opened.source.check()  # Loading the model can take a while.
-    engine = load_model(model, check_layers=selection.for_model, writes_file=True)
+    engine = load_resolved_engine(
+        model, check_layers=selection.check_for_model, writes_file=True
+    )
     with (
         stop_on_signal() as should_stop,
         progress_bar.progress_bar(source=text) as bar,

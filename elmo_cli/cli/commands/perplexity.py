@@ -9,7 +9,7 @@ import click
 from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import open_command_text
-from elmo_cli.cli.load_model import load_language_model, resolve_model
+from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.parameter_types import PATH
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
@@ -77,11 +77,14 @@ def perplexity(
             remedy="Add it, or remove {--keep-columns}.",
         )
     text_settings.check_whole_records()
+
+    from elmo_cli.pretrained.find_model import resolve_model
+
     resolved = resolve_model(model_settings)
     opened_text = open_command_text(
         source, text_settings, resolved, lines_are_texts=source.path is None
     )
-    model = load_language_model(resolved)
+    model = load_resolved_language_model(resolved)
 
     from elmo_cli.language_model.perplexity import SENTENCE_COLUMNS, run_perplexity
 

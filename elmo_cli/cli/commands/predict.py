@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from elmo_cli.cli import shared_options, stderr
+from elmo_cli.cli.chunks import parse_in_chunks
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import load_tokenizer, open_command_text
-from elmo_cli.cli.load_model import load_language_model, resolve_model
+from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, WholeNumber
-from elmo_cli.cli.queries import in_chunks
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.scored_text import is_typed_text, source_of
 from elmo_cli.cli.shared_options import field_option
@@ -104,12 +104,15 @@ def predict(
     text_settings = settings_from(TextSettings, values)
     given = _one_input(given, file)
     direction: Direction = "both" if settings.each else settings.direction
+
+    from elmo_cli.pretrained.find_model import resolve_model
+
     resolved = resolve_model(model_settings)
     if is_typed_text(given):
         _check_options_of_text()
         tokenizer = load_tokenizer(text_settings, resolved, [given])
         typed = _typed_text(given, tokenizer, settings)
-        model = load_language_model(resolved, direction)
+        model = load_resolved_language_model(resolved, direction)
         _print_answers(typed, model, settings=settings, row_format=row_format)
         return
     source = source_of(given)
@@ -120,7 +123,7 @@ def predict(
             Template("{--split-sentences True} of a table requires {--each True}")
         )
     text_settings.check_whole_records()
-    model = load_language_model(resolved, direction)
+    model = load_resolved_language_model(resolved, direction)
     with _open_texts(opened, each=settings.each) as texts:
         _print_answers(texts, model, settings=settings, row_format=row_format)
 
@@ -190,7 +193,7 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
     with open_records(text_input, id_rules=IdRules(number_if_repeated=True)) as read:
         yield _Texts(
             columns=name_columns(read, is_split=text_input.splits_lines),
-            chunks=in_chunks(
+            chunks=parse_in_chunks(
                 read.records,
                 partial(_check_record, each=each),
                 is_ready=read.is_ready,

@@ -9,7 +9,7 @@ import click
 from elmo_cli.cli import shared_options
 from elmo_cli.cli.command import Decorator, command, option_group
 from elmo_cli.cli.command_texts import open_command_text, say_tokenizer
-from elmo_cli.cli.load_model import resolve_model, start_garbage_collector
+from elmo_cli.cli.load_model import start_garbage_collector
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, Number, WholeNumber
 from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
@@ -170,6 +170,9 @@ def train(
         model_settings = ModelSettings(model=init_from)
     else:
         model_settings = ModelSettings(options_file=options_file, weight_file=init_from)
+
+    from elmo_cli.pretrained.find_model import resolve_model
+
     # The first file decides the tokenizer of all.
     tokenizer = open_command_text(
         Source(find_text_files(texts)[0]),

@@ -11,10 +11,9 @@ from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import (
-    find_model_files,
-    load_embedder,
-    resolve_model,
+    load_resolved_embedder,
     say_model,
+    start_garbage_collector,
 )
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
@@ -22,8 +21,9 @@ from elmo_cli.cli.usage_errors import extra_arguments_error, missing_error
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import AveragingSettings
 from elmo_cli.options.fields import settings_from
+from elmo_cli.options.layers import layers_text
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.selection import SelectionSettings, layers_text
+from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
@@ -95,11 +95,15 @@ def word_vectors(
     # Loading the model can take a while.
     check_vectors_file(Path(output), words, corpus, overwrite=overwrite)
     model_settings = settings_from(ModelSettings, values)
+
+    from elmo_cli.pretrained.find_model import find_resolved_files, resolve_model
+
     if corpus is None:
         from elmo_cli.analysis.word_vectors.token_vectors import write_vectors_of_model
 
         resolved = resolve_model(model_settings)
-        files = find_model_files(resolved, with_softmax=softmax)
+        start_garbage_collector()
+        files = find_resolved_files(resolved, with_softmax=softmax)
         say_model(files, model_settings, writes_file=True)
         with progress_bar.progress_bar(" words") as bar:
             n_words = write_vectors_of_model(
@@ -123,8 +127,11 @@ def word_vectors(
 
         check_layers: Callable[[int], object] = ignore
         if averaging.layers is not None:
-            check_layers = SelectionSettings(layers_text(averaging.layers)).for_model
-        embedder = load_embedder(resolved, check_layers=check_layers, writes_file=True)
+            selection = SelectionSettings(layers_text(averaging.layers))
+            check_layers = selection.check_for_model
+        embedder = load_resolved_embedder(
+            resolved, check_layers=check_layers, writes_file=True
+        )
         with progress_bar.progress_bar(" tokens") as bar:
             n_words = write_average_vectors(
                 embedder,

@@ -28,8 +28,15 @@ Stop = Callable[[], bool]
 class PagedFile(FileIO):
     """File object for `h5py.File`, which holds changes of older bytes in memory.
 
-    Bytes behind the end of the last checkpoint are written at once. Changes before it
-    are kept as pages, until `apply` has written those of a new one.
+    Bytes behind the last checkpoint are written to the disk at once. Changes of its
+    pages are held in memory, until `apply` has written those of a new one.
+
+    Three sizes differ. If the last checkpoint has 5,000 bytes, and HDF5 has appended
+    up to byte 9,000 and then truncated to 4,500:
+
+        size             4,500   size that HDF5 sees
+        _held_end        8,192   end of the checkpoint's pages, held in memory
+        _min_disk_size   5,000   size below which the file on the disk is not cut
 
     HDF5 would crash if one of its operations raised an error. Instead, the first error
     is stored as `error`, and nothing is written after it.
@@ -45,10 +52,10 @@ class PagedFile(FileIO):
         self.changed: Pages = {}
         """Pages of the last checkpoint that have changed since."""
         self._position = 0
-        self._kept_size = 0
-        """Size to which the file may be cut: the end of each valid checkpoint."""
-        self._checkpoint_end = 0
-        """Size at the last checkpoint, rounded up to a page."""
+        self._held_end = 0
+        """End of the last checkpoint's pages. Changes before it are held in memory."""
+        self._min_disk_size = 0
+        """Size of the largest checkpoint that may count, now or after a kill."""
 
     # Methods that HDF5 calls.
 
@@ -70,7 +77,7 @@ class PagedFile(FileIO):
         # Bytes after the end on the disk are zero.
         view[:] = self._read_at(start, len(view)).ljust(len(view), b"\0")
         end = start + len(view)
-        for span in page_spans(start, min(end, self._checkpoint_end)):
+        for span in page_spans(start, min(end, self._held_end)):
             if span.page_index in self.changed:
                 view[span.in_range] = self.changed[span.page_index][span.in_page]
         self._position += len(view)
@@ -88,11 +95,11 @@ class PagedFile(FileIO):
         """Change the size. Bytes of the last checkpoint are kept until the next one."""
         self.size = self._position if size is None else size
         # The bytes behind the new size are zero if the file grows again.
-        for span in page_spans(self.size, self._checkpoint_end):
+        for span in page_spans(self.size, self._held_end):
             page = self._page(span.page_index)
             page[span.in_page] = bytes(len(page[span.in_page]))
             self.changed[span.page_index] = page
-        size_on_disk = max(self.size, self._kept_size)
+        size_on_disk = max(self.size, self._min_disk_size)
         self._attempt(lambda: disk.cut(self, size_on_disk))
         return self.size
 
@@ -107,8 +114,8 @@ class PagedFile(FileIO):
         Until that checkpoint is applied, either of the two may count: writing its log
         can fail before or after the log has its name.
         """
-        self._kept_size = max(self.size, self._kept_size)
-        disk.cut(self, self._kept_size)
+        self._min_disk_size = max(self.size, self._min_disk_size)
+        disk.cut(self, self._min_disk_size)
         disk.sync_file(self)
 
     def checksum_after(self, checksum: int) -> int:
@@ -120,7 +127,7 @@ class PagedFile(FileIO):
         indices = list(self.changed)
         before = [self._page_on_disk(index) for index in indices]
         after = [self.changed[index] for index in indices]
-        checksum += self.checksum_of(self._checkpoint_end, self.size)
+        checksum += self.checksum_of(self._held_end, self.size)
         checksum -= checksum_of_pages(b"".join(before), indices)
         checksum += checksum_of_pages(b"".join(after), indices)
         return checksum % 2**64
@@ -135,12 +142,12 @@ class PagedFile(FileIO):
         disk.cut(self, size)
         self.changed = {}
         self.size = size
-        self._kept_size = size
-        self._checkpoint_end = rounded_up(size)
+        self._held_end = rounded_up(size)
+        self._min_disk_size = size
 
     def cut_to_checkpoint(self) -> None:
         """Remove the bytes behind every checkpoint that may count."""
-        disk.cut(self, self._kept_size)
+        disk.cut(self, self._min_disk_size)
 
     def sync_whole(self) -> None:
         """Cut the file on the disk to its size, and sync it."""
@@ -167,16 +174,16 @@ class PagedFile(FileIO):
 
     def _write(self, view: memoryview) -> None:
         start = self._position
-        n_below = max(0, min(len(view), self._checkpoint_end - start))
-        for span in page_spans(start, start + n_below):
+        n_held = max(0, min(len(view), self._held_end - start))
+        for span in page_spans(start, start + n_held):
             # HDF5 writes all names of a group for each new name: most pages do not
             # change.
             page = self._page(span.page_index)
             if page[span.in_page] != view[span.in_range]:
                 page[span.in_page] = view[span.in_range]
                 self.changed[span.page_index] = page
-        position = start + n_below
-        rest = view[n_below:]
+        position = start + n_held
+        rest = view[n_held:]
         while rest:
             n_written = disk.write_at(self, position, rest)
             position += n_written
@@ -195,7 +202,7 @@ class PagedFile(FileIO):
         return super().read(n_bytes)
 
     def _page(self, index: int) -> bytearray:
-        """Return the current content of a page below the checkpoint: (PAGE_BYTES,)."""
+        """Return the current content of a page before `_held_end`: (PAGE_BYTES,)."""
         if index in self.changed:
             return self.changed[index]
         return bytearray(self._page_on_disk(index))

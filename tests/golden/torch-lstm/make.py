@@ -64,8 +64,10 @@ class Corpus:
 
 # A pickle names these modules, as those of the example do.
 RNNModel.__module__ = "model"
-Dictionary.__module__ = Corpus.__module__ = "data"
-sys.modules["model"] = sys.modules["data"] = sys.modules["__main__"]
+Dictionary.__module__ = "data"
+Corpus.__module__ = "data"
+sys.modules["model"] = sys.modules["__main__"]
+sys.modules["data"] = sys.modules["__main__"]
 
 
 def make_sentences() -> list[list[str]]:
