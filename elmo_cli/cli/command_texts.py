@@ -57,7 +57,7 @@ def open_command_text(
         reads_places=reads_places,
     )
     is_typed = not isinstance(source, str) and source.is_open_text
-    _keep_tokenizer(opened.tokenizer, text_settings, is_typed=is_typed)
+    keep_tokenizer(opened.tokenizer, text_settings, is_typed=is_typed)
     return opened
 
 
@@ -81,12 +81,12 @@ def load_tokenizer(
         trained=model.tokenizer,
         model_language=model.language,
     )
-    _keep_tokenizer(tokenizer, text_settings, is_typed=are_typed)
+    keep_tokenizer(tokenizer, text_settings, is_typed=are_typed)
     return tokenizer
 
 
-def _keep_tokenizer(
-    tokenizer: "Tokenizer", text_settings: TextSettings, *, is_typed: bool
+def keep_tokenizer(
+    tokenizer: "Tokenizer", text_settings: TextSettings, *, is_typed: bool = False
 ) -> None:
     """Keep a tokenizer that was chosen for `say_tokenizer`.
 

@@ -261,7 +261,7 @@ def test_a_fault_in_a_file_is_reported(
         (b"", ": not a valid weights file: .* Download it again."),
         (
             ACTIVATIONS,
-            ": expected the weights .*, found activations, .*\\. Choose weights.hdf5 .*",
+            ": expected the weights .*, found activations, .*\\. Choose weights.hdf5.*",
         ),
         (
             ["softmax/W", "softmax/b"],
