@@ -328,7 +328,7 @@ def test_rounded_weights_are_the_embedders_and_leave_the_bilm(
 ) -> None:
     bilm = load_bilm(files)
     before = copy.deepcopy(bilm.state_dict())
-    with without_instructions("avx512_bf16"):
+    with without_instructions("avx512_bf16", "vnni", "avx_vnni"):
         assert_equals_embedder(files, "bfloat16", "cpu")
         Elmo(module=bilm, precision="bfloat16")(IDS)
     for name, weight in bilm.state_dict().items():
