@@ -5,12 +5,13 @@ before the last ones are typed.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from elmo_cli.cli.chunks import parse_in_chunks
 from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.options.column_names import parse_column_names
@@ -28,11 +29,7 @@ if TYPE_CHECKING:
     PairRow = tuple[Mapping[str, object], OccurrencePair | InputError]
     """Columns of a row, and its two occurrences, or why they were not found."""
 
-_Row = TypeVar("_Row")
 _Query = TypeVar("_Query")
-
-MAX_CHUNK: Final = 64
-"""Maximum number of queries that are answered together."""
 
 
 def peek_first_line(source: Source) -> str:
@@ -55,48 +52,13 @@ def read_queries(
     with source:
         lines, is_ready = source.lines()
         texts = (line.text for line in lines)
-        for chunk in in_chunks(
+        for chunk in parse_in_chunks(
             texts, parse, is_ready=is_ready, name="standard input, line"
         ):
             is_empty = False
             yield chunk
     if is_empty:
         raise InputError("standard input: no tokens")
-
-
-def in_chunks(
-    rows: Iterable[_Row],
-    parse: Callable[[_Row], _Query],
-    is_ready: Callable[[], bool],
-    name: str,
-) -> Iterator[list[_Query]]:
-    """Yield parsed rows in lists of rows that can be read without waiting.
-
-    The rows before one that cannot be parsed are yielded first. Messages begin with
-    `name` and the number of the row.
-    """
-    chunk: list[_Query] = []
-    try:
-        for number, row in enumerate(rows, start=1):
-            try:
-                query = parse(row)
-            except InputError as error:
-                raise InputError(
-                    "{name} {number}: {error}",
-                    name=name,
-                    number=number,
-                    error=error,
-                ) from None
-            chunk.append(query)
-            if len(chunk) == MAX_CHUNK or not is_ready():
-                yield chunk
-                chunk = []
-    except InputError:
-        if chunk:
-            yield chunk
-        raise
-    if chunk:
-        yield chunk
 
 
 def query_settings(settings: TextSettings, *, pooled: bool) -> TextSettings:
@@ -242,7 +204,9 @@ def _parsed_rows(
     expected = UNKNOWN._replace(may_split_sentences=False)
     with open_records(text_input, expected, reads_ids=False) as read:
         name = f"{text_input.source.name}, {text_input.unit}"
-        yield from in_chunks(read.records, parse, is_ready=read.is_ready, name=name)
+        yield from parse_in_chunks(
+            read.records, parse, is_ready=read.is_ready, name=name
+        )
 
 
 def _check_has(

@@ -87,9 +87,11 @@ def _type_of_ids(id_type: Any) -> Any:
 
 
 def _common_type(first: Any, second: Any) -> Any:
+    """Return a type that holds the values of both types, or else text."""
     import pyarrow
 
-    schemas = [pyarrow.schema({"": each}) for each in (first, second)]
+    # pyarrow only unifies types as columns of schemas.
+    schemas = [pyarrow.schema({"": first}), pyarrow.schema({"": second})]
     try:
         unified = pyarrow.unify_schemas(schemas, promote_options="permissive")
         return unified.field(0).type

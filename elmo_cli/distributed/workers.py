@@ -201,14 +201,19 @@ def run_parts(
             extra=SAYS_ITS_KIND,
         )
     log_empty(counts.n_empty, "record", pooled=settings.selection.pooling is not None)
-    _finish(folder, plan, counts, damaged=damaged.keys() & counts.failed.keys())
+    # The damaged file of a part that failed again is still there.
+    still_damaged = damaged.keys() & counts.failed.keys()
+    _finish(folder, plan, counts, damaged=still_damaged)
     return counts
 
 
 def _finish(
     folder: Folder, plan: Plan, counts: RunCounts, damaged: Collection[int]
 ) -> None:
-    """Count the complete parts. After the last one, check the inputs and the ids."""
+    """Count the complete parts. After the last one, check the inputs and the ids.
+
+    `damaged` are the numbers of parts that only seem to be complete by their footers.
+    """
     n_done = len(find_done_parts(folder, plan.sha256).difference(damaged))
     if n_done < counts.n_done:
         # This raises an error if the plan is missing, too.

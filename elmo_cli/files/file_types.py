@@ -81,15 +81,15 @@ def binary_type(content: bytes) -> FileType | None:
 
 
 def _unmarked_utf(content: bytes) -> FileType | None:
-    """Recognize UTF-32 and UTF-16 without a byte order mark.
+    """Recognize UTF-32 and UTF-16 without a byte order mark, by their zero bytes.
 
-    Latin letters have zero bytes there.
+    A Latin letter has two or four bytes in these encodings, and all but one are zero.
     """
     for name, encoding, n_bytes, zeros in (
-        ("UTF-32", "utf-32le", 4, content[1::2] + content[2::4]),
-        ("UTF-32", "utf-32be", 4, content[::2] + content[1::4]),
-        ("UTF-16", "utf-16be", 2, content[::2]),
-        ("UTF-16", "utf-16le", 2, content[1::2]),
+        ("UTF-32", "utf-32le", 4, content[1::2] + content[2::4]),  # a 0 0 0
+        ("UTF-32", "utf-32be", 4, content[::2] + content[1::4]),  # 0 0 0 a
+        ("UTF-16", "utf-16be", 2, content[::2]),  # 0 a
+        ("UTF-16", "utf-16le", 2, content[1::2]),  # a 0
     ):
         if len(content) >= n_bytes and not any(zeros):
             return FileType(name, encoding=encoding)

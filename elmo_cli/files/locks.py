@@ -26,6 +26,10 @@ NO_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """Errors of a file system that has no locks."""
 
 
+_RESERVED: Final[dict[str, "HeldLock | None"]] = {}
+"""Locks of the blocks of `reserved`, by their real paths."""
+
+
 class HeldLock(NamedTuple):
     """Lock that this process holds."""
 
@@ -44,6 +48,8 @@ def lock(path: Path, *, seconds: float = 0) -> HeldLock | None:
     """
     from filelock import FileLock, Timeout
 
+    if os.path.realpath(path) in _RESERVED:
+        return _RESERVED[os.path.realpath(path)]
     if os.path.isfile(path) and not _LOCK_CONTENT.fullmatch(path.read_bytes()[:1000]):
         raise OutputError(f"{path}: not a lock of `elmo`", remedy="Move it away.")
     file_lock = FileLock(path)
@@ -67,8 +73,8 @@ def lock(path: Path, *, seconds: float = 0) -> HeldLock | None:
 
 
 def unlock(held: HeldLock | None) -> None:
-    """Release a lock, and remove its file."""
-    if held is None:
+    """Release a lock, and remove its file, unless the lock is `reserved`."""
+    if held is None or held in _RESERVED.values():
         return
     # The file is removed while it is locked: filelock never locks a file without a
     # name.
@@ -77,6 +83,19 @@ def unlock(held: HeldLock | None) -> None:
         if disk.identity_at(path) == held.identity:
             disk.remove(path)
     held.file_lock.release()
+
+
+@contextmanager
+def reserved(path: Path) -> Iterator[None]:
+    """Hold a lock for a block, in which `lock` returns it."""
+    key = os.path.realpath(path)
+    held = lock(path)
+    _RESERVED[key] = held
+    try:
+        yield
+    finally:
+        del _RESERVED[key]
+        unlock(held)
 
 
 @contextmanager

@@ -78,6 +78,12 @@ def check_output(
         raise OutputError(f"{path}: the folder {path.parent} is not writable")
 
 
+def is_written_error(path: str | Path) -> OutputError:
+    """Return the error for an output that another process has locked."""
+    problem = "another process is writing it"
+    return OutputError(f"{path}: {problem}", remedy="Wait, or stop it.")
+
+
 def exists_error(path: Path) -> OutputError:
     """Return the error for an output that exists and is not overwritten."""
     return OutputError(

@@ -105,37 +105,52 @@ class Folder:
         Unless it `replaces`, a file of that name is kept. Return what `write` returns.
         If this raises, another run may still have written the file.
         """
-        source = self._path(f"{WORK}/{uuid.uuid4().hex}")
+        publish = self._publish_on_disk if self.is_local else self._publish_elsewhere
+        try:
+            return publish(name, write, replaces=replaces)
+        except OSError as error:
+            raise output_error(Path(self._path(name)), error) from error
+
+    def _publish_on_disk(
+        self, name: str, write: Callable[[IO[bytes]], _Result], *, replaces: bool
+    ) -> _Result:
+        """Write a file on a local disk; see `publish`."""
+        unfinished = self._path(f"{WORK}/{uuid.uuid4().hex}")
         target = self._path(name)
         try:
-            if not self.is_local:
-                for path in (source, target):
-                    self._file_system.create_dir(os.path.dirname(path), recursive=True)
-                with self._file_system.open_output_stream(source) as file:
-                    result = write(file)
-                if replaces or not self.has(name):
-                    self._file_system.move(source, target)
-                return result
-            for path in (source, target):
-                disk.make_folder(os.path.dirname(path))
-            with disk.create(source) as file:
+            disk.make_folder(os.path.dirname(unfinished))
+            disk.make_folder(os.path.dirname(target))
+            with disk.create(unfinished) as file:
                 result = write(file)
                 disk.sync_file(file)
             if replaces:
-                disk.replace(source, target)
+                disk.replace(unfinished, target)
             else:
                 with suppress(FileExistsError):
-                    disk.link(source, target)
+                    disk.link(unfinished, target)
             disk.sync(Path(target).parent)
             return result
-        except OSError as error:
-            raise output_error(Path(target), error) from error
         finally:
             with suppress(OSError):
-                if self.is_local:
-                    disk.remove(source)
-                else:
-                    self._file_system.delete_file(source)
+                disk.remove(unfinished)
+
+    def _publish_elsewhere(
+        self, name: str, write: Callable[[IO[bytes]], _Result], *, replaces: bool
+    ) -> _Result:
+        """Write a file on a file system of pyarrow; see `publish`."""
+        unfinished = self._path(f"{WORK}/{uuid.uuid4().hex}")
+        target = self._path(name)
+        try:
+            for path in (unfinished, target):
+                self._file_system.create_dir(os.path.dirname(path), recursive=True)
+            with self._file_system.open_output_stream(unfinished) as file:
+                result = write(file)
+            if replaces or not self.has(name):
+                self._file_system.move(unfinished, target)
+            return result
+        finally:
+            with suppress(OSError):
+                self._file_system.delete_file(unfinished)
 
     def has(self, name: str) -> bool:
         """Return whether there is a regular file of that name."""

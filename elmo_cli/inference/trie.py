@@ -79,37 +79,49 @@ def build_trie(
         )
     mask = tokens >= 0
     lengths = mask.sum(axis=1)
-    # Step that reads each token, (B, T)
-    steps = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
+    mirrored: NDArray[np.int64] | None = None
     if backward:
-        steps = np.where(mask, lengths[:, None] - 1 - steps, steps)
-        tokens = np.take_along_axis(tokens, steps, axis=1)
+        mirrored = _mirrored_positions(mask)
+        tokens = np.take_along_axis(tokens, mirrored, axis=1)
     # From here on, column k of the tokens has those that step k reads.
     n_tokens = tokens.max(initial=0) + 1
-    nodes = np.empty_like(tokens)  # node of each token
+    nodes = np.empty_like(tokens)  # node that reads each token
     last = roots.copy()  # index of each sentence's last node in its step, (B,)
-    nodes_by_step = []  # nodes as numbers: parent * n_tokens + token
+    # A node is a token after a parent, as one number: parent * n_tokens + token.
+    nodes_by_step = []
     n_nodes = 0
     for step in range(lengths.max()):
         running = np.flatnonzero(lengths > step)
-        read = last[running] * n_tokens + tokens[running, step]
-        distinct, last[running] = np.unique(read, return_inverse=True)
+        reached = last[running] * n_tokens + tokens[running, step]
+        distinct, last[running] = np.unique(reached, return_inverse=True)
         nodes[running, step] = n_nodes + last[running]
         n_nodes += len(distinct)
         nodes_by_step.append(distinct)
     parents, node_tokens = np.divmod(np.concatenate(nodes_by_step), n_tokens)
+    if mirrored is not None:
+        nodes = np.take_along_axis(nodes, mirrored, axis=1)
+    # Now column k of the nodes has those of the tokens at position k again.
     by_end = lengths.argsort(kind="stable")  # sentences in the order in which they end
-    # `steps` also leads back from the order of the steps to that of the sentences.
-    nodes_in_text_order = np.take_along_axis(nodes, steps, axis=1)[mask]
     return Trie(
         sizes=[len(distinct) for distinct in nodes_by_step],
         tokens=node_tokens,
         parents=torch.as_tensor(parents, device=device),
-        nodes=torch.as_tensor(nodes_in_text_order, device=device),
+        nodes=torch.as_tensor(nodes[mask], device=device),
         n_ended=np.bincount(lengths)[1:].tolist(),
         ends=torch.as_tensor(last[by_end], device=device),
         by_sentence=torch.as_tensor(by_end.argsort(), device=device),
     )
+
+
+def _mirrored_positions(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the positions of tokens in reverse order, shape (B, T).
+
+    They are [2, 1, 0, 3] for a sentence of 3 tokens in a row of 4: the padding stays.
+    Taking along them twice gives the first order again.
+    """
+    positions = np.arange(mask.shape[1])
+    lengths = mask.sum(axis=1, keepdims=True)  # (B, 1)
+    return np.where(mask, lengths - 1 - positions, positions)
 
 
 def _build_path(

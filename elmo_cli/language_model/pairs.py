@@ -17,10 +17,15 @@ from elmo_cli.language_model.directed_surprisal import (
     measure_directions,
 )
 from elmo_cli.language_model.language_model import LanguageModel
-from elmo_cli.language_model.scored_records import ScoredRecord, record_names
+from elmo_cli.language_model.scored_records import (
+    ScoredRecord,
+    WriteRows,
+    record_names,
+)
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.columns import missing_column_error
+from elmo_cli.records.open_records import Records
 from elmo_cli.records.record import Record
 from elmo_cli.runs.pipeline import per_item
 from elmo_cli.text.tokenizers import Tokenizer
@@ -292,6 +297,45 @@ class Accuracy:
                 f"{direction}{total:g} of {len(pairs):,}{first_word} ({share:.1%})"
             )
         return ", ".join(shares)
+
+
+def run_pairs(
+    table: PairTable,
+    model: LanguageModel,
+    records: Records,
+    accuracy: Accuracy,
+    *,
+    write: WriteRows,
+    tokenizer: Tokenizer,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    direction: Direction = "forward",
+    file: str | None = None,
+) -> None:
+    """Measure the pairs of an open table, write a row of each, and count it.
+
+    Args:
+        table: The table, by whose `reading` the records were opened.
+        model: Language model.
+        records: Records of the open table.
+        accuracy: Counts, to which the pairs are added.
+        write: Called with the row of each pair, once it is computed.
+        tokenizer: Tokenizer of the records.
+        batch_size: Sentences per batch; only matters with carried state.
+        direction: Direction in which the model reads, or both.
+        file: First value of each row, and group of the pairs unless the table has one.
+            None for the only table.
+    """
+    for scored in table.measure(
+        model,
+        records.records,
+        tokenizer=tokenizer,
+        batch_size=batch_size,
+        is_ready=records.is_ready,
+        direction=direction,
+    ):
+        names = scored.names if file is None else (file, *scored.names)
+        write([scored.result.row], scored.record.columns, names)
+        accuracy.add(scored.result, table.group_of(scored.record, file))
 
 
 def _pairs_without_unknown(pairs: list[ScoredPair]) -> list[ScoredPair]:

@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.checks import check_batch, list_texts
@@ -130,6 +131,7 @@ def run_perplexity(
         return model.iter_scores(sentences, batch_size, is_ready=records.is_ready)
 
     def scores() -> Iterator[SentenceScore]:
+        """Yield the scores of all sentences, and write the row of each record."""
         n_tokens = 0
         for scored in score_records(records.records, score):
             if write is not None:
@@ -152,25 +154,21 @@ def perplexity_of_scores(
     n_sentences = 0
     n_tokens = 0
     n_unknown = 0
-    log_p_forward = 0.0
-    log_p_backward = 0.0
-    unknown_log_p_forward = 0.0
-    unknown_log_p_backward = 0.0
-    reads_backward = True
+    forward = _LogProbabilities()
+    backward: _LogProbabilities | None = _LogProbabilities()
     for score in scores:
         if not score.tokens:
             continue
-        unknown = ~score.known
+        is_unknown = ~score.known
         n_sentences += 1
         n_tokens += len(score.tokens)
-        n_unknown += int(unknown.sum())
-        log_p_forward += float(score.forward.sum())
-        unknown_log_p_forward += float(score.forward[:-1][unknown].sum())
-        if score.backward is None:
-            reads_backward = False
+        n_unknown += int(is_unknown.sum())
+        # The boundary is predicted last forward, and first backward.
+        forward.add(score.forward, of_unknown=score.forward[:-1][is_unknown])
+        if backward is None or score.backward is None:
+            backward = None  # The model only reads forward.
         else:
-            log_p_backward += float(score.backward.sum())
-            unknown_log_p_backward += float(score.backward[1:][unknown].sum())
+            backward.add(score.backward, of_unknown=score.backward[1:][is_unknown])
     if n_tokens == 0:
         raise InputError(f"{name}: no tokens")
     n_predictions = n_tokens + n_sentences
@@ -180,18 +178,34 @@ def perplexity_of_scores(
         predictions=n_predictions,
         unknown=n_unknown / n_tokens,
         all_words=_perplexities(
-            log_p_forward=log_p_forward,
-            log_p_backward=log_p_backward if reads_backward else None,
+            log_p_forward=forward.all_words,
+            log_p_backward=None if backward is None else backward.all_words,
             n_predictions=n_predictions,
         ),
         known_words=_perplexities(
-            log_p_forward=log_p_forward - unknown_log_p_forward,
-            log_p_backward=(
-                log_p_backward - unknown_log_p_backward if reads_backward else None
-            ),
+            log_p_forward=forward.known_words,
+            log_p_backward=None if backward is None else backward.known_words,
             n_predictions=n_predictions - n_unknown,
         ),
     )
+
+
+@dataclass
+class _LogProbabilities:
+    """Sums of log probabilities in one direction."""
+
+    all_words: float = 0.0
+    unknown_words: float = 0.0
+
+    @property
+    def known_words(self) -> float:
+        """Sum for the words of the vocabulary, including boundaries."""
+        return self.all_words - self.unknown_words
+
+    def add(self, log_p: NDArray[np.float64], of_unknown: NDArray[np.float64]) -> None:
+        """Add those of a sentence, and those of its unknown words among them."""
+        self.all_words += float(log_p.sum())
+        self.unknown_words += float(of_unknown.sum())
 
 
 def _perplexities(

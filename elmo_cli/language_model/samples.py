@@ -118,27 +118,27 @@ def sample_sentences(
     state = select_state(state, first_text)
     running = list(range(samples))  # numbers of the samples that have not ended
     for _ in range(max_words):
-        drawn = []
-        for number, log_p in zip(
-            running, model.softmax.of_words(contexts), strict=True
-        ):
+        # Row k of the contexts and of the state is that of sample `running[k]`.
+        rows = []  # rows of the samples that go on
+        new_words = []  # their words
+        log_p_of_rows = model.softmax.of_words(contexts)
+        for row, (number, log_p) in enumerate(zip(running, log_p_of_rows, strict=True)):
             log_p = exclude_words(model, log_p, other_boundary, UNKNOWN_TOKEN)
-            drawn.append(
-                _draw(model, log_p, random=random[number], temperature=temperature)
-            )
-        rows = [row for row, word in enumerate(drawn) if word != end]
-        running = [running[row] for row in rows]
-        words = [drawn[row] for row in rows]
-        if not running:
-            break
-        for number, word in zip(running, words, strict=True):
+            word = _draw(model, log_p, random=random[number], temperature=temperature)
+            if word == end:
+                continue
+            rows.append(row)
+            new_words.append(word)
             if is_backward:
                 sentences[number].insert(0, word)
             else:
                 sentences[number].append(word)
+        if not rows:
+            break
+        running = [running[row] for row in rows]
         state = select_state(state, torch.tensor(rows, device=contexts.device))
         contexts, state = model.read(
-            [[word] for word in words], direction=direction, state=state
+            [[word] for word in new_words], direction=direction, state=state
         )
     return sentences
 

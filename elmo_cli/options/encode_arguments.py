@@ -21,12 +21,17 @@ _OUTPUTS: Final = ("sentence_embedding", "token_embeddings")
 class _Unused(NamedTuple):
     default: object
     reason: str
+    remedy: str | None = None
 
 
 _UNUSED: Final = {
     "prompt_name": _Unused(None, "ELMo has no prompts."),
-    "prompt": _Unused(None, "ELMo has no prompts. Add the words to the texts."),
-    "precision": _Unused("float32", "vectors are float32. Convert the array instead."),
+    "prompt": _Unused(
+        None, "ELMo has no prompts.", remedy="Add the words to the texts."
+    ),
+    "precision": _Unused(
+        "float32", "vectors are float32.", remedy="Convert the array instead."
+    ),
     "truncate_dim": _Unused(
         None, "the first numbers of ELMo's vectors are no more important than the rest."
     ),
@@ -57,9 +62,9 @@ def check_unused_arguments(others: dict[str, Any]) -> None:
     for name, value in others.items():
         if name not in _UNUSED:
             raise TypeError(f"encode() got an unexpected keyword argument {name!r}")
-        default, reason = _UNUSED[name]
-        if value != default:
-            raise SettingsError(f"{name}: {reason}")
+        unused = _UNUSED[name]
+        if value != unused.default:
+            raise SettingsError(f"{name}: {unused.reason}", remedy=unused.remedy)
 
 
 @dataclass(frozen=True)

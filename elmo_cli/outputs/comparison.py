@@ -45,11 +45,16 @@ def check_same(
             if there == here:
                 continue
             remedy = "Write {path} with options of {first_path}."
+            shell_remedy = None
             if name == "tokenizer":
                 remedy = "Write {path} with {--tokenizer} {there}."
+                # An option of `elmo embed`: the running command may lack it.
+                shell_remedy = "Write {path} with --tokenizer {there}."
             raise InputError(
                 "{first_path} and {path} cannot be read together: {option} is "
-                "{there} in {first_path} and {here} in {path}. " + remedy,
+                "{there} in {first_path} and {here} in {path}",
+                remedy=remedy,
+                shell_remedy=shell_remedy,
                 first_path=first_path,
                 path=path,
                 option=option_name(name),

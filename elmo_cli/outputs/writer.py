@@ -16,7 +16,7 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import never
 from elmo_cli.errors.exceptions import ElmoError, OutputError
 from elmo_cli.errors.messages import Message, joined
-from elmo_cli.files.output_checks import check_output, output_error
+from elmo_cli.files.output_checks import check_output, is_written_error, output_error
 from elmo_cli.files.output_names import unfinished_paths
 from elmo_cli.files.resumable.checkpoint_log import State
 from elmo_cli.files.resumable.resumable_file import ResumableFile
@@ -210,10 +210,7 @@ class ActivationsWriter:
             if file.state is not None:
                 self._resume_or_start_over(file, file.state)
         except BlockingIOError:
-            raise OutputError(
-                f"{self.path}: another process is writing it",
-                remedy="Wait, or stop it.",
-            ) from None
+            raise is_written_error(self.path) from None
         except OSError as error:
             raise output_error(self.path, error) from error
         return file

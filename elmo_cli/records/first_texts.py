@@ -35,9 +35,12 @@ def texts_to_tokenize(
 ) -> Iterator[str]:
     """Yield what a tokenizer would get of each record; nothing of a list of tokens.
 
+    Only a format knows which parts of a record it tokenizes. So it gets a tokenizer
+    that notes these parts, and returns no tokens.
+
     `read` returns the records of an input.
     """
-    noted: list[str] = []
+    noted: list[str] = []  # parts of the current record
 
     def note(part: str) -> Sentence:
         noted.append(part)

@@ -10,8 +10,9 @@ from elmo_cli.types import Sentence
 
 ID_SEPARATOR: Final = "/"
 """Character between the parts of an id that has several columns."""
-LIST_OF_REGIONS: Final = (
-    "expected a text with regions, found a list. Join its items with spaces."
+LIST_OF_REGIONS: Final = Message(
+    "expected a text with regions, found a list",
+    remedy="Join its items with spaces.",
 )
 """Problem of a record with tokens where marks separate the regions of a text."""
 

@@ -83,16 +83,19 @@ class Pipe(io.FileIO):
         return self._lines[0] if self._lines else b""
 
     def has_line(self) -> bool:
-        """Return whether a line, or the end, can be read without a long wait."""
+        """Return whether a line, or the end, can be read without a long wait.
+
+        All calls up to one that returns False wait `_PATIENCE_SECONDS` together. So a
+        slow writer cannot hold a batch up by a short wait for each line.
+        """
         if self._lines:
             return True
-        # The lines of a batch share one wait of `_PATIENCE_SECONDS`.
         start = time.monotonic()
         is_available = self._wait(self._patience)
         self._patience -= time.monotonic() - start
         if is_available and self._patience > 0:
             return True
-        self._patience = _PATIENCE_SECONDS
+        self._patience = _PATIENCE_SECONDS  # for the next batch
         return False
 
     def _wait(self, seconds: float) -> bool:
@@ -108,9 +111,10 @@ class Pipe(io.FileIO):
 
     def _take(self, content: bytes) -> None:
         """Split bytes that were read into lines. Without any, the end is reached."""
-        *ends, rest = content.split(b"\n")
-        for end in ends:
-            self._lines.append(bytes(self._rest) + end + b"\n")
+        *ended, rest = content.split(b"\n")
+        for line in ended:
+            # Only the first one continues what was read before.
+            self._lines.append(bytes(self._rest) + line + b"\n")
             self._rest.clear()
         self._rest += rest
         if len(self._rest) > MAX_LINE_BYTES:

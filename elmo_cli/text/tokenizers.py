@@ -207,14 +207,16 @@ def _load_spacy(
     except ImportError as error:
         # The language, or a package that it needs, is missing.
         reason = first_line(error)
-        if segmenter is not None and isinstance(error, ModuleNotFoundError):
-            reason += f". Install it with `pip install {segmenter}`."
         problem = f"spaCy cannot make it: {reason}"
+        remedy = None
         if "E048" in reason:
-            problem = "spaCy does not support this language. "
-            problem += "Check the code, or use moses."
+            problem = "spaCy does not support this language"
+            remedy = "Check the code, or use moses."
+        elif segmenter is not None and isinstance(error, ModuleNotFoundError):
+            remedy = f"Install it with `pip install {segmenter}`."
         message = Message(
             "{option}: {problem}",
+            remedy=remedy,
             option=option_named(f"--tokenizer spacy:{language}"),
             problem=problem,
         )

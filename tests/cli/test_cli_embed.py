@@ -322,6 +322,22 @@ def test_ctrl_c_says_what_the_same_command_does_next() -> None:
     assert not [*Path().glob("out*")]
 
 
+@pytest.mark.parametrize("command", ["embed", "occurrences --words words"])
+def test_an_output_is_locked_before_standard_input_is_read(command: str) -> None:
+    Path("words").write_text("cat\n")
+    options = ["out.hdf5", "--model", TINY]
+    waiting = start_elmo(*command.split(), "-", *options, stdin=subprocess.PIPE)
+    while not Path("out.hdf5.partial.lock").exists():
+        assert waiting.poll() is None
+        time.sleep(0.05)
+    problem = "out.hdf5: another process is writing it. Wait, or stop it."
+    assert_fails(elmo(*command.split(), "text", *options), problem)
+    assert_fails(elmo(*command.split(), "-", *options, stdin=""), problem)
+    waiting.communicate(b"The cat sat\n", timeout=60)
+    assert waiting.returncode == 0
+    assert sorted(os.listdir()) == ["out.hdf5", "raw.txt", "text", "words"]
+
+
 # Layers and pooling
 
 

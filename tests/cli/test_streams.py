@@ -189,7 +189,7 @@ def test_the_lines_before_an_error_are_answered_first(
         return line
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\nc\nd\n")))
-    monkeypatch.setattr("elmo_cli.cli.queries.MAX_CHUNK", 2)
+    monkeypatch.setattr("elmo_cli.cli.chunks.MAX_CHUNK", 2)
     chunks: Iterator[list[str]] = read_queries(Source("-"), parse)
     assert [next(chunks), next(chunks)] == [["a", "b"], ["c"]]
     with pytest.raises(InputError, match="standard input, line 4: no more"):

@@ -1,9 +1,11 @@
 """`elmo distribute --engine none`: equal to `elmo embed`, whatever ends it."""
 
+import errno
 import json
 import os
 import random
 import re
+import shutil
 import signal
 import sys
 import time
@@ -152,6 +154,7 @@ def test_the_last_shard_completes_the_folder() -> None:
     text = Path("text.txt").resolve()
     assert lines[0] == "out: 5 of 10 parts"
     assert lines[1] == f"Missing: part 0 ({text}, 5 records from 1)"
+    assert len(lines) == 6  # _SUCCESS is missing because they are.
 
     result = elmo("distribute", "--status", "--json", "out")
     assert result.exit_code == 1
@@ -386,6 +389,24 @@ def test_lines_that_are_not_utf8_fail_their_part() -> None:
     assert BAD_LINE in status.stdout
 
 
+def test_parts_are_written_where_there_are_no_hard_links(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert elmo(*RUN).exit_code == 0
+    with_links = state_of(Path("out"))
+    shutil.rmtree("out")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert elmo(*RUN).exit_code == 0
+    assert state_of(Path("out")) == with_links
+    again = elmo(*RUN)
+    assert again.exit_code == 0
+    assert "is complete already" in again.stderr
+
+
 def test_lines_that_are_not_utf8_can_be_skipped() -> None:
     Path("text.txt").write_bytes(BAD_LINES)
     result = elmo(*RUN, "--skip-errors")
@@ -394,6 +415,7 @@ def test_lines_that_are_not_utf8_can_be_skipped() -> None:
     assert len(lines) == 21
     assert BAD_LINE in lines[0]
     assert lines[-1] == "Skipped 30 records in all"
+    assert "Warning: 20 records without text\n" in result.stderr
     with open_activations("out") as activations:
         assert activations[40].shape == (3, 0, 32)
         assert activations.attributes["n_skipped"] == 30

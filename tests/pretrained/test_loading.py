@@ -267,6 +267,25 @@ def test_mirror_is_tried_before_published_addresses(
         shutil.rmtree(cache / "tiny")
 
 
+def test_mirror_is_tried_before_the_published_address_of_a_file(
+    published: PublishedModel,
+    site: Site,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = folder_with(tmp_path / "mirror" / "tiny")
+    (folder / "options.json").write_bytes(OPTIONS)
+    (folder / "weights.hdf5").write_bytes(WEIGHTS)
+    monkeypatch.setenv("ELMO_MIRROR", str(folder.parent))
+    settings = ModelSettings(
+        options_file=published.urls["options"][1],
+        weight_file=published.urls["weights"][1],
+    )
+    assert find_files_by_settings(settings).weights == cache / "tiny" / "weights.hdf5"
+    assert site.requests == []
+
+
 def test_mirror_on_the_web_gives_the_softmax_on_demand(
     mirror: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

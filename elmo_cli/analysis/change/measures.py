@@ -55,7 +55,10 @@ def changes_of_divisions(
         old_sums = chosen @ features  # (P, F)
         new_sums = ~chosen @ features
         if measure == "apd":
-            yield 1 - (old_sums * new_sums).sum(axis=1) / (n_old * n_new)
+            # The product of the sums is the sum of the products of all pairs, and that
+            # of two vectors with norm 1 is their cosine.
+            sums_of_cosines = (old_sums * new_sums).sum(axis=1)
+            yield 1 - sums_of_cosines / (n_old * n_new)
         elif measure == "prt":
             yield _inverse_cosines(old_sums, new_sums)
         else:

@@ -49,6 +49,9 @@ def mark_token(tokens: Sequence[str], index: int) -> MarkedText:
 def shorten(text: MarkedText, n_characters: int) -> MarkedText:
     """Cut the context of a word to a number of characters on either side.
 
+        shorten(MarkedText("He sat on the ", "bank", " of the river"), 8)
+        # MarkedText("…on the ", "bank", " of the…")
+
     Words stay whole, unless one of them is longer.
     """
     before, word, after = text
@@ -86,19 +89,21 @@ def draw_label(
     Returns:
         Its texts, beginning at the point. They need `name_label` for SVG.
     """
-    renderer = axes.figure.canvas.get_renderer()
     x_shift, y_shift = shift
     texts = []
-    offset = float(_X_OFFSET)
     is_right = side == "right"
     parts = [(label.before, False), (label.word, True), (label.after, False)]
-    for part, is_word in parts if is_right else reversed(parts):
+    if not is_right:
+        parts.reverse()
+    distance = float(_X_OFFSET)  # from the point to the next text, in points
+    for part, is_word in parts:
         if not part:
             continue
+        x = x_shift + distance if is_right else x_shift - distance
         text = axes.annotate(
             part,
             point,
-            xytext=(x_shift + (offset if is_right else -offset), y_shift + _Y_OFFSET),
+            xytext=(x, y_shift + _Y_OFFSET),
             textcoords="offset points",
             ha="left" if is_right else "right",
             va="baseline",
@@ -107,13 +112,19 @@ def draw_label(
             alpha=None if is_word else _CONTEXT_OPACITY,
         )
         text.set_in_layout(False)
-        font = text.get_fontproperties()
-        # Spaces at the ends count too, unlike in the extent of a text.
-        framed, _, _ = renderer.get_text_width_height_descent(f"|{part}|", font, False)
-        frame, _, _ = renderer.get_text_width_height_descent("||", font, False)
-        offset += (framed - frame) * 72 / axes.figure.dpi
+        distance += _width(text, part)
         texts.append(text)
     return texts
+
+
+def _width(text: Any, part: str) -> float:
+    """Return the width of the string of a text in points, with spaces at its ends."""
+    renderer = text.figure.canvas.get_renderer()
+    font = text.get_fontproperties()
+    # matplotlib ignores spaces at the ends, unless something stands around them.
+    framed, _, _ = renderer.get_text_width_height_descent(f"|{part}|", font, False)
+    frame, _, _ = renderer.get_text_width_height_descent("||", font, False)
+    return float((framed - frame) * 72 / text.figure.dpi)
 
 
 def name_label(texts: Sequence[Any], index: int) -> None:
@@ -130,13 +141,17 @@ def join_label_texts(root: ElementTree.Element) -> None:
             name = group.get("id", "")
             if name.startswith(_LABEL):
                 labels.setdefault(name, []).append(group)
-        for first, *others in labels.values():
-            first[:] = [_joined_text([group[0] for group in (first, *others)])]
+        for groups in labels.values():
+            # The only child of a group is its text.
+            joined = _joined_text([group[0] for group in groups])
+            first, *others = groups
+            first[:] = [joined]
             for group in others:
                 parent.remove(group)
 
 
 def _joined_text(texts: Sequence[ElementTree.Element]) -> ElementTree.Element:
+    """Return one text for those of a label, the one at the point first."""
     at_point = texts[0]
     is_right = "text-anchor: end" not in at_point.get("style", "")
     joined = ElementTree.Element(

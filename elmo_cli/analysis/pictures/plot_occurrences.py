@@ -33,6 +33,7 @@ from elmo_cli.errors.checks import check_at_least, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
+from elmo_cli.files.output_checks import check_not_read
 from elmo_cli.options.analysis import PROJECTIONS, Projection
 from elmo_cli.options.layers import Layers
 from elmo_cli.outputs.reader import Activations
@@ -136,6 +137,7 @@ def plot_occurrences(
     begin_step = on_step or ignore
     begin_step("reading")
     with opened_files(files) as opened:
+        check_not_read(output, opened.paths)
         found = find_word(opened, word, layers)
         paths = [str(path) for path in opened.paths]
     _check_occurrence_count(

@@ -12,6 +12,7 @@ from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import load_resolved_engine
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH
+from elmo_cli.cli.reserve_output import reserve_output
 from elmo_cli.cli.shared_options import command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.messages import Template
@@ -134,6 +135,7 @@ def embed(
 
     from elmo_cli.pretrained.find_model import resolve_model
 
+    reserve_output(input_file, output_file)
     model = resolve_model(model_settings)
     text_input = open_command_text(input_file, settings.text, model)
     plan = plan_file(

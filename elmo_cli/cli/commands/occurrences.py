@@ -12,6 +12,7 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import load_resolved_engine
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, PATH
+from elmo_cli.cli.reserve_output import reserve_output
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import counted
@@ -84,6 +85,7 @@ def occurrences(
 
     from elmo_cli.pretrained.find_model import resolve_model
 
+    reserve_output(text, output_file)
     model = resolve_model(model_settings)
     opened = open_command_text(text, text_settings, model, reads_places=True)
     plan = plan_occurrences(

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from elmo_cli.cli import shared_options, stderr
+from elmo_cli.cli.chunks import parse_in_chunks
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import load_tokenizer, open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, WholeNumber
-from elmo_cli.cli.queries import in_chunks
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.scored_text import is_typed_text, source_of
 from elmo_cli.cli.shared_options import field_option
@@ -193,7 +193,7 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
     with open_records(text_input, id_rules=IdRules(number_if_repeated=True)) as read:
         yield _Texts(
             columns=name_columns(read, is_split=text_input.splits_lines),
-            chunks=in_chunks(
+            chunks=parse_in_chunks(
                 read.records,
                 partial(_check_record, each=each),
                 is_ready=read.is_ready,

@@ -309,45 +309,49 @@ def _print_pairs(
     Several tables have a column `file`, by which the accuracy is grouped unless another
     group is chosen.
     """
-    from elmo_cli.language_model.pairs import Accuracy, PairTable, pair_columns
+    from elmo_cli.language_model.pairs import (
+        Accuracy,
+        PairTable,
+        pair_columns,
+        run_pairs,
+    )
 
     table = PairTable(settings.pair_columns or (), text_settings, settings.group_by)
     text_inputs = _open_tables_of_pairs(sources, table, resolved)
     model = load_resolved_language_model(resolved, settings.direction)
     accuracy = Accuracy(settings.direction)
     rows: RowPrinter | None = None
-    name_columns: Sequence[str] = ()
+    first_names: Sequence[str] = ()
     with ExitStack() as printing:
         for text_input in text_inputs:
-            file = [text_input.source.name] if len(text_inputs) > 1 else []
+            name = text_input.source.name
             pairs = replace(text_input, text_option="--pair-columns")
             with open_scored_text(pairs, model, may_have_regions=True) as opened:
                 if rows is None:
-                    name_columns = opened.columns
-                    columns = [*name_columns, *pair_columns(settings.direction)]
-                    if file:
-                        columns.insert(0, "file")
+                    # The first table, once it is open, decides the columns of all.
+                    first_names = opened.columns
+                    columns = [*first_names, *pair_columns(settings.direction)]
+                    if len(text_inputs) > 1:
+                        columns = ["file", *columns]
                     kept = table.kept_columns(opened.records.example)
                     rows = printing.enter_context(
                         open_row_printer(row_format, columns, kept)
                     )
-                if opened.columns != name_columns:
+                elif opened.columns != first_names:
                     raise _other_names_error(
-                        text_input.source.name,
-                        columns=opened.columns,
-                        first_columns=name_columns,
+                        name, columns=opened.columns, first_columns=first_names
                     )
-                for scored in table.measure(
+                run_pairs(
+                    table,
                     model,
-                    opened.records.records,
+                    opened.records,
+                    accuracy,
+                    write=rows.write,
                     tokenizer=text_input.tokenizer,
                     batch_size=batch_size,
-                    is_ready=opened.records.is_ready,
                     direction=settings.direction,
-                ):
-                    row = [*file, *scored.names, *scored.result.row]
-                    rows.write([row], scored.record.columns)
-                    accuracy.add(scored.result, table.group_of(scored.record, *file))
+                    file=name if len(text_inputs) > 1 else None,
+                )
     for line in accuracy.lines():
         stderr.say(line)
     stderr.say(

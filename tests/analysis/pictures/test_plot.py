@@ -33,6 +33,7 @@ from elmo_cli.analysis.pictures.plot_occurrences import (
 )
 from elmo_cli.arrays import AnyArray
 from elmo_cli.cli.main import main
+from elmo_cli.errors.exceptions import OutputError
 from elmo_cli.language_model.surprisal_table import UnitSurprisal
 from elmo_cli.options.model import Direction
 from tests.support.commands import TINY, Terminal, assert_fails, elmo
@@ -123,6 +124,16 @@ def test_every_occurrence_is_a_point_with_its_sentence() -> None:
     assert 5 < len(labels("bank.svg")) <= MAX_LABELS
     # Dollars do not make a formula.
     assert any(text.startswith("bank $") for text in texts("bank.svg"))
+
+
+@pytest.mark.parametrize("output", ["v.svg", "./v.svg", "link.svg"])
+def test_a_picture_never_replaces_the_vectors(output: str) -> None:
+    vectors = Path("v.hdf5").rename("v.svg")
+    Path("link.svg").symlink_to("v.svg")
+    before = vectors.read_bytes()
+    with pytest.raises(OutputError, match=r"svg: the output is also an input\."):
+        plot(output, "v.svg", overwrite=True)
+    assert vectors.read_bytes() == before
 
 
 def test_labels_are_text_with_the_word_in_bold() -> None:
