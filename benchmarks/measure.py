@@ -6,7 +6,8 @@
 The model has the architecture of the published model with 93.6M parameters, and random
 weights: time does not depend on their values. The output is a table in Markdown.
 Programs that are compared take turns, each in its own process. Without --peer, AllenNLP
-is skipped. --rows chooses the rows to measure.
+is skipped. --before is a checkout of an earlier version, with its kernels, to compare
+the start with. --rows chooses the rows to measure.
 """
 
 import argparse
@@ -33,11 +34,13 @@ from benchmarks.precision import frozen_module_rows, precision_rows
 from benchmarks.probabilities import probabilities_rows
 from benchmarks.setting import ALICE, ORIGINAL, TINY, Row, Setting, make_model
 from benchmarks.speed import module_rows, speed_rows
+from benchmarks.start import start_rows
 from benchmarks.training import training_rows
 from elmo_cli.compiled.kernels import has_kernel
 
 ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "speed": speed_rows,
+    "start": start_rows,
     "precision": precision_rows,
     "probabilities": probabilities_rows,
     "modules": module_rows,
@@ -76,6 +79,7 @@ def make_setting(folder: Path, options: argparse.Namespace) -> Setting:
         lines=lines[: options.lines],
         peer=peer,
         repeats=options.repeats,
+        before=options.before,
     )
 
 
@@ -83,6 +87,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--peer", type=Path, help="folder of the AllenNLP environment")
+    parser.add_argument(
+        "--before", type=Path, help="checkout of an earlier version, for the start"
+    )
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
     parser.add_argument("--text", type=Path, default=ALICE)
     parser.add_argument("--lines", type=int, default=640)

@@ -65,6 +65,8 @@ class Setting:
     peer: Path | None = None
     """Path of the python of the environment with AllenNLP."""
     repeats: int = 5
+    before: Path | None = None
+    """Checkout of an earlier version, with its kernels."""
 
     def write(self, name: str, lines: Sequence[str]) -> Path:
         """Write a text file of these lines."""

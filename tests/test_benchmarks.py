@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import gpu, host, measure, probabilities, setting
+from benchmarks import gpu, host, measure, probabilities, setting, start
 from benchmarks.measure_embed import Stopwatch
 from benchmarks.process import median
 
@@ -72,6 +72,24 @@ def test_the_host_is_measured_without_a_bilm(tmp_path: Path) -> None:
     assert all(time > 0 for row in rows for time in row.figures["microseconds"])
     with h5py.File(tmp_path / "host.h5") as file:
         assert file["activations"].shape == (4 * gpu.COPIES, 8)
+
+
+@pytest.mark.long
+def test_the_start_is_compared_with_another_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start, "TURNS", 1)
+    tiny = setting.make_model(tmp_path / "tiny", setting.TINY)
+    (row,) = start.start_rows(
+        setting.Setting(
+            tmp_path, tiny, tiny, ["a b c"], repeats=1, before=setting.HERE.parent
+        )
+    )
+    (ratio,) = row.figures["ratios"]
+    assert f"{ratio:.0%} of the earlier version's" in row.measured
+    (turn,) = row.figures["turns"]
+    assert turn.wall > 0
+    assert turn.processor > 0
 
 
 def test_a_stopwatch_counts_no_second_twice() -> None:

@@ -22,20 +22,30 @@ def load_resolved_engine(
     *,
     check_layers: Callable[[int], object] = ignore,
     writes_file: bool = False,
+    hashes_model: bool = False,
 ) -> "Engine":
     """Load a resolved model, and print its name where the user needs it.
 
-    `check_layers` gets the number of its layers before it is loaded, which takes time.
+    Args:
+        model: The model.
+        check_layers: Function that gets the number of its layers before it is loaded,
+            which takes time.
+        writes_file: See `say_model`.
+        hashes_model: True if the output records the SHA-256 of the model.
     """
     from elmo_cli.pretrained.find_model import find_resolved_files
 
-    start_garbage_collector()
     files = find_resolved_files(model)
     check_layers(files.architecture.n_layers)
+    if hashes_model:
+        from elmo_cli.pretrained.checksums import start_content_sha256
+
+        start_content_sha256(files)
 
     from elmo_cli.engine import load_engine
 
     engine = load_engine(model.settings, files)
+    start_garbage_collector()
     say_model(files, model.settings, writes_file=writes_file)
     return engine
 
@@ -63,7 +73,6 @@ def load_resolved_language_model(
     from elmo_cli.pretrained.find_model import find_resolved_files
     from elmo_cli.pretrained.require_directions import require_directions
 
-    start_garbage_collector()
     files = find_resolved_files(model, with_softmax=True)
     require_directions(files, reading_directions(direction))
 
@@ -71,6 +80,7 @@ def load_resolved_language_model(
     from elmo_cli.language_model.language_model import language_model_on
 
     language_model = language_model_on(load_engine(model.settings, files))
+    start_garbage_collector()
     say_model(files, model.settings, writes_file=False)
     return language_model
 
@@ -103,7 +113,7 @@ def say_model(
 def start_garbage_collector() -> None:
     """Start Python's garbage collector, which `__main__` has stopped.
 
-    It only looks at objects that are made from now on.
+    It only looks at objects that are made from now on, after imports and loading.
     """
     gc.freeze()
     gc.enable()

@@ -63,20 +63,21 @@ class CompiledLinear(Linear):
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        """Pack the weights into panels, in the order in which C reads them."""
-        n_outputs, n_inputs = weight.shape
+        """Pack the weights into panels, in the order in which C reads them.
+
+        The outputs of the weights may have several axes: (..., in).
+        """
+        n_outputs = weight.shape[:-1].numel()
+        n_inputs = weight.shape[-1]
         shape = _panels_shape(weight.dtype, n_outputs, n_inputs)
         missing_outputs = shape.n_panels * shape.panel - n_outputs
         missing_inputs = shape.n_units * shape.unit - n_inputs
         if missing_outputs or missing_inputs:
-            weight = functional.pad(weight, (0, missing_inputs, 0, missing_outputs))
+            rows = weight.flatten(0, -2)
+            weight = functional.pad(rows, (0, missing_inputs, 0, missing_outputs))
         if bias is not None and missing_outputs:
             bias = functional.pad(bias, (0, missing_outputs))
-        # A unit is copied as one float32, also if it has two values in bfloat16.
-        units = weight.contiguous().view(torch.float32)
-        units = units.view(shape.n_panels, shape.panel, shape.n_units)
-        units = units.transpose(1, 2).contiguous()
-        panels = units.view(weight.dtype).view(shape)
+        panels = _to_panels(weight, shape)
         self._set_up(panels, bias, n_outputs=n_outputs, n_inputs=n_inputs)
 
     def _set_up(
@@ -159,6 +160,22 @@ def _from_panels(
         if tuple(panels.shape) == tuple(shape):
             return layer
     return make_linear(*layer.unpack())
+
+
+def _to_panels(weight: Tensor, shape: _Panels) -> Tensor:
+    """Copy weights, (..., in), to panels, by one copy from any order in memory."""
+    # Axes of outputs are those of panels first, and then those within a panel. The one
+    # between them may have both.
+    n_panels = 1
+    axis = 0
+    while n_panels * weight.shape[axis] < shape.n_panels:
+        n_panels *= weight.shape[axis]
+        axis += 1
+    of_panels = [*weight.shape[:axis], shape.n_panels // n_panels]
+    within_panel = [-1, *weight.shape[axis + 1 : -1]]
+    units = weight.reshape(*of_panels, *within_panel, shape.n_units, shape.unit)
+    in_order = units.movedim(-2, len(of_panels))
+    return in_order.clone(memory_format=torch.contiguous_format).view(shape)
 
 
 def _panels_shape(dtype: torch.dtype, n_outputs: int, n_inputs: int) -> _Panels:

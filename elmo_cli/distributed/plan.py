@@ -164,6 +164,8 @@ def open_plan(
             settings.text,
             n_tokens=_n_part_tokens(vector, settings, part_mb),
         )
+        if not parts:
+            raise InputError(f"{' '.join(patterns)}: no tokens")
         plan = Plan(settings=recorded, inputs=inputs, parts=parts)
         folder.create(
             PLAN, _encode_file(plan, settings, vector=vector, column_types=column_types)

@@ -138,7 +138,7 @@ class FastLstm:
             bias = None if bias is None else bias.to(self._types.device)
         else:
             weight = to_blocks(weight)
-            bias = None if bias is None else to_blocks(bias)
+            bias = None if bias is None else to_blocks(bias).flatten()
         return prepare_linear(
             weight, bias=bias, dtype=self._types.gate_weights, values=self._types.values
         )

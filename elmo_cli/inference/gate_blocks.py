@@ -4,8 +4,8 @@ A block has n = `block` values of each gate, so that a core computes all that n 
 need while it is in the cache. Zeros fill the last block.
 """
 
+import torch
 from torch import Tensor
-from torch.nn import functional
 
 from elmo_cli.compiled.kernels import read_constant
 
@@ -13,18 +13,17 @@ from elmo_cli.compiled.kernels import read_constant
 def to_blocks(values: Tensor) -> Tensor:
     """Arrange the weights of gates or their bias, (4 D, ...), in blocks.
 
-    The result has the shape (ceil(D / n) * 4 * n, ...).
+    The result has the shape (ceil(D / n), 4, n, ...). Without zeros it is a view, so
+    that `CompiledLinear` copies the weights only once.
     """
     n = read_constant("block")
-    # Transposed, as weights are stored in their file and as `CompiledLinear` packs
-    # them.
-    gates = values.t().reshape(*values.shape[1:], 4, -1)  # (..., 4, D)
-    n_missing = -gates.shape[-1] % n
+    gates = values.reshape(4, -1, *values.shape[1:])  # (4, D, ...)
+    n_missing = -gates.shape[1] % n
     if n_missing > 0:
-        gates = functional.pad(gates, (0, n_missing))
-    groups = gates.reshape(*gates.shape[:-1], -1, n)  # (..., 4, ceil(D / n), n)
-    blocks = groups.transpose(-3, -2)  # (..., ceil(D / n), 4, n)
-    return blocks.flatten(-3).t()
+        zeros = gates.new_zeros(4, n_missing, *gates.shape[2:])
+        gates = torch.cat([gates, zeros], dim=1)
+    blocks = gates.reshape(4, -1, n, *values.shape[1:])
+    return blocks.transpose(0, 1)
 
 
 def from_blocks(values: Tensor, dim: int, n: int) -> Tensor:

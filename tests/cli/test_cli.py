@@ -25,8 +25,11 @@ from elmo_cli.cli.option_conditions import Option
 from elmo_cli.cli.shared_options import command_option
 from elmo_cli.cli.stopping import stop_on_signal
 from elmo_cli.errors.wording import first_line
+from elmo_cli.model.bilm import BiLm
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.find_model import resolve_model
+from elmo_cli.pretrained.load_bilm import load_bilm
+from elmo_cli.pretrained.model_files import ModelFiles
 from tests.support.commands import TINY, assert_misused, elmo
 
 # Help
@@ -396,18 +399,23 @@ def test_idle_threads_wait_only_shortly_by_default(
     assert spin_counts == [spin_count]
 
 
-def test_the_collector_starts_when_a_model_is_loaded(
+def test_the_collector_starts_once_a_model_is_loaded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     states: list[bool] = []
-    # It prints the name of the model for a command, and here is none.
-    monkeypatch.setattr("elmo_cli.cli.load_model.say_model", Mock())
+    load = load_bilm
+
+    def load_and_look(files: ModelFiles) -> BiLm:
+        states.append(gc.isenabled())
+        return load(files)
 
     def main(**settings: Any) -> None:
-        states.append(gc.isenabled())
         load_resolved_engine(resolve_model(ModelSettings("mini")))
         states.append(gc.isenabled())
 
+    monkeypatch.setattr("elmo_cli.engine.load_bilm", load_and_look)
+    # It prints the name of the model for a command, and here is none.
+    monkeypatch.setattr("elmo_cli.cli.load_model.say_model", Mock())
     monkeypatch.setattr("elmo_cli.cli.main.main", main)
     run_with_collector_restored()
     assert states == [False, True]

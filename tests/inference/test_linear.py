@@ -78,12 +78,14 @@ def test_a_layer_in_c_equals_float64_and_keeps_its_weights(
     with processor(kernel.processor), pytest.MonkeyPatch.context() as patch:
         patch.setattr(linear, "has_tiles", lambda: kernel.with_tiles)
         multiply = CompiledLinear(weight, bias)
+        as_in_files = CompiledLinear(weight.t().contiguous().t(), bias)
         output = multiply(inputs)
         alone = multiply(inputs[rows])
         unpacked, unpacked_bias = multiply.unpack()
 
     assert type(make_linear(weight)) is CompiledLinear
     assert torch.equal(unpacked, weight)
+    assert torch.equal(as_in_files.weight, multiply.weight)
     if bias is None:
         assert unpacked_bias is None
     else:

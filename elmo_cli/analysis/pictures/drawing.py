@@ -28,6 +28,8 @@ _POINTS: Final = "points-"
 """Beginning of the SVG id of a group of points."""
 _BARS: Final = "bars-"
 """Beginning of the SVG id of a bar."""
+WIDTH: Final = 4.2
+"""Width of a figure in inches, at which texts of 9 points are legible on a phone."""
 _DPI: Final = 150
 """Pixels per inch in PNG."""
 _SVG: Final = "http://www.w3.org/2000/svg"

@@ -12,7 +12,7 @@ from elmo_cli.text.join_tokens import spaces_before
 
 Side = Literal["right", "left"]
 SIDES: Final[tuple[Side, ...]] = ("right", "left")
-_FONT_SIZE: Final = 8
+_FONT_SIZE: Final = 9
 _CONTEXT_OPACITY: Final = 0.7
 """An opacity, unlike a grey, also suits a dark page."""
 _X_OFFSET: Final = 5

@@ -9,6 +9,7 @@ import numpy as np
 
 from elmo_cli.analysis.change.measure_change import Change
 from elmo_cli.analysis.pictures.drawing import (
+    WIDTH,
     Drawing,
     check_figure,
     open_drawing,
@@ -26,7 +27,7 @@ _GREY: Final = "#737373"
 """Colour of the points of words without a p."""
 _P_HEIGHT: Final = 17
 """Height of the name of the p above the first row, in points (1/72 inch)."""
-_LEGEND_HEIGHT: Final = _P_HEIGHT + 20
+_LEGEND_HEIGHT: Final = _P_HEIGHT + 34
 """Height of the name of the p and of the legend above it, in points."""
 _CHANCE_LABEL: Final = "by chance (5–95%)"
 _CHANCE_CAPTION: Final = (
@@ -96,12 +97,12 @@ def plot_changes(
     caption = "Each point is the change of a word."
     if any(change.by_chance is not None for change in drawn):
         caption += f" {_CHANCE_CAPTION}"
-    height = 1.3 + 0.24 * len(drawn)
+    height = 1.5 + 0.24 * len(drawn)
     with open_drawing(
         output,
         title=title,
         caption=caption,
-        width=5.6,
+        width=WIDTH,
         height=height,
         overwrite=overwrite,
     ) as drawing:
@@ -143,10 +144,13 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> boo
         explains_p = has_p and colour != _GREY
         if not members and not explains_p:
             continue
+        points = np.empty((len(members), 2))
+        points[:, 0] = [values[row] for row in members]
+        points[:, 1] = members
         drawing.add_points(
             axes,
             name=f"{index}",
-            points=np.reshape([(values[row], row) for row in members], (-1, 2)),
+            points=points,
             tooltips=[_change_tooltip(changes[row]) for row in members],
             label=label,
             zorder=2,
@@ -169,7 +173,9 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> boo
             loc="lower left",
             bbox_to_anchor=(0, 1),
             bbox_transform=above_name,
-            ncols=3,
+            ncols=2,
+            columnspacing=1,
+            handlelength=1.2,
             frameon=False,
             borderaxespad=0.2,
             handletextpad=0.3,
@@ -193,7 +199,7 @@ def _write_beside(axes: Any, text: str, row: float, points_above: float = 0) -> 
         xytext=(6, points_above),
         textcoords="offset points",
         va="center",
-        fontsize=8,
+        fontsize=9,
         alpha=0.7,
     )
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from elmo_cli.analysis.pictures.drawing import (
+    WIDTH,
     Drawing,
     check_figure,
     open_drawing,
@@ -44,7 +45,7 @@ MAX_POINTS: Final = 2000
 MAX_LABELS: Final = 40
 _MAX_FORMS: Final = 4
 """Maximum number of forms of the word in the title, beside the word itself."""
-_LABEL_CHARACTERS: Final = 18
+_LABEL_CHARACTERS: Final = 14
 """Maximum number of characters in a label on either side of the word."""
 _MARKERS: Final = ("o", "^", "s", "D", "v", "P", "X", "*")
 """Shapes of the groups, which differ without colours too."""
@@ -159,7 +160,12 @@ def plot_occurrences(
     begin_step("drawing")
     caption = _caption(variance)
     with open_drawing(
-        output, title=title, caption=caption, width=5.6, height=4.6, overwrite=overwrite
+        output,
+        title=title,
+        caption=caption,
+        width=WIDTH,
+        height=WIDTH,
+        overwrite=overwrite,
     ) as drawing:
         axes = drawing.figure.add_subplot()
         axes.set_title(printable(title))

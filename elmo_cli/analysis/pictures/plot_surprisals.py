@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from elmo_cli.analysis.pictures.drawing import (
+    WIDTH,
     Drawing,
     check_figure,
     open_drawing,
@@ -37,7 +38,8 @@ _MAX_WORD_WIDTH: Final = 16
 _LEGEND_CHARACTERS: Final = 24
 """Space of the legend with both directions, beside the text of a sentence."""
 _HEADING_SIZE: Final = 10
-_WORD_SIZE: Final = 9
+_WORD_SIZE: Final = 10
+_VALUE_SIZE: Final = 8.5
 _UNKNOWN_ALPHA: Final = 0.3
 _SHARED_ALPHA: Final = 0.45
 """Opacity of the bars of words that all sentences of a panel have."""
@@ -154,7 +156,7 @@ def plot_surprisals(
         caption += " Words in grey are not in the vocabulary."
         notes.append("grey: not in the vocabulary")
     n_words = max(len(panel.series[0].units) for panel in panels)
-    width = max(5.6, 1 + n_words * _word_width(panels))
+    width = max(WIDTH, 0.6 + n_words * _word_width(panels))
     height = sum(1.9 + 0.2 * len(panel.series) for panel in panels)
     with open_drawing(
         output,
@@ -277,12 +279,12 @@ def _word_width(panels: Sequence[_Panel]) -> float:
             for unit in series.units:
                 for line in _unit_label(unit.text).split("\n"):
                     n_characters = max(n_characters, len(line))
-    return max(0.6, 0.3 * n_series, 0.08 * n_characters)
+    return max(0.6, 0.31 * n_series, 0.085 * n_characters)
 
 
 def _draw_panel(drawing: Drawing, axes: Any, panel: _Panel) -> None:
     n_series = len(panel.series)
-    width = min(0.5, 0.84 / n_series)
+    width = min(0.5, 0.9 / n_series)
     words = _words_below_bars(panel)
     for series_index, series in enumerate(panel.series):
         colour = f"C{series_index}"
@@ -308,7 +310,7 @@ def _draw_panel(drawing: Drawing, axes: Any, panel: _Panel) -> None:
             elif panel.are_sentences and len(words[index]) == 1:
                 bar.set(alpha=_SHARED_ALPHA)
         values = [f"{value:.1f}" for value in series.values]
-        axes.bar_label(bars, values, padding=1, fontsize=7.5)
+        axes.bar_label(bars, values, padding=1, fontsize=_VALUE_SIZE)
     _label_words(axes, words, n_series)
 
 

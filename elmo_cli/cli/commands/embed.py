@@ -153,6 +153,7 @@ def embed(
         model,
         check_layers=settings.selection.check_for_model,
         writes_file=output_file != STANDARD_OUTPUT,
+        hashes_model=True,
     )
     _warn_about_batch_size(engine)
 

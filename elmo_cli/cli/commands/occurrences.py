@@ -98,7 +98,10 @@ def occurrences(
     )
     opened.source.check()  # Loading the model can take a while.
     engine = load_resolved_engine(
-        model, check_layers=selection.check_for_model, writes_file=True
+        model,
+        check_layers=selection.check_for_model,
+        writes_file=True,
+        hashes_model=True,
     )
     with (
         stop_on_signal() as should_stop,

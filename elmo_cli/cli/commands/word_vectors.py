@@ -102,8 +102,8 @@ def word_vectors(
         from elmo_cli.analysis.word_vectors.token_vectors import write_vectors_of_model
 
         resolved = resolve_model(model_settings)
-        start_garbage_collector()
         files = find_resolved_files(resolved, with_softmax=softmax)
+        start_garbage_collector()
         say_model(files, model_settings, writes_file=True)
         with progress_bar.progress_bar(" words") as bar:
             n_words = write_vectors_of_model(
