@@ -323,7 +323,9 @@ def test_a_lower_precision_is_the_embedders(files: ModelFiles, precision: str) -
     assert 1e-5 < difference < 0.03
 
 
-@pytest.mark.parametrize("missing", [["avx512_bf16"], ["avx512_bf16", "vnni", "avx_vnni"]])
+@pytest.mark.parametrize(
+    "missing", [["avx512_bf16"], ["avx512_bf16", "vnni", "avx_vnni"]]
+)
 def test_bfloat16_of_any_processor_is_the_embedders_and_leaves_the_bilm(
     files: ModelFiles, missing: list[str]
 ) -> None:
