@@ -120,6 +120,14 @@ class EmbedBatch:
         )
         self._column = column
 
+    def __repr__(self) -> str:
+        model = self._settings.model.model
+        selection = self._settings.selection
+        return (
+            f"EmbedBatch(model={model!r}, layers={selection.layers!r}, "
+            f"pooling={selection.pooling!r}, column={self._column!r})"
+        )
+
     def __call__(self, batch: Any) -> Any:
         """Return the batch with the column.
 

@@ -126,8 +126,10 @@ def cosine(
         chunks = read_pair_table(table, sides)
     elif reads_lines:
         source = Source(STANDARD_INPUT)
-        typed = raw_or_all(peek_first_line(source).split("\t"))
-        tokenizer = choose_command_tokenizer(text_settings, resolved, typed)
+        first = raw_or_all(peek_first_line(source).split("\t"))
+        tokenizer = choose_command_tokenizer(
+            text_settings, resolved, first, are_typed=False
+        )
         chunks = read_queries(source, lambda line: parse(line.split("\t")))
     else:
         typed = raw_or_all(arguments[1:])
