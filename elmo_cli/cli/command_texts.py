@@ -60,7 +60,7 @@ def open_command_text(
     return opened
 
 
-def load_tokenizer(
+def choose_command_tokenizer(
     text_settings: TextSettings, model: "ResolvedModel", texts: Sequence[str]
 ) -> "Tokenizer":
     """Return the tokenizer of typed texts, which show whether they are raw."""

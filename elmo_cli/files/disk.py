@@ -151,7 +151,8 @@ def remove(path: str | Path, *, missing_ok: bool = False) -> None:
 
 def make_folder(path: str | Path) -> None:
     """Make a folder and those above it, unless it exists. Their names are synced."""
-    missing = [each for each in (Path(path), *Path(path).parents) if not each.exists()]
+    folder = Path(path)
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
     os.makedirs(path, exist_ok=True)
     for each in missing:
         sync(each.parent)

@@ -119,7 +119,9 @@ def read_metadata(path: str | Path, file_system: Any = None) -> Any:
     footer = _footer_of(tail)
     place = _CRC32_IN_FOOTER.search(footer)
     if place is not None:
-        cleared = footer[: place.start(1)] + NO_CRC32.encode() + footer[place.end() :]
+        before = footer[: place.start(1)]
+        after = footer[place.end() :]
+        cleared = before + NO_CRC32.encode() + after
         if place[1] != _checksum_text(cleared):
             raise pyarrow.ArrowInvalid("the checksum of its footer is wrong")
     # Without the pages before it, the footer is a file too.

@@ -71,10 +71,12 @@ def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> FloatArray:
     # Consecutive words are read together.
     starts = np.flatnonzero(np.diff(words) != 1) + 1
     runs = np.split(words, starts)
+    vectors = []
     with open_tensors(path) as file:
-        return np.concatenate(
-            [file.read(WEIGHT, slice(run[0], run[-1] + 1)) for run in runs]
-        )
+        for run in runs:
+            rows = slice(run[0], run[-1] + 1)
+            vectors.append(file.read(WEIGHT, rows))
+    return np.concatenate(vectors)
 
 
 def write_softmax(

@@ -97,5 +97,7 @@ def _normalize(tensor: Tensor, mask: Tensor) -> Tensor:
     # Padding alone would give NaN.
     n_values = (counted.sum() * tensor.shape[-1]).clamp(min=1)
     mean = (tensor * counted).sum() / n_values
-    variance = (((tensor - mean) * counted) ** 2).sum() / n_values
-    return (tensor - mean) / torch.sqrt(variance + 1e-12)
+    centered = tensor - mean
+    squares = (centered * counted) ** 2
+    variance = squares.sum() / n_values
+    return centered / torch.sqrt(variance + 1e-12)

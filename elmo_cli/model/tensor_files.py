@@ -54,6 +54,8 @@ _HALF: Final = ("float16", "F16")
 """Names of float16 in HDF5 and in safetensors."""
 _DAMAGE: Final = (KeyError, OSError, RuntimeError, TypeError, ValueError)
 """Errors that h5py raises for a damaged file."""
+_Datasets = dict[str, h5py.Dataset]
+"""Datasets of a file, by their names."""
 
 
 class TensorFile(ABC):
@@ -243,9 +245,9 @@ def is_finite(values: Tensor) -> bool:
     return all(extreme.isfinite() for extreme in values.aminmax())
 
 
-def _find_datasets(file: h5py.File) -> tuple[dict[str, h5py.Dataset], dict[str, str]]:
+def _find_datasets(file: h5py.File) -> tuple[_Datasets, dict[str, str]]:
     """Return all datasets with values in a file, and the kinds of other items."""
-    datasets: dict[str, h5py.Dataset] = {}
+    datasets: _Datasets = {}
     others: dict[str, str] = {}
     n_items = 0
 

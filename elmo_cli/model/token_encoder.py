@@ -116,7 +116,7 @@ def _count_characters(ids: Tensor) -> Tensor:
     """
     columns = torch.arange(1, ids.shape[1] + 1, device=ids.device)
     is_character = ids != ids[:, -1:]
-    return (is_character * columns).amax(dim=1)
+    return torch.where(is_character, columns, 0).amax(dim=1)
 
 
 class CharacterEncoder(CharacterFeatures, TokenEncoder):

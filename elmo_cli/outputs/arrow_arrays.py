@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.optional_imports import load_pyarrow
@@ -26,18 +27,29 @@ def vectors_array(vectors: AnyArray) -> Any:
 def nested_array(block: Sequence[AnyArray], *, pooled: bool) -> Any:
     """Return arrays as nested Arrow lists, of fixed size but for the axis of tokens."""
     pyarrow = load_pyarrow()
-    nested = pyarrow.array(np.concatenate([values.reshape(-1) for values in block]))
-    sizes = list(block[0].shape)
+    flat = np.concatenate([values.reshape(-1) for values in block])
+    nested = pyarrow.array(flat)
+    sizes = block[0].shape
     token_axis = None if pooled else len(sizes) - 2
     for axis in reversed(range(len(sizes))):
-        if axis != token_axis:
+        if axis == token_axis:
+            offsets = _offsets_of_token_lists(block, axis)
+            nested = pyarrow.ListArray.from_arrays(offsets, nested)
+        else:
             nested = pyarrow.FixedSizeListArray.from_arrays(nested, sizes[axis])
-            continue
-        n_lists = sizes[0] if axis else 1  # one list of tokens per layer
-        lengths = np.repeat([values.shape[axis] for values in block], n_lists)
-        ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-        nested = pyarrow.ListArray.from_arrays(ends, nested)
     return nested
+
+
+def _offsets_of_token_lists(
+    block: Sequence[AnyArray], token_axis: int
+) -> NDArray[np.int32]:
+    """Return where the lists of tokens begin: each record has one per layer."""
+    n_layers = 1
+    if token_axis == 1:
+        n_layers = block[0].shape[0]
+    lengths = [values.shape[token_axis] for values in block]
+    offsets = np.cumsum([0, *np.repeat(lengths, n_layers)])
+    return offsets.astype(np.int32)
 
 
 def chunked_nested_array(arrays: Sequence[AnyArray], *, pooled: bool) -> Any:

@@ -181,17 +181,28 @@ class PackedFile:
         There is at least one. The caller asks again for those that are missing.
         """
         stop = min(start + BLOCK_RECORDS, stop)
+        offsets = self._offsets["activations"][start : stop + 1]
+        n_records = self._count_fitting(offsets)
+        parts = self._read("activations", offsets[: n_records + 1])
+        arrays = []
+        for part in parts:
+            if not self._is_pooled:
+                values = np.moveaxis(part, 0, -2)  # (..., T, W)
+            elif len(part) > 0:
+                values = part[0]
+            else:
+                raise DamagedError("a pooled record has no vector")
+            arrays.append(np.ascontiguousarray(values))
+        return arrays
+
+    def _count_fitting(self, offsets: Offsets) -> int:
+        """Count the first records whose rows fit into a block; at least 1."""
         rows = self._rows["activations"]
         row_bytes = math.prod(rows.shape[1:]) * rows.dtype.itemsize
         max_rows = max(1, BLOCK_BYTES // row_bytes)
-        offsets = self._offsets["activations"][start : stop + 1]
-        n_fit = int(np.searchsorted(offsets, offsets[0] + max_rows, "right")) - 1
-        parts = self._read("activations", offsets[: max(1, n_fit) + 1])
-        if not self._is_pooled:
-            return [np.ascontiguousarray(np.moveaxis(part, 0, -2)) for part in parts]
-        if not all(map(len, parts)):
-            raise DamagedError("a pooled record has no vector")
-        return [np.ascontiguousarray(part[0]) for part in parts]
+        end_of_block = offsets[0] + max_rows
+        n_ends = int(np.searchsorted(offsets[1:], end_of_block, "right"))
+        return max(1, n_ends)
 
     def records(self, start: int, stop: int) -> list[Record]:
         """Return records without their activations."""

@@ -33,9 +33,12 @@ class JsonlWriter(RowWriter):
 def _json_numbers(values: AnyArray) -> str:
     """Return an array as nested lists of JSON, with null for infinity and NaN."""
     if values.ndim > 1:
-        return "[" + ", ".join(_json_numbers(part) for part in values) + "]"
+        parts = ", ".join(_json_numbers(part) for part in values)
+        return f"[{parts}]"
     # One call of % is faster than one per number.
     number = f"%.{_DIGITS[values.itemsize]}g"
     template = ", ".join([number] * len(values))
-    text = f"[{template % tuple(values.tolist())}]"
-    return text if np.isfinite(values).all() else re.sub("-?(inf|nan)", "null", text)
+    numbers = template % tuple(values.tolist())
+    if not np.isfinite(values).all():
+        numbers = re.sub("-?(inf|nan)", "null", numbers)
+    return f"[{numbers}]"

@@ -53,13 +53,16 @@ class SentenceRows:
         if self._settings.format.has_fixed_columns:
             fields["index"] = index
             fields = {name: fields[name] for name in _PARQUET_COLUMNS if name in fields}
-        new_names = kept_names(record.columns.keys())
+        kept = {}
+        for old_name, new_name in kept_names(record.columns.keys()).items():
+            kept[new_name] = [record.columns[old_name]]
+        text_bytes = _RECORD_BYTES + _TOKEN_BYTES * len(record.tokens)
         return Rows(
             n=1,
             own={name: [value] for name, value in fields.items()},
-            kept={new: [record.columns[old]] for old, new in new_names.items()},
+            kept=kept,
             vectors={ACTIVATIONS: [values]},
-            n_bytes=values.nbytes + _RECORD_BYTES + _TOKEN_BYTES * len(record.tokens),
+            n_bytes=values.nbytes + text_bytes,
         )
 
     def nested(self, vectors: Sequence[Any]) -> Any:

@@ -65,11 +65,10 @@ class TokenRows(SentenceRows):
         own = self.columns(index, record, positions)
         like_layers = {name for name in record.columns if name.startswith(LAYER_PREFIX)}
         taken = {*own, "sentence_number", VECTOR, *like_layers}
+        kept = {}
         new_names = renamed_columns(record.columns.keys(), taken=taken)
-        kept = {
-            new: [record.columns[old]] * len(positions)
-            for old, new in new_names.items()
-        }
+        for old_name, new_name in new_names.items():
+            kept[new_name] = [record.columns[old_name]] * len(positions)
         n_cells = len(positions) * (len(own) + len(kept))
         return Rows(
             n=len(positions),

@@ -77,7 +77,9 @@ def _place_of_indexes(text: str, indexes: str) -> AnnotatedPlace:
     match = _INDEXES.fullmatch(indexes)
     if match is None:
         return AnnotatedPlace(text, start=0, end=0, is_certain=True)
-    return AnnotatedPlace(text, start=int(match[1]), end=int(match[2]), is_certain=True)
+    start = int(match[1])
+    end = int(match[2])
+    return AnnotatedPlace(text, start, end, is_certain=True)
 
 
 def _place_of_token(text: str, position: int) -> AnnotatedPlace:

@@ -38,10 +38,11 @@ def files(folder: Path) -> None:
 
 def train(*arguments: str, output: str = "d") -> tuple[int, str]:
     """Train for three steps; return the exit status and the last message."""
+    words = list(arguments)
     if not {"--options-file", "--init-from"} & set(arguments):
-        arguments = (*arguments, "--options-file", "opt.json")
-    settings = f"--output {output} --steps 3 --batch-tokens 64"
-    result = elmo("train", *arguments, *settings.split())
+        words += ["--options-file", "opt.json"]
+    words += f"--output {output} --steps 3 --batch-tokens 64".split()
+    result = elmo("train", *words)
     return result.exit_code, "".join(result.stderr.splitlines()[-1:])
 
 

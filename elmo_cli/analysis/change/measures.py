@@ -92,7 +92,8 @@ def _divergences(p: Matrix, q: Matrix) -> Matrix:
     from scipy.special import rel_entr
 
     mean = (p + q) / 2
-    divergences: Matrix = (rel_entr(p, mean) + rel_entr(q, mean)).sum(axis=1) / 2
+    of_both = rel_entr(p, mean) + rel_entr(q, mean)  # (n, m)
+    divergences: Matrix = of_both.sum(axis=1) / 2
     return divergences
 
 

@@ -144,10 +144,13 @@ def _draw_changes(drawing: Drawing, axes: Any, changes: Sequence[Change]) -> boo
         explains_p = has_p and colour != _GREY
         if not members and not explains_p:
             continue
+        points = np.empty((len(members), 2))
+        points[:, 0] = [values[row] for row in members]
+        points[:, 1] = members
         drawing.add_points(
             axes,
             name=f"{index}",
-            points=np.reshape([(values[row], row) for row in members], (-1, 2)),
+            points=points,
             tooltips=[_change_tooltip(changes[row]) for row in members],
             label=label,
             zorder=2,

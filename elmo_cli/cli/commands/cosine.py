@@ -10,7 +10,7 @@ import click
 
 from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command
-from elmo_cli.cli.command_texts import load_tokenizer, open_command_text
+from elmo_cli.cli.command_texts import choose_command_tokenizer, open_command_text
 from elmo_cli.cli.load_model import load_resolved_embedder
 from elmo_cli.cli.queries import (
     PairColumns,
@@ -127,11 +127,11 @@ def cosine(
     elif reads_lines:
         source = Source(STANDARD_INPUT)
         typed = raw_or_all(peek_first_line(source).split("\t"))
-        tokenizer = load_tokenizer(text_settings, resolved, typed)
+        tokenizer = choose_command_tokenizer(text_settings, resolved, typed)
         chunks = read_queries(source, lambda line: parse(line.split("\t")))
     else:
         typed = raw_or_all(arguments[1:])
-        tokenizer = load_tokenizer(text_settings, resolved, typed)
+        tokenizer = choose_command_tokenizer(text_settings, resolved, typed)
         # A wrong word is an error before the model is loaded.
         chunks = [[parse(arguments[1:])]]
     if layers == "all":  # Each layer, as in the other commands.

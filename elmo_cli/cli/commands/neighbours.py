@@ -10,7 +10,7 @@ import click
 
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.command_texts import load_tokenizer, open_command_text
+from elmo_cli.cli.command_texts import choose_command_tokenizer, open_command_text
 from elmo_cli.cli.load_model import load_resolved_embedder
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH, WholeNumber
@@ -126,11 +126,11 @@ def neighbours(
             )
             chunks = read_query_table(table, pooled=pooled)
         elif sentence is not None:
-            tokenizer = load_tokenizer(text_settings, model, [sentence])
+            tokenizer = choose_command_tokenizer(text_settings, model, [sentence])
             chunks = [[_typed_sentence(sentence, tokenizer)]]
         else:
             word, text = query
-            tokenizer = load_tokenizer(text_settings, model, [text])
+            tokenizer = choose_command_tokenizer(text_settings, model, [text])
             chunks = [
                 [_find_in_text(word, text, occurrence=occurrence, tokenizer=tokenizer)]
             ]

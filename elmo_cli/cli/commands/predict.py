@@ -12,7 +12,7 @@ import click
 from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.chunks import parse_in_chunks
 from elmo_cli.cli.command import command, option_group
-from elmo_cli.cli.command_texts import load_tokenizer, open_command_text
+from elmo_cli.cli.command_texts import choose_command_tokenizer, open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, WholeNumber
@@ -110,7 +110,7 @@ def predict(
     resolved = resolve_model(model_settings)
     if is_typed_text(given):
         _check_options_of_text()
-        tokenizer = load_tokenizer(text_settings, resolved, [given])
+        tokenizer = choose_command_tokenizer(text_settings, resolved, [given])
         typed = _typed_text(given, tokenizer, settings)
         model = load_resolved_language_model(resolved, direction)
         _print_answers(typed, model, settings=settings, row_format=row_format)
