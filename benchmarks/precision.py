@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from benchmarks.process import Figures, in_turns, median, ratios
 from benchmarks.setting import Row, Setting
-from elmo_cli.inference.int8 import has_int8
+from elmo_cli.compiled.kernels import processor_has
+from elmo_cli.compiled.linear import product_kernel
 
 
 class Target(NamedTuple):
@@ -104,8 +105,8 @@ def frozen_module_rows(setting: Setting) -> list[Row]:
 def _available() -> list[str]:
     """Return the lower precisions that this processor has instructions for."""
     available = {
-        "bfloat16": torch.ops.mkldnn._is_mkldnn_bf16_supported(),
-        "int8": has_int8(),
+        "bfloat16": processor_has("avx512_bf16"),
+        "int8": product_kernel(torch.int8) is not None,
     }
     return [precision for precision in TARGETS if available[precision]]
 

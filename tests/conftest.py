@@ -25,7 +25,6 @@ from hypothesis import HealthCheck, settings
 
 from elmo_cli import ElmoEmbedder
 from elmo_cli.compiled.kernels import has_tiles
-from elmo_cli.inference.int8 import has_int8
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.pretrained.load_bilm import load_bilm
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -40,6 +39,7 @@ from tests.support.commands import PROGRAMS
 from tests.support.distributed_runs import LINES
 from tests.support.fake_device import FakeDevice, fake_device
 from tests.support.golden import GOLDEN, Golden
+from tests.support.processors import processors_with
 from tests.support.small_models import SmallModels, make_small_models
 from tests.support.strategies import make_language_model, small_architecture
 from tests.support.training_runs import write_run_files
@@ -263,8 +263,11 @@ def pytest_report_header() -> list[str]:
     missing = []
     if not has_tiles():
         missing.append("bfloat16 (needs AMX)")
-    if not has_int8():
-        missing.append("int8 (needs AVX-512 VNNI)")
+    with_integers = processors_with(torch.int8)
+    if "AVX512" not in with_integers:
+        missing.append("int8 and int16 in 512 bits (needs AVX-512 VNNI)")
+    if "AVX2" not in with_integers:
+        missing.append("int8 and int16 in 256 bits (needs AVX-VNNI)")
     if missing:
         lines.append(f"kernels that are not tested here: {', '.join(missing)}")
     return lines

@@ -52,7 +52,7 @@ def open_scored_text(
     reads_ids: bool = True,
     may_have_regions: bool = False,
     splits_regions: bool = False,
-    may_be_empty: bool = True,
+    may_lack_rows: bool = True,
 ) -> Iterator[OpenText]:
     """Open the records of a text that a language model scores, with a progress bar.
 
@@ -62,7 +62,7 @@ def open_scored_text(
         reads_ids: Read the ids of the records. If not, they have none.
         may_have_regions: Warn of `|` that may separate regions.
         splits_regions: Warn of texts without `|`, because it separates regions.
-        may_be_empty: Warn of a text without tokens. If not, it is an error later.
+        may_lack_rows: Accept a table that has a header and no rows.
     """
     from elmo_cli.language_model.scored_records import name_columns
     from elmo_cli.records.warnings.expected import expected_input
@@ -71,7 +71,7 @@ def open_scored_text(
     expected = expected._replace(
         may_have_regions=may_have_regions,
         splits_regions=splits_regions,
-        may_be_empty=may_be_empty,
+        may_lack_rows=may_lack_rows,
     )
     with (
         progress_bar.progress_bar(

@@ -1,9 +1,11 @@
 /* Kernels for inference and training. This file includes all others, so that it is the only one to compile:
  *
- *   kernels.c                  cells of an LSTM's step, highways, tanh; then a whole step in float32
+ *   kernels.c                  cells of an LSTM's step, highways, tanh
  *   kernels_product.h          products with constant weights, once for each data type
+ *   kernels_integers.h         the same products of whole numbers, int8 and int16, by VNNI
  *   kernels_tiles.h            the same products in bfloat16 by AMX
  *   kernels_step_tiles.h       a whole step by AMX
+ *   kernels_step.h             a whole step, once for each data type
  *   kernels_steps.h            consecutive steps with their projections, in one call
  *   kernels_probabilities.h    softmax over a vocabulary, without storing its logits
  *   kernels_training.h         steps of an LSTM forwards and backwards, softmax over sampled words
@@ -25,6 +27,7 @@
 #include <string.h>
 
 extern void GOMP_parallel(void (*work)(void *), void *arguments, unsigned n_threads, unsigned flags);
+extern void GOMP_barrier(void);
 extern int omp_get_thread_num(void);
 extern int omp_get_num_threads(void);
 
@@ -236,6 +239,7 @@ const int64_t block = BLOCK, panel = PANEL, tile = TILE;
 #define EACH(I, N) _Pragma("GCC unroll 6") for (int I = 0; I < N; I++)
 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t whole_lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 /* Distances of values in memory. The values of a row are in blocks. If `block` is the size of a block, they follow one
  * another. */
@@ -243,9 +247,18 @@ struct strides {
     int64_t row, block;
 };
 
+/* What turns sums of whole numbers into values, or NULL for other types; see kernels_integers.h.
+ *
+ * offsets: start of the sums, (outputs,). outputs: scale of each output. rows: scale of each row. */
+struct scales {
+    const int32_t *offsets;
+    const float *outputs, *rows;
+};
+
 /* Product of n rows: out = inputs W^T + bias, at most `clip` in size.
  *
- * A unit is 4 bytes: one value of float32, or two of bfloat16. So `float *` is the address of units here.
+ * A unit is 4 bytes: one value of float32, two of bfloat16 or int16, four of int8. So `float *` is the address of
+ * units here.
  *
  * inputs: (n, n_units). out: n rows of out_dim values, in blocks of 4 BLOCK, at `strides`.
  * weights: panels, (outputs / PANEL, n_units, PANEL), with zeros to fill the last panel.
@@ -257,6 +270,23 @@ struct product {
     double clip;
     void *out;
     struct strides strides;
+    struct scales scales;
+};
+
+/* Rows of the inputs of a product: row i is row indices[i] of the values, (k, dim), or row i where indices is NULL.
+ *
+ * units: (n, n_units), written. scales: (n,), written for whole numbers. */
+struct rows {
+    int64_t n, dim, n_units;
+    const float *values;
+    const int64_t *indices;
+    float *units, *scales;
+};
+
+/* Product of rows that are rounded first: product.inputs are rows.units, and product.scales.rows are rows.scales. */
+struct rounded_product {
+    struct rows rows;
+    struct product product;
 };
 
 /* Return the index in `out` of a row's output. */
@@ -296,16 +326,33 @@ static inline int64_t next_share(int64_t n)
 static inline lanes load_float32(const float *values) { return *(const lanes *)values; }
 static inline void store_float32(float *out, lanes values) { *(lanes *)out = values; }
 static inline lanes add_product_float32(lanes sums, lanes a, lanes b) { return a * b + sums; }
+static inline void start_float32(const struct scales *scales, const float *bias, int64_t output, float *sums)
+{
+    *(lanes *)sums = bias ? load_float32(bias + output) : (lanes){0};
+}
+static inline void add_sums_float32(float *sums, lanes partial_sums) { *(lanes *)sums += partial_sums; }
+static inline void finish_float32(const struct scales *scales, const void *bias, int64_t row, int64_t output,
+                                  float *sums)
+{
+}
 
 #define NAMED(NAME) NAME##_float32
 #define TARGET
+#define UNIT float
+#define VECTOR lanes
 #define VALUE float
+#define STORE store_float32
 #include "kernels_product.h"
+
+void product_float32(const struct product *s) { each_panel(s, product_panel_float32); }
 
 #ifdef __AVX512F__
 #define NAMED(NAME) NAME##_bfloat16
 #define TARGET __attribute__((target("avx512bf16"))) /* Not every processor has it. */
+#define UNIT float
+#define VECTOR lanes
 #define VALUE uint16_t
+#define STORE store_bfloat16
 
 static inline TARGET lanes load_bfloat16(const uint16_t *values)
 {
@@ -320,20 +367,43 @@ static inline TARGET lanes add_product_bfloat16(lanes sums, lanes a, lanes b)
 {
     return (lanes)_mm512_dpbf16_ps((__m512)sums, (__m512bh)a, (__m512bh)b);
 }
+static inline TARGET void start_bfloat16(const struct scales *scales, const uint16_t *bias, int64_t output,
+                                         float *sums)
+{
+    *(lanes *)sums = bias ? load_bfloat16(bias + output) : (lanes){0};
+}
+static inline TARGET void add_sums_bfloat16(float *sums, lanes partial_sums) { *(lanes *)sums += partial_sums; }
+static inline TARGET void finish_bfloat16(const struct scales *scales, const void *bias, int64_t row, int64_t output,
+                                          float *sums)
+{
+}
 #include "kernels_product.h"
+
+void product_bfloat16(const struct product *s) { each_panel(s, product_panel_bfloat16); }
 
 #if __has_include(<amxbf16intrin.h>) || __has_include(<amxintrin.h>) /* GCC 11, Clang */
 #include "kernels_tiles.h"
 #endif
 #endif
 
+#ifdef __AVX512F__
+#define VNNI "" /* AVX-512 VNNI */
+#elif defined(__AVX2__) && __has_include(<avxvnniintrin.h>) /* GCC 11, Clang 12 */
+#define VNNI "%{vex%} " /* AVX-VNNI */
+#endif
+#ifdef VNNI
+#include "kernels_integers.h"
+#endif
+
 /* Whole step of n nodes: the product of the hidden states, (n, hidden_dim), and the work of NEXT_CELLS, while
- * the sums are in the cache of a core. kernels_step_tiles.h has the step in bfloat16.
+ * the sums are in the cache of a core; see kernels_step.h. kernels_step_tiles.h has the step in bfloat16.
+ *
+ * hidden: (n, n_units).
  *
  * Gates are in blocks of BLOCK values of each gate, (4, BLOCK), with zeros to fill the last block. Cells are in
- * blocks of BLOCK. The other fields are as in `struct cells`. */
+ * blocks of BLOCK. The other fields are as in `struct cells` and `struct product`. */
 struct step {
-    int64_t n, dim, hidden_dim;
+    int64_t n, dim, n_units;
     const float *input_gates;
     const int64_t *input_rows;
     const float *hidden, *weights, *cells;
@@ -341,6 +411,7 @@ struct step {
     double clip;
     float *new_cells, *out;
     struct strides gate_strides, cell_strides, new_strides; /* They belong to input_gates, cells and new_cells. */
+    struct scales scales;
 };
 
 /* Return the index of the input gates of a node, or its cells before the step, from its cell `first`. */
@@ -374,39 +445,19 @@ static inline __attribute__((always_inline)) void next_cells(
     }
 }
 
-/* Compute BLOCK cells, from `first`, of up to ROWS nodes, from `row`. */
-static inline void step_rows(const struct step *s, int64_t first, int64_t row, int64_t n_rows)
-{
-    const int64_t depth = s->hidden_dim, count = least(BLOCK, s->dim - first);
-    for (int64_t node = row; node < row + n_rows; node++) { /* Prefetch what is used after the product. */
-        EACH(gate, 4) __builtin_prefetch(s->input_gates + step_gates(s, node, first) + gate * BLOCK);
-        __builtin_prefetch(step_cells(s, node, first));
-        __builtin_prefetch(step_new_cells(s, node, first));
-        __builtin_prefetch(s->out + s->dim * node + first);
-    }
-    const int64_t next_step = next_share(s->n), after = 4 * BLOCK * depth;
-    float sums[ROWS * 4 * BLOCK] = {0};
-    for (int p = 0; p < PANELS; p++)
-        for (int64_t k = 0; k < depth; k += DEPTH) {
-            const float *weights = s->weights + (4 * first + p * PANEL) * depth;
-            multiply_rows_float32[n_rows](least(DEPTH, depth - k), s->hidden + row * depth + k, depth,
-                                          weights + k * PANEL, sums + p * PANEL, 4 * BLOCK,
-                                          weights + after + (row / ROWS * depth + k) * next_step,
-                                          next_step);
-        }
-    for (int64_t r = 0; r < n_rows; r++)
-        if (count == BLOCK)
-            next_cells(s, row + r, first, BLOCK, sums + 4 * BLOCK * r);
-        else
-            next_cells(s, row + r, first, count, sums + 4 * BLOCK * r);
-}
+#define NAMED(NAME) NAME##_float32
+#define UNIT float
+#include "kernels_step.h"
 
-void step_float32(const struct step *s)
-{
-    EACH_OF_SHARE(i, (s->dim + BLOCK - 1) / BLOCK)
-        for (int64_t row = 0; row < s->n; row += ROWS)
-            step_rows(s, i * BLOCK, row, least(ROWS, s->n - row));
-}
+#ifdef VNNI
+#define NAMED(NAME) NAME##_int8
+#define UNIT int32_t
+#include "kernels_step.h"
+
+#define NAMED(NAME) NAME##_int16
+#define UNIT int32_t
+#include "kernels_step.h"
+#endif
 
 #ifdef TILES
 #include "kernels_step_tiles.h"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -54,6 +54,16 @@ def processor_has(instructions: str) -> bool:
         return False
     function = getattr(torch.cpu, f"_is_{instructions}_supported", None)
     return function is not None and bool(function())
+
+
+def has_vnni() -> bool:
+    """Return whether the processor multiplies whole numbers in the vectors of C."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    if capability == "AVX512":
+        return processor_has("vnni")
+    # AVX-VNNI is for vectors of AVX2. An older torch does not know it.
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return capability == "AVX2" and bool(capabilities.get("avx_vnni"))
 
 
 def has_tiles() -> bool:

@@ -90,8 +90,6 @@ INLINE int is_above(lanes y, float limit)
     return _mm512_cmp_ps_mask((__m512)y, _mm512_set1_ps(limit), _CMP_GT_OQ);
 }
 #else
-typedef int32_t whole_lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-
 /* If one value is not a number, return b, as AVX-512 does. */
 INLINE lanes larger(lanes a, lanes b)
 {

@@ -79,7 +79,7 @@ TILES_INLINE void finish_cells(const void *work, struct group *group)
 /* See `struct step`. Input gates, hidden states, weights and out are bfloat16. Panels have T_PANEL outputs. */
 TILES void step_bfloat16_tiles(const struct step *s)
 {
-    const int64_t n = s->n, n_units = s->hidden_dim / 2, n_panels = 4 * BLOCK / T_PANEL;
+    const int64_t n = s->n, n_units = s->n_units, n_panels = 4 * BLOCK / T_PANEL;
     float sums[2][GROUP * 4 * BLOCK]; /* The previous group and this one use them in turns. */
     struct between between = plan_between(n, n_units, n_panels);
     struct tiles_step work = {.step = s};

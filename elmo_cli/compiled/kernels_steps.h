@@ -1,8 +1,6 @@
 /* Steps of a layer over a trie, one after the other, in one call from Python.
  * inference/fast_lstm.py has the formulas, inference/trie.py the trie. */
 
-extern void GOMP_barrier(void);
-
 /* The first step has sizes[0] nodes, and so on. Arrays of nodes continue from step to step.
  *
  * input_gates, input_rows: See `struct step`, for all nodes. A block has the gates of all n_gates rows.
@@ -14,7 +12,12 @@ extern void GOMP_barrier(void);
  *     of all nodes of the step.
  * new_hidden: Hidden states of all nodes, (m, hidden_dim): written.
  * n_ended, ends: Number of sentences that end at each step, and their rows in it.
- * ended_hidden, ended_cells: State in which each of them ends: written. */
+ * ended_hidden, ended_cells: State in which each of them ends: written.
+ *
+ * For whole numbers, and NULL for other types:
+ * gate_scales, projection_scales: See `struct product`. Their scales of rows are `row_scales`.
+ * rounded: Memory for the inputs of the largest step's projection, (n, units).
+ * row_scales: Memory for the scales of the largest step's rows, (n,). */
 struct steps {
     int64_t n_steps, dim, hidden_dim, n_gates;
     const int64_t *sizes;
@@ -26,13 +29,15 @@ struct steps {
     const int64_t *parents;
     const void *weights, *projection;
     double cell_clip, hidden_clip;
-    char *parent_hidden;
+    float *parent_hidden;
     void *out;
     float *even_cells, *odd_cells;
     char *new_hidden;
     const int64_t *n_ended, *ends;
     char *ended_hidden;
     float *ended_cells;
+    struct scales gate_scales, projection_scales;
+    float *rounded, *row_scales;
 };
 
 /* Copy rows of `size` bytes: to[i] = from[rows[i]]. */
@@ -51,10 +56,14 @@ static inline void copy_cells(int64_t n, int64_t dim, float *to, const float *fr
                    sizeof(float) * least(BLOCK, dim - first));
 }
 
-/* Run all steps with values of `size` bytes. Between two parts of a step, the threads wait for each other. */
-static inline void run_steps(const struct steps *s, int64_t size, void (*take_step)(const struct step *),
-                             void (*multiply)(const struct product *))
+/* Run all steps with values of `size` bytes. The products of a step have units of `gate_unit` and `projection_unit`
+ * values. Between two parts of a step, the threads wait for each other. */
+static inline void run_steps(const struct steps *s, int64_t size, int64_t gate_unit, int64_t projection_unit,
+                             void (*take_parents)(const struct rows *), void (*take_step)(const struct step *),
+                             void (*project)(const struct rounded_product *))
 {
+    const int64_t gate_units = (s->hidden_dim + gate_unit - 1) / gate_unit;
+    const int64_t projection_units = (s->dim + projection_unit - 1) / projection_unit;
     struct strides strides = s->strides;
     int64_t node = 0, end = 0;
     const char *hidden = s->hidden;
@@ -64,21 +73,27 @@ static inline void run_steps(const struct steps *s, int64_t size, void (*take_st
         const struct strides new_strides = {BLOCK, BLOCK * n};
         float *new_cells = i % 2 ? s->odd_cells : s->even_cells;
         char *new_hidden = s->new_hidden + size * s->hidden_dim * node;
-        copy_rows(n, size * s->hidden_dim, s->parent_hidden, hidden, s->parents + node);
+        take_parents(&(struct rows){
+            .n = n, .dim = s->hidden_dim, .n_units = gate_units, .values = (const float *)hidden,
+            .indices = s->parents + node, .units = s->parent_hidden, .scales = s->row_scales});
         GOMP_barrier();
         take_step(&(struct step){
-            .n = n, .dim = s->dim, .hidden_dim = s->hidden_dim,
+            .n = n, .dim = s->dim, .n_units = gate_units,
             .input_gates = (const float *)(s->input_gates + (s->input_rows ? 0 : 4 * BLOCK * size * node)),
             .input_rows = s->input_rows ? s->input_rows + node : NULL,
-            .hidden = (const float *)s->parent_hidden, .weights = s->weights,
+            .hidden = s->parent_hidden, .weights = s->weights,
             .cells = cells, .cell_rows = s->parents + node,
             .clip = s->cell_clip, .new_cells = new_cells, .out = s->out,
-            .gate_strides = {4 * BLOCK, 4 * BLOCK * s->n_gates}, .cell_strides = strides, .new_strides = new_strides});
+            .gate_strides = {4 * BLOCK, 4 * BLOCK * s->n_gates}, .cell_strides = strides, .new_strides = new_strides,
+            .scales = s->gate_scales});
         GOMP_barrier();
-        multiply(&(struct product){
-            .n = n, .n_units = s->dim * size / 4, .out_dim = s->hidden_dim,
-            .inputs = s->out, .weights = s->projection, .clip = s->hidden_clip, .out = new_hidden,
-            .strides = {s->hidden_dim, 4 * BLOCK}});
+        project(&(struct rounded_product){
+            .rows = {.n = n, .dim = s->dim, .n_units = projection_units, .values = s->out,
+                     .units = s->rounded, .scales = s->row_scales},
+            .product = {.n = n, .n_units = projection_units, .out_dim = s->hidden_dim,
+                        .inputs = s->rounded ? s->rounded : s->out, .weights = s->projection,
+                        .clip = s->hidden_clip, .out = new_hidden, .strides = {s->hidden_dim, 4 * BLOCK},
+                        .scales = s->projection_scales}});
         GOMP_barrier();
         copy_rows(n_ended, size * s->hidden_dim, s->ended_hidden + size * s->hidden_dim * end, new_hidden,
                   s->ends + end);
@@ -91,11 +106,38 @@ static inline void run_steps(const struct steps *s, int64_t size, void (*take_st
     }
 }
 
-void steps_float32(const struct steps *s) { run_steps(s, sizeof(float), step_float32, product_float32); }
+static void copy_float32(const struct rows *s)
+{
+    copy_rows(s->n, sizeof(float) * s->dim, (char *)s->units, (const char *)s->values, s->indices);
+}
+static void project_float32(const struct rounded_product *s) { product_float32(&s->product); }
+
+void steps_float32(const struct steps *s)
+{
+    run_steps(s, sizeof(float), 1, 1, copy_float32, step_float32, project_float32);
+}
+
+#ifdef VNNI
+void steps_int8(const struct steps *s)
+{
+    run_steps(s, sizeof(float), 4, 2, round_rows_int8, step_int8, product_int16);
+}
+
+void steps_int16(const struct steps *s)
+{
+    run_steps(s, sizeof(float), 2, 2, round_rows_int16, step_int16, product_int16);
+}
+#endif
 
 #ifdef TILES
+static void copy_bfloat16(const struct rows *s)
+{
+    copy_rows(s->n, sizeof(uint16_t) * s->dim, (char *)s->units, (const char *)s->values, s->indices);
+}
+static void project_tiles(const struct rounded_product *s) { product_bfloat16_tiles(&s->product); }
+
 void steps_bfloat16_tiles(const struct steps *s)
 {
-    run_steps(s, sizeof(uint16_t), step_bfloat16_tiles, product_bfloat16_tiles);
+    run_steps(s, sizeof(uint16_t), 2, 2, copy_bfloat16, step_bfloat16_tiles, project_tiles);
 }
 #endif

@@ -10,11 +10,12 @@ from torch.nn import functional
 from elmo_cli.compiled.kernels import (
     has_kernel,
     has_tiles,
+    has_vnni,
     processor_has,
     read_constant,
     run_kernel,
 )
-from elmo_cli.compiled.structures import Product, Strides, address
+from elmo_cli.compiled.structures import Product, Scales, Strides, address
 
 
 class Linear:
@@ -42,7 +43,7 @@ class Linear:
 class _Panels(NamedTuple):
     """Shape of packed weights: panels of outputs, and units of inputs.
 
-    A unit has 4 bytes: one value of float32, or two of bfloat16.
+    A unit has 4 bytes: one value of float32, two of bfloat16 or int16, four of int8.
     """
 
     n_panels: int
@@ -69,7 +70,7 @@ class CompiledLinear(Linear):
         """
         n_outputs = weight.shape[:-1].numel()
         n_inputs = weight.shape[-1]
-        shape = _panels_shape(weight.dtype, n_outputs, n_inputs)
+        shape = panels_shape(weight.dtype, n_outputs, n_inputs)
         missing_outputs = shape.n_panels * shape.panel - n_outputs
         missing_inputs = shape.n_units * shape.unit - n_inputs
         if missing_outputs or missing_inputs:
@@ -113,13 +114,10 @@ class CompiledLinear(Linear):
             inputs = functional.pad(inputs, (0, self._padding))
         else:
             inputs = inputs.contiguous()
-        n_rows = inputs.shape[0]
-        if workspace is None or workspace.shape[0] < n_rows:
-            workspace = inputs.new_empty(n_rows, self.n_outputs)
-        out = workspace[:n_rows]
+        out = self._output(inputs, workspace)
         dtype = self.weight.dtype
         arguments = Product(
-            n=n_rows,
+            n=len(inputs),
             n_units=self.weight.shape[1],
             out_dim=self.n_outputs,
             inputs=address(inputs, dtype),
@@ -128,9 +126,21 @@ class CompiledLinear(Linear):
             clip=math.inf,
             out=address(out, dtype),
             strides=strides,
+            scales=self.scales(None),
         )
         run_kernel(self._kernel, arguments)
         return out
+
+    def _output(self, inputs: Tensor, workspace: Tensor | None) -> Tensor:
+        """Return memory for the outputs, (N, out), from a workspace that has enough."""
+        n_rows = inputs.shape[0]
+        if workspace is None or workspace.shape[0] < n_rows:
+            return inputs.new_empty(n_rows, self.n_outputs)
+        return workspace[:n_rows]
+
+    def scales(self, rows: Tensor | None) -> Scales:
+        """Return what turns sums of whole numbers into values; nothing for floats."""
+        return Scales(offsets=None, outputs=None, rows=None)
 
     def unpack(self) -> tuple[Tensor, Tensor | None]:
         """Return the weights, shape (out, in), and the bias as before packing."""
@@ -156,7 +166,7 @@ def _from_panels(
     layer = CompiledLinear.__new__(CompiledLinear)
     layer._set_up(panels, bias, n_outputs=n_outputs, n_inputs=n_inputs)
     if layer._kernel is not None:
-        shape = _panels_shape(panels.dtype, n_outputs, n_inputs)
+        shape = panels_shape(panels.dtype, n_outputs, n_inputs)
         if tuple(panels.shape) == tuple(shape):
             return layer
     return make_linear(*layer.unpack())
@@ -178,12 +188,12 @@ def _to_panels(weight: Tensor, shape: _Panels) -> Tensor:
     return in_order.clone(memory_format=torch.contiguous_format).view(shape)
 
 
-def _panels_shape(dtype: torch.dtype, n_outputs: int, n_inputs: int) -> _Panels:
+def panels_shape(dtype: torch.dtype, n_outputs: int, n_inputs: int) -> _Panels:
     """Return the shape of the panels for weights, (out, in), of a data type."""
     panel = read_constant("tiles_panel" if _uses_tiles(dtype) else "panel")
     unit = 4 // dtype.itemsize
     # Rows of bfloat16 consist of whole tiles.
-    units_at_once = 1 if dtype == torch.float32 else read_constant("tile")
+    units_at_once = read_constant("tile") if dtype == torch.bfloat16 else 1
     return _Panels(
         n_panels=math.ceil(n_outputs / panel),
         n_units=math.ceil(n_inputs / (unit * units_at_once)) * units_at_once,
@@ -207,6 +217,8 @@ def make_linear(weight: Tensor, bias: Tensor | None = None) -> Linear:
 def product_kernel(dtype: torch.dtype) -> str | None:
     """Return the function in C that multiplies values of a data type, or None."""
     if dtype == torch.bfloat16 and not processor_has("avx512_bf16"):
+        return None
+    if dtype in (torch.int8, torch.int16) and not has_vnni():
         return None
     name = f"product_{dtype}_tiles" if _uses_tiles(dtype) else f"product_{dtype}"
     return name if has_kernel(name) else None

@@ -51,6 +51,12 @@ class Strides(Arguments):
     _fields_ = (("row", c_int64), ("block", c_int64))
 
 
+class Scales(Arguments):
+    """What turns sums of whole numbers into values."""
+
+    _fields_ = (("offsets", c_void_p), ("outputs", c_void_p), ("rows", c_void_p))
+
+
 class Product(Arguments):
     """Product with constant weights: product_float32, product_bfloat16[_tiles]."""
 
@@ -64,7 +70,28 @@ class Product(Arguments):
         ("clip", c_double),
         ("out", c_void_p),
         ("strides", Strides),
+        ("scales", Scales),
     )
+
+
+class Rows(Arguments):
+    """Rows of the inputs of a product."""
+
+    _fields_ = (
+        ("n", c_int64),
+        ("dim", c_int64),
+        ("n_units", c_int64),
+        ("values", c_void_p),
+        ("indices", c_void_p),
+        ("units", c_void_p),
+        ("scales", c_void_p),
+    )
+
+
+class RoundedProduct(Arguments):
+    """Product of rows that are rounded first: product_int8, product_int16."""
+
+    _fields_ = (("rows", Rows), ("product", Product))
 
 
 class Cells(Arguments):
@@ -90,7 +117,7 @@ class Step(Arguments):
     _fields_ = (
         ("n", c_int64),
         ("dim", c_int64),
-        ("hidden_dim", c_int64),
+        ("n_units", c_int64),
         ("input_gates", c_void_p),
         ("input_rows", c_void_p),
         ("hidden", c_void_p),
@@ -103,11 +130,12 @@ class Step(Arguments):
         ("gate_strides", Strides),
         ("cell_strides", Strides),
         ("new_strides", Strides),
+        ("scales", Scales),
     )
 
 
 class Steps(Arguments):
-    """Consecutive steps of an LSTM over a trie: steps_float32, steps_bfloat16_tiles."""
+    """Consecutive steps of an LSTM over a trie: steps_float32 and others."""
 
     _fields_ = (
         ("n_steps", c_int64),
@@ -134,6 +162,10 @@ class Steps(Arguments):
         ("ends", c_void_p),
         ("ended_hidden", c_void_p),
         ("ended_cells", c_void_p),
+        ("gate_scales", Scales),
+        ("projection_scales", Scales),
+        ("rounded", c_void_p),
+        ("row_scales", c_void_p),
     )
 
 

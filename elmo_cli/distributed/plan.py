@@ -155,7 +155,7 @@ def open_plan(
     if stored is None:
         if names - {"_elmo"}:
             raise OutputError(
-                f"{folder.location}: not an `elmo distribute` folder, and not empty",
+                f"{folder.typed}: not an `elmo distribute` folder, and not empty",
                 remedy=OTHER_FOLDER,
             )
         vector = _empty_vector(selection, files.architecture)
@@ -164,6 +164,8 @@ def open_plan(
             settings.text,
             n_tokens=_n_part_tokens(vector, settings, part_mb),
         )
+        if not parts:
+            raise InputError(f"{' '.join(patterns)}: no tokens")
         plan = Plan(settings=recorded, inputs=inputs, parts=parts)
         folder.create(
             PLAN, _encode_file(plan, settings, vector=vector, column_types=column_types)

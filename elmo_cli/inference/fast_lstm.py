@@ -43,6 +43,10 @@ class LstmKernels(NamedTuple):
     cells: str | None = None
     """Function for the elementwise part of a step."""
 
+    def use_blocks(self) -> bool:
+        """Return whether the gates must be in blocks; see `gate_blocks`."""
+        return self.steps is not None or self.step is not None
+
 
 @dataclass
 class _Run:
@@ -61,6 +65,10 @@ class _Run:
     """Inputs of a step's projection, float, (n, D)."""
     cells: tuple[Tensor, Tensor]
     """Memory for the cells after a step, float32, (n, D) each; see `cells_after`."""
+    rounded: Tensor | None
+    """Memory for the inputs of a step's projection in int16: 2 n D bytes, or None."""
+    row_scales: Tensor | None
+    """Memory for the scales of rows of whole numbers, float32, (n,), or None."""
     n_steps: int = 0
     """Steps that are done."""
     n_nodes: int = 0
@@ -102,7 +110,8 @@ class FastLstm:
             self._project = prepare_linear(
                 weight, bias=None, dtype=types.weights, values=types.values
             )
-            self._output_dtype = types.weights
+            if types.weights.is_floating_point:
+                self._output_dtype = types.weights
         self.kernels = self._find_kernels() if kernels is None else kernels
         bias = lstm.gates.bias.detach().clone()
         _, _, forget_bias, _ = bias.chunk(4)  # a view
@@ -120,7 +129,9 @@ class FastLstm:
         dtype = self._types.values
         steps = None
         step = None
-        if self._types.weights == self._types.gate_weights == dtype:
+        if self._types.weights == torch.int16 and self._project is not None:
+            steps = f"steps_{self._types.gate_weights}"
+        elif self._types.weights == self._types.gate_weights == dtype:
             step = _whole_step_kernel("step", dtype, [self._hidden_dim])
             if self._project is not None:
                 steps = _whole_step_kernel(
@@ -133,12 +144,12 @@ class FastLstm:
 
     def _prepare_gates(self, weight: Tensor, bias: Tensor | None) -> Linear:
         """Make a layer for gates from weights, (4 D, P), and a bias, (4 D,)."""
-        if self.kernels.step is None:
-            weight = weight.to(self._types.device)
-            bias = None if bias is None else bias.to(self._types.device)
-        else:
+        if self.kernels.use_blocks():
             weight = to_blocks(weight)
             bias = None if bias is None else to_blocks(bias).flatten()
+        else:
+            weight = weight.to(self._types.device)
+            bias = None if bias is None else bias.to(self._types.device)
         return prepare_linear(
             weight, bias=bias, dtype=self._types.gate_weights, values=self._types.values
         )
@@ -170,7 +181,8 @@ class FastLstm:
         if type(layer) is CompiledLinear and pickled_block == self._block():
             return layer
         if type(layer) not in (Linear, CompiledLinear):
-            return layer  # Rounded and int8 layers have no blocks.
+            # Rounded layers have no blocks, and those of integers always the same.
+            return layer
         weight, bias = layer.unpack()
         if pickled_block is not None:
             weight = from_blocks(weight, dim=self._dim, n=pickled_block)
@@ -180,7 +192,7 @@ class FastLstm:
 
     def _block(self) -> int | None:
         """Return the number of cells in a block of gates, or None without blocks."""
-        return None if self.kernels.step is None else read_constant("block")
+        return read_constant("block") if self.kernels.use_blocks() else None
 
     def compute_gates(self, inputs: Tensor, workspace: Tensor | None = None) -> Tensor:
         """Compute W_ih x + b for `StepGates.table`; see `Linear.__call__`."""
@@ -229,6 +241,11 @@ class FastLstm:
         cells = state.cell.new_empty(2, n_nodes, width)
         parent_hidden = state.hidden.new_empty(n_nodes, self._hidden_dim)
         output = state.hidden.new_empty(n_nodes, self._dim, dtype=self._output_dtype)
+        rounded = None
+        row_scales = None
+        if self._types.weights == torch.int16:
+            rounded = state.cell.new_empty(n_nodes, math.ceil(self._dim / 2))
+            row_scales = state.cell.new_empty(n_nodes)
         return _Run(
             trie=trie,
             hidden=hidden,
@@ -237,6 +254,8 @@ class FastLstm:
             parent_hidden=parent_hidden,
             output=output,
             cells=(cells[0], cells[1]),
+            rounded=rounded,
+            row_scales=row_scales,
         )
 
     def _run_at_once(self, gates: StepGates, run: _Run, kernel: str) -> None:
@@ -246,6 +265,7 @@ class FastLstm:
         Therefore the tensors of cells have as many values as their shapes say, but
         only C knows their order.
         """
+        assert isinstance(self.hidden_gates, CompiledLinear)
         assert isinstance(self._project, CompiledLinear)
         first_step = run.n_steps
         end_step = first_step + len(gates.sizes)
@@ -275,8 +295,8 @@ class FastLstm:
             cells=address(run.before.cell, torch.float32),
             strides=cell_strides,
             parents=address(run.trie.parents[nodes], torch.int64),
-            weights=address(self.hidden_gates.weight, dtype),
-            projection=address(self._project.weight, dtype),
+            weights=address(self.hidden_gates.weight, self._types.gate_weights),
+            projection=address(self._project.weight, self._types.weights),
             cell_clip=self._cell_clip,
             hidden_clip=self._hidden_clip,
             parent_hidden=address(run.parent_hidden, dtype),
@@ -289,6 +309,10 @@ class FastLstm:
             ends=address(run.trie.ends[ends], torch.int64),
             ended_hidden=address(run.ended.hidden[ends], dtype),
             ended_cells=address(run.ended.cell[ends], torch.float32),
+            gate_scales=self.hidden_gates.scales(run.row_scales),
+            projection_scales=self._project.scales(run.row_scales),
+            rounded=address(run.rounded, torch.float32),
+            row_scales=address(run.row_scales, torch.float32),
         )
         run_kernel(kernel, arguments)
         n_last_nodes = gates.sizes[-1]
@@ -388,13 +412,14 @@ class FastLstm:
         out: Tensor,
     ) -> None:
         """Compute `compute_step` by a function in C."""
+        assert isinstance(self.hidden_gates, CompiledLinear)
         n, dim = out.shape
         dtype = self._types.values
         block = read_constant("block")
         arguments = Step(
             n=n,
             dim=dim,
-            hidden_dim=hidden.shape[1],
+            n_units=self.hidden_gates.weight.shape[1],
             input_gates=address(input_gates.table, dtype),
             input_rows=address(input_gates.rows, torch.int64),
             hidden=address(hidden, dtype),
@@ -407,6 +432,7 @@ class FastLstm:
             gate_strides=Strides(row=self.input_gates.n_outputs, block=gates_block()),
             cell_strides=Strides(row=dim, block=block),
             new_strides=Strides(row=dim, block=block),
+            scales=self.hidden_gates.scales(None),
         )
         run_kernel(kernel, arguments)
 

@@ -1,33 +1,38 @@
 """Precisions: the data types in which a biLM computes.
 
-Layers in int8 are by oneDNN, for processors with AVX-512 VNNI. Many servers have VNNI
-but no instructions for bfloat16 (Cascade Lake, Ice Lake): on them, no other lower
-precision is fast.
+int8 needs VNNI. Many servers have VNNI but no instructions for bfloat16 (Cascade Lake,
+Ice Lake). On them, int16 takes the place of bfloat16.
 """
 
 from typing import Final, NamedTuple
 
 import torch
 
-from elmo_cli.compiled.kernels import processor_has
+from elmo_cli.compiled.kernels import has_vnni, processor_has
+from elmo_cli.compiled.linear import product_kernel
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.inference.int8 import has_int8
+from elmo_cli.errors.messages import Template
 from elmo_cli.options.model import Precision
 
+AS_INT16: Final = "bfloat16 (int16)"
+"""Arithmetic of bfloat16 with VNNI, but without instructions for bfloat16: whole
+numbers up to 2047 with a scale per row. Its errors are smaller than those of bfloat16.
+"""
 ROUNDED: Final = "bfloat16 (rounded)"
-"""Arithmetic of bfloat16 without instructions for it: float32, with weights that are
-rounded to bfloat16. Products in bfloat16 would take three to five times as long."""
+"""Arithmetic of bfloat16 without either: float32, with weights that are rounded to
+bfloat16. Products in bfloat16 would take three to five times as long."""
 
 
 def find_arithmetic(precision: Precision, device: torch.device) -> str:
     """Return the name of the arithmetic in which a device computes a precision.
 
-    It is the precision, or `ROUNDED`.
+    It is the precision, or `AS_INT16` or `ROUNDED`.
     """
-    is_short = precision == "bfloat16" and device.type == "cpu"
-    if is_short and not processor_has("avx512_bf16"):
-        return ROUNDED
-    return precision
+    if precision != "bfloat16" or device.type != "cpu":
+        return precision
+    if processor_has("avx512_bf16"):
+        return precision
+    return ROUNDED if product_kernel(torch.int16) is None else AS_INT16
 
 
 class ComputeTypes(NamedTuple):
@@ -54,20 +59,21 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
 
     Raise an `InputError` if the device lacks it.
     """
-    if precision == "int8":
-        return _int8_types(device)
-    if precision == "tf32" and not _has_tf32(device):
-        raise InputError(
-            "{--precision tf32}: requires an NVIDIA GPU of compute capability "
-            "8.0 (Ampere) or later, and the device is {device}",
-            remedy="Use {--precision float32}.",
-            device=device,
-        )
     arithmetic = find_arithmetic(precision, device)
-    if arithmetic in ("tf32", ROUNDED):
-        dtype = torch.float32
-    else:
-        dtype = getattr(torch, precision)
+    if arithmetic == "tf32":
+        _check_tf32(device)
+    if arithmetic == "int8":
+        _check_int8(device)
+    if arithmetic in ("int8", AS_INT16):
+        return ComputeTypes(
+            device=device,
+            values=torch.float32,
+            weights=torch.int16,
+            gate_weights=torch.int8 if arithmetic == "int8" else torch.int16,
+        )
+    dtype = torch.float32
+    if arithmetic not in ("tf32", ROUNDED):
+        dtype = getattr(torch, arithmetic)
     return ComputeTypes(
         device=device,
         values=dtype,
@@ -78,29 +84,35 @@ def compute_types(precision: Precision, device: torch.device) -> ComputeTypes:
     )
 
 
-def _has_tf32(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0)
+def _check_tf32(device: torch.device) -> None:
+    """Raise an `InputError` if the device lacks tf32."""
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) >= (8, 0):
+        return
+    raise InputError(
+        "{--precision tf32}: requires an NVIDIA GPU of compute capability 8.0 (Ampere) "
+        "or later, and the device is {device}",
+        remedy="Use {--precision float32}.",
+        device=device,
+    )
 
 
-def _int8_types(device: torch.device) -> ComputeTypes:
-    """Return the data types of int8. Raise an `InputError` if the device lacks it."""
+def _check_int8(device: torch.device) -> None:
+    """Raise an `InputError` if the device lacks int8."""
     if device.type != "cpu":
         raise SettingsError(
             "{--precision int8}: requires the CPU, and the device is {device}",
             remedy="Use {--precision bfloat16}.",
             device=device,
         )
-    if not has_int8():
+    if not has_vnni():
         raise InputError(
-            "{--precision int8}: requires a processor and a torch with AVX-512 "
-            "VNNI, found {capability} and torch {version}",
+            "{--precision int8}: requires a processor with AVX-512 VNNI or AVX-VNNI, "
+            "found {capability}",
             remedy="Use {--precision float32}.",
             capability=torch.backends.cpu.get_cpu_capability(),
-            version=torch.__version__,
         )
-    return ComputeTypes(
-        device=device,
-        values=torch.float32,
-        weights=torch.bfloat16 if processor_has("avx512_bf16") else torch.float32,
-        gate_weights=torch.int8,
-    )
+    if product_kernel(torch.int8) is None:
+        raise InputError(
+            Template("{--precision int8}: requires compiled kernels, found none"),
+            remedy="Use {--precision float32}, or install with a C compiler.",
+        )

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from elmo_cli.compiled.integer_linear import LARGEST, round_to_integers
 from elmo_cli.compiled.linear import Linear, make_linear
-from elmo_cli.inference.int8 import Int8Linear
 
 
 class RoundedLinear(Linear):
@@ -31,10 +31,10 @@ def prepare_linear(
         bias: float32, shape (out,), or None.
         dtype: Data type in which it multiplies.
         values: Data type of its inputs and outputs. It is `dtype` or float32, for int8
-            float32.
+            and int16 float32.
     """
-    if dtype == torch.int8:
-        return Int8Linear(weight, bias)
+    if dtype in LARGEST:
+        return round_to_integers(weight, bias, dtype)
     layer = make_linear(weight.to(dtype), bias=None if bias is None else bias.to(dtype))
     return layer if values == dtype else RoundedLinear(layer, dtype)
 

@@ -140,7 +140,7 @@ class LanguageModel:
                 text) or "carry" (from the previous batch). None: "zero", or "warm" for
                 a model that says that it was trained with carried state.
             precision: Precision of the biLM: "float32", "bfloat16" or "float16", "int8"
-                on a processor with AVX-512 VNNI, or "tf32" on an NVIDIA GPU. The
+                on a processor with VNNI, or "tf32" on an NVIDIA GPU. The
                 softmax is float32, or bfloat16 too with AMX.
             batch_tokens: Maximum number of tokens per batch. None means 8,192 on the
                 CPU and 32,768 on a GPU.
@@ -228,8 +228,8 @@ class LanguageModel:
     def score(  # type: ignore[overload-overlap] # a string is one text
         self,
         texts: str,
-        batch_size: int = DEFAULT_BATCH_SIZE,
         *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
         tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> SentenceScore: ...
@@ -238,8 +238,8 @@ class LanguageModel:
     def score(
         self,
         texts: Iterable[Text],
-        batch_size: int = DEFAULT_BATCH_SIZE,
         *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
         tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> list[SentenceScore]: ...
@@ -247,8 +247,8 @@ class LanguageModel:
     def score(
         self,
         texts: str | Iterable[Text],
-        batch_size: int = DEFAULT_BATCH_SIZE,
         *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
         tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> SentenceScore | list[SentenceScore]:
@@ -260,9 +260,10 @@ class LanguageModel:
             texts: One raw text, or several: strings or lists of tokens, without
                 boundaries.
             batch_size: Sentences per batch; only matters with carried state.
-            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the
-                first 200 texts: tokenized ones are split at white space, and others
-                are tokenized like the model's training text, else by "moses".
+            tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language
+                may follow, as in "spacy:de". "auto" looks at the first 200 texts:
+                tokenized ones are split at white space, and others are tokenized like
+                the model's training text, else by "moses".
             language: Code of the language of the texts. None means the model's.
 
         Returns:
@@ -274,7 +275,10 @@ class LanguageModel:
         """
         scores = list(
             self.iter_scores(
-                list_texts(texts), batch_size, tokenizer=tokenizer, language=language
+                list_texts(texts),
+                batch_size=batch_size,
+                tokenizer=tokenizer,
+                language=language,
             )
         )
         return scores[0] if isinstance(texts, str) else scores
@@ -282,8 +286,8 @@ class LanguageModel:
     def iter_scores(
         self,
         texts: Iterable[Text],
-        batch_size: int = DEFAULT_BATCH_SIZE,
         *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
         tokenizer: str | None = AUTO,
         language: str | None = None,
         is_ready: Callable[[], bool] | None = None,
@@ -297,7 +301,11 @@ class LanguageModel:
         Args:
             texts: Strings or lists of tokens, read as they are needed.
             batch_size: Sentences per batch; only matters with carried state.
-            tokenizer, language: As in `score`. "auto" looks at the first text.
+            tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language
+                may follow, as in "spacy:de". "auto" looks at the first text: a
+                tokenized one means that all are split at white space, and otherwise
+                they are tokenized like the model's training text, else by "moses".
+            language: Code of the language of the texts. None means the model's.
             is_ready: Return whether the next sentence can be read without waiting. If
                 it returns False, the sentences so far are computed first, unless the
                 state is carried over. By default, windows are always filled.

@@ -179,3 +179,16 @@ def _naming_damage(path: str | Path) -> Iterator[None]:
     # h5py raises a RuntimeError for most errors of HDF5 that are not of a file.
     except (OSError, RuntimeError) as error:
         raise InputError(f"{path}: the file is damaged: {first_line(error)}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        if not _is_of_h5py(error):
+            raise
+        reason = first_line(error).strip("'")  # as a KeyError quotes its message
+        raise InputError(f"{path}: the file is damaged: {reason}") from error
+
+
+def _is_of_h5py(error: Exception) -> bool:
+    """Return whether h5py has raised an error, of an item that it cannot open."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals["__name__"].startswith("h5py")

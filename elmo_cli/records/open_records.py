@@ -11,6 +11,7 @@ from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import ALL_COLUMNS, NO_ID
+from elmo_cli.records.empty_input import require_tokens
 from elmo_cli.records.formats import refuse_other_formats
 from elmo_cli.records.ids import (
     IdChecker,
@@ -91,6 +92,8 @@ def open_records(
             on_bytes=on_bytes,
             should_stop=should_stop,
         )
+        if not is_quiet:
+            records = require_tokens(records, text_input, expected)
         id_checker = None
         if keeps_ids:
             n_columns = max(1, len(text_input.settings.id_columns))

@@ -261,7 +261,9 @@ class TrainingText:
             )
             text_input = replace(text_input, settings=settings)
         # Of several files, one may be empty. If all are, that is an error.
-        expected = UNKNOWN._replace(may_be_empty=len(self.paths) > 1)
+        expected = UNKNOWN._replace(
+            may_be_empty=len(self.paths) > 1, may_lack_rows=False
+        )
         return open_records(text_input, expected, reads_ids=False)
 
     @cached_property

@@ -25,7 +25,13 @@ from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
 from elmo_cli.errors.optional_imports import install_command
 from elmo_cli.files.shared_folder import Folder
 from tests.support.accept import CheckExample
-from tests.support.commands import TINY, elmo, run_python, start_elmo
+from tests.support.commands import (
+    TINY,
+    assert_fails,
+    elmo,
+    run_python,
+    start_elmo,
+)
 from tests.support.distributed_runs import (
     LINES,
     RUN,
@@ -79,12 +85,11 @@ def test_record_numbers_continue_across_files() -> None:
         assert activations.sentence(3) == "The cat 1 sat"
 
 
-def test_the_folder_of_an_empty_file_is_empty() -> None:
+def test_a_corpus_without_lines_is_an_error() -> None:
     Path("empty.txt").touch()
     result = elmo("distribute", "empty.txt", "out", *SMALL_PARTS)
-    assert result.exit_code == 0
-    with open_activations("out") as activations:
-        assert len(activations) == 0
+    assert_fails(result, "empty.txt: no tokens")
+    assert not Path("out", "_SUCCESS").exists()
 
 
 def test_a_folder_is_read_by_number_by_sentence_and_by_pyarrow() -> None:

@@ -1,7 +1,6 @@
 """Devices and precisions: their names, their needs, and their numbers."""
 
 import io
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.inference.precision import compute_types, find_arithmetic
 from elmo_cli.options.model import InitialState, Precision
-from tests.support.commands import TINY, run_python
+from tests.support.cell_formulas import processor
+from tests.support.commands import TINY
 from tests.support.fake_device import allows_tf32
 from tests.support.golden import Golden
 from tests.support.processors import needs_bfloat16, needs_int8, without_instructions
@@ -168,41 +168,26 @@ def test_a_precision_needs_a_device_that_has_it(
         compute_types("int8", torch.device("cuda:1"))
 
 
-NO_VNNI = (
-    "^precision='int8': requires a processor and a torch with AVX-512 VNNI, "
-    r"found AVX2 and torch .*\. Use precision='float32'\.$"
-)
-
-
-def test_int8_names_the_processor_that_it_needs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("elmo_cli.inference.int8.processor_has", lambda name: False)
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
-    with pytest.raises(InputError, match=NO_VNNI):
+@pytest.mark.parametrize("capability", ["AVX512", "AVX2", "NONE"])
+def test_int8_names_the_instructions_that_it_needs(capability: str) -> None:
+    message = (
+        "precision='int8': requires a processor with AVX-512 VNNI or AVX-VNNI, found "
+        f"{capability}. Use precision='float32'."
+    )
+    with (
+        processor(capability),
+        without_instructions("vnni", "avx_vnni"),
+        pytest.raises(InputError, match=f"^{re.escape(message)}$"),
+    ):
         ElmoEmbedder("missing.json", "missing.hdf5", precision="int8")
 
 
 @needs_int8
-def test_int8_is_an_error_where_its_sums_are_cut_off() -> None:
-    """Imitate oneDNN limited to AVX2, which has no sums of 32 bits."""
-    program = "from elmo_cli import ElmoEmbedder; ElmoEmbedder(precision='int8')"
-    limits = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
-    done = run_python("-c", program, env={**os.environ, **limits})
-    last = done.stderr.splitlines()[-1]
-    message = last.removeprefix("elmo_cli.errors.exceptions.InputError: ")
-    assert re.match(NO_VNNI, message), done.stderr
-
-
-@needs_int8
-def test_int8_without_bfloat16_has_float32_elsewhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(
-        "elmo_cli.inference.precision.processor_has", lambda name: name == "vnni"
-    )
-    types = compute_types("int8", torch.device("cpu"))
-    assert types[1:4] == (torch.float32, torch.float32, torch.int8)
+def test_int8_needs_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elmo_cli.compiled.linear.has_kernel", lambda name: False)
+    message = r"^precision='int8': requires compiled kernels, found none\. Use prec"
+    with pytest.raises(InputError, match=message):
+        ElmoEmbedder("missing.json", "missing.hdf5", precision="int8")
 
 
 def test_the_arithmetic_of_bfloat16_depends_on_the_processor() -> None:
@@ -210,11 +195,17 @@ def test_the_arithmetic_of_bfloat16_depends_on_the_processor() -> None:
     gpu = torch.device("cuda:0")
     assert find_arithmetic("float32", cpu) == "float32"
     assert find_arithmetic("tf32", gpu) == "tf32"
-    with without_instructions("avx512_bf16"):
+    with without_instructions("avx512_bf16", "vnni", "avx_vnni"):
         assert find_arithmetic("bfloat16", cpu) == "bfloat16 (rounded)"
         assert find_arithmetic("bfloat16", gpu) == "bfloat16"
         assert find_arithmetic("float16", cpu) == "float16"
         assert find_arithmetic("float32", cpu) == "float32"
+
+
+@needs_int8
+def test_bfloat16_without_its_instructions_is_int16() -> None:
+    with without_instructions("avx512_bf16"):
+        assert find_arithmetic("bfloat16", torch.device("cpu")) == "bfloat16 (int16)"
 
 
 @needs_bfloat16

@@ -24,17 +24,20 @@ from elmo_cli.compiled.linear import product_kernel
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference import encoder as encoders
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
-from elmo_cli.inference.int8 import has_int8
 from elmo_cli.inference.precision import compute_types
 from elmo_cli.inference.token_cache import MAX_CACHED_CHARACTERS, TokenCache
 from elmo_cli.model.architecture import CharacterArchitecture
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.token_encoder import CharacterEncoder
-from elmo_cli.options.model import InitialState, Precision
+from elmo_cli.options.model import InitialState
 from elmo_cli.pretrained.load_bilm import load_bilm
 from tests.support.cell_formulas import PROCESSORS, WAYS, processor
 from tests.support.commands import PROGRAMS, run_python
-from tests.support.processors import needs_int8, without_instructions
+from tests.support.processors import (
+    needs_int8,
+    processors_with,
+    without_instructions,
+)
 from tests.support.states import carried_layers
 from tests.support.strategies import (
     RandomModel,
@@ -220,11 +223,12 @@ RUNS = [(capability, "float32") for capability in PROCESSORS]
 """Kinds of processor, and the precisions that have kernels there."""
 if PROCESSORS and product_kernel(torch.bfloat16):
     RUNS.append((PROCESSORS[-1], "bfloat16"))
-if PROCESSORS and has_int8():
-    RUNS.append((PROCESSORS[-1], "int8"))
+for _capability in processors_with(torch.int8):
+    RUNS.append((_capability, "bfloat16 (int16)"))
+    RUNS.append((_capability, "int8"))
 
 
-@pytest.mark.parametrize(("capability", "precision"), RUNS)
+@pytest.mark.parametrize(("capability", "arithmetic"), RUNS)
 @settings(max_examples=10)
 @given(
     model=models(),
@@ -236,7 +240,7 @@ if PROCESSORS and has_int8():
 )
 def test_bits_depend_on_the_sentence_alone(
     capability: str,
-    precision: Precision,
+    arithmetic: str,
     model: RandomModel,
     text: list[list[str]],
     order: Random,
@@ -245,7 +249,9 @@ def test_bits_depend_on_the_sentence_alone(
     state: InitialState,
 ) -> None:
     shuffled = order.sample(range(len(text)), len(text))
-    with processor(capability):
+    precision: Any = arithmetic.split()[0]
+    hidden = ["avx512_bf16"] if arithmetic.endswith("(int16)") else []
+    with processor(capability), without_instructions(*hidden):
         embedder = ElmoEmbedder(model=model.files, precision=precision, state=state)
         expected = embedder.embed_batch(text)
         other = ElmoEmbedder(
@@ -296,8 +302,8 @@ def run(encoder: encoders.SentenceEncoder) -> Tensor:
 def test_copies_compute_the_same_bits(
     initial_state: InitialState, precision: str, capability: str, tmp_path: Path
 ) -> None:
-    if precision == "int8" and capability != "AVX512":
-        pytest.skip("needs AVX-512")
+    if precision == "int8" and capability not in processors_with(torch.int8):
+        pytest.skip("needs VNNI")
     with processor(capability):
         encoder = make_encoder(tmp_path, precision, initial_state)
         copied = deepcopy(encoder)
@@ -321,7 +327,8 @@ def test_copies_compute_the_same_bits(
 def test_a_pickle_can_go_to_another_kind_of_processor(
     source: str, target: str, precision: str, tmp_path: Path
 ) -> None:
-    with processor(source):
+    # Integers need the same instructions on both sides: see the next test.
+    with processor(source), without_instructions("vnni", "avx_vnni"):
         encoder = make_encoder(tmp_path, precision)
         expected = run(encoder)
         content = pickle.dumps(encoder)
@@ -334,10 +341,31 @@ def test_a_pickle_can_go_to_another_kind_of_processor(
         assert torch.equal(layers, expected)
 
 
+@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
+@pytest.mark.parametrize("source", processors_with(torch.int8))
+@pytest.mark.parametrize("target", WAYS)
+def test_a_pickle_of_integers_can_go_to_a_processor_that_has_them(
+    source: str, target: str, precision: str, tmp_path: Path
+) -> None:
+    with processor(source), without_instructions("avx512_bf16"):
+        encoder = make_encoder(tmp_path, precision)
+        expected = run(encoder)
+        content = pickle.dumps(encoder)
+    with processor(target):
+        if target in processors_with(torch.int8):
+            assert torch.equal(run(pickle.loads(content)), expected)
+            return
+        message = (
+            r"^a model in int8 or bfloat16 \(int16\) requires a processor with VNNI "
+        )
+        with pytest.raises(InputError, match=message):
+            pickle.loads(content)
+
+
 def test_bfloat16_without_instructions_is_float32_with_rounded_weights(
     tmp_path: Path,
 ) -> None:
-    with without_instructions("avx512_bf16"):
+    with without_instructions("avx512_bf16", "vnni", "avx_vnni"):
         layers = run(make_encoder(tmp_path, "bfloat16"))
     bilm = load_bilm(make_model(small_content(), 1, tmp_path))
     rounded = bilm.state_dict()
@@ -361,17 +389,6 @@ def test_a_bfloat16_pickle_needs_no_amx_on_either_side(
     content = pickle.dumps(encoder)
     monkeypatch.setattr(kernels, "request_tiles", lambda: not has_tiles)
     assert_allclose(run(pickle.loads(content)).float(), expected.float(), atol=0.05)
-
-
-@needs_int8
-def test_an_int8_pickle_requires_avx512(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    content = pickle.dumps(make_encoder(tmp_path, "int8"))
-    monkeypatch.setattr("elmo_cli.inference.int8.processor_has", lambda name: False)
-    message = r"^a model in int8 requires a processor with AVX-512"
-    with pytest.raises(InputError, match=message):
-        pickle.loads(content)
 
 
 def test_a_forked_process_waits_for_no_thread_of_its_parent() -> None:

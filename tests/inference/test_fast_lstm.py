@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,15 +14,17 @@ from numpy.testing import assert_allclose
 from torch import Tensor
 
 from elmo_cli.compiled import kernels
+from elmo_cli.inference import input_gates
 from elmo_cli.inference.fast_lstm import FastLstm, LstmKernels
 from elmo_cli.inference.gate_blocks import from_blocks
-from elmo_cli.inference.input_gates import TableRows, compute_input_gates
+from elmo_cli.inference.input_gates import StepGates, TableRows, compute_input_gates
 from elmo_cli.inference.precision import ComputeTypes
 from elmo_cli.inference.trie import build_trie
 from elmo_cli.model.architecture import LstmArchitecture
 from elmo_cli.model.lstm import FORGET_BIAS, Lstm, LstmState
 from tests.support.cell_formulas import PROCESSORS, cells_after, processor
 from tests.support.commands import PROGRAMS, run_python
+from tests.support.processors import processors_with
 from tests.support.strategies import padded, random_tensor, seeds
 
 CPU = torch.device("cpu")
@@ -304,41 +307,55 @@ def test_small_values_keep_their_digits() -> None:
     assert_allclose(double(out), projected, rtol=1e-6)
 
 
-@needs_kernels
-@pytest.mark.parametrize("dtype", [FLOAT, pytest.param(SHORT, marks=needs_tiles)])
+RUNS = [(name, FLOAT, FLOAT) for name in PROCESSORS]
+"""Kinds of processor that compute several steps at once, and the types there: of all
+products except the gates', and of the gates'."""
+if kernels.has_tiles():
+    RUNS.append(("AVX512", SHORT, SHORT))
+for _dtype in (torch.int8, torch.int16):
+    RUNS += [(name, torch.int16, _dtype) for name in processors_with(_dtype)]
+
+
+@pytest.mark.parametrize(("capability", "weights", "gate_weights"), RUNS)
 @given(
     sentences=st.lists(
         st.lists(st.integers(0, 2), min_size=1, max_size=9),
         min_size=1,
         max_size=7,
     ),
+    dim=st.sampled_from([64, 37]),
     backward=st.booleans(),
     n_roots=st.integers(1, 3),
     n_tokens=st.integers(1, 3),
+    n_threads=st.integers(1, 3),
     clip=st.sampled_from([None, 0.1]),
     seed=seeds,
 )
 def test_steps_at_once_have_the_bits_of_single_steps(
-    dtype: torch.dtype,
+    capability: str,
+    weights: torch.dtype,
+    gate_weights: torch.dtype,
     sentences: list[list[int]],
+    dim: int,
     backward: bool,
     n_roots: int,
     n_tokens: int,
+    n_threads: int,
     clip: float | None,
     seed: int,
 ) -> None:
-    made = lstm(64, 32, clip, seed)
-    layer = prepared(made, dtype, dtype, "step")
-    assert layer.kernels.steps is not None
-    types = ComputeTypes(device=CPU, values=dtype, weights=dtype, gate_weights=dtype)
-    layer_in_turn = FastLstm(made, types, layer.kernels._replace(steps=None))
+    values = SHORT if weights == SHORT else FLOAT
+    if weights == SHORT:
+        dim = 64  # whole tiles
     roots = np.arange(len(sentences)) % n_roots
     trie = build_trie(padded(sentences), roots, CPU, backward=backward)
-    vectors = random_tensor(3, 32, seed=seed + 1).to(dtype)
-    workspace = torch.empty(n_tokens, 256, dtype=dtype)
+    vectors = random_tensor(3, 32, seed=seed + 1).to(values)
     state = LstmState(
-        hidden=random_tensor(n_roots, 32, seed=seed + 2).to(dtype),
-        cell=random_tensor(n_roots, 64, seed=seed + 3),
+        hidden=random_tensor(n_roots, 32, seed=seed + 2).to(values),
+        cell=random_tensor(n_roots, dim, seed=seed + 3),
+    )
+    types = ComputeTypes(
+        device=CPU, values=values, weights=weights, gate_weights=gate_weights
     )
 
     def run(layer: FastLstm) -> tuple[Tensor, Tensor, Tensor]:
@@ -347,13 +364,74 @@ def test_steps_at_once_have_the_bits_of_single_steps(
             vectors,
             tokens=trie.tokens,
             sizes=trie.sizes,
-            workspace=workspace,
+            workspace=torch.empty(n_tokens, layer.input_gates.n_outputs, dtype=values),
         )
         hidden, ended = layer.run(gates, trie, state)
         return hidden, ended.hidden, ended.cell
 
-    for values, expected in zip(run(layer), run(layer_in_turn), strict=True):
-        assert torch.equal(values, expected)
+    with processor(capability):
+        made = lstm(dim, 32, clip, seed)
+        layer = FastLstm(made, types)
+        assert layer.kernels.steps is not None
+        torch.set_num_threads(n_threads)
+        try:
+            results = run(layer)
+        finally:
+            torch.set_num_threads(1)
+        if layer.kernels.step is not None:
+            layer = FastLstm(made, types, layer.kernels._replace(steps=None))
+        with patch.object(input_gates, "MAX_STEPS", 1):  # one step per call of C
+            expected = run(layer)
+    for values_at_once, values_in_turn in zip(results, expected, strict=True):
+        assert torch.equal(values_at_once, values_in_turn)
+
+
+@pytest.mark.parametrize("gate_weights", [torch.int8, torch.int16])
+@pytest.mark.parametrize("capability", processors_with(torch.int8))
+@given(
+    n=st.integers(1, 90),
+    dim=st.integers(1, 80),
+    width=st.integers(1, 9) | st.integers(1020, 1040),
+    clip=clips,
+    seed=seeds,
+)
+def test_a_step_of_integers_is_the_products_and_the_cells(
+    capability: str,
+    gate_weights: torch.dtype,
+    n: int,
+    dim: int,
+    width: int,
+    clip: float | None,
+    seed: int,
+) -> None:
+    made = lstm(dim, width, clip, seed)
+    with torch.no_grad():
+        made.gates.weight /= width**0.5
+    types = ComputeTypes(
+        device=CPU, values=FLOAT, weights=torch.int16, gate_weights=gate_weights
+    )
+    sentences = [[token] for token in range(n)]
+    trie = build_trie(padded(sentences), np.arange(n), CPU, backward=False)
+    inputs = random_tensor(n, width, seed=seed + 1)
+    state = LstmState(
+        hidden=random_tensor(n, width, seed=seed + 2),
+        cell=random_tensor(n, dim, seed=seed + 3),
+    )
+    results = []
+    with processor(capability):
+        at_once = FastLstm(made, types)
+        in_parts = FastLstm(made, types, at_once.kernels._replace(steps=None))
+        assert at_once.kernels.steps is not None
+        for layer in (at_once, in_parts):
+            gates = StepGates(sizes=[n], table=layer.compute_gates(inputs), rows=None)
+            hidden, ended = layer.run(iter([gates]), trie, state)
+            results.append((hidden, ended.cell))
+    (hidden, cell), (expected_hidden, expected_cell) = results
+    assert_allclose(cell, expected_cell, atol=5e-6)
+    # Where the inputs of the projection differ in their last bits, some are rounded to
+    # another whole number.
+    assert_allclose(hidden, expected_hidden, atol=1e-3 * dim)
+    assert np.isclose(hidden, expected_hidden, atol=1e-5).mean() > 0.5
 
 
 @needs_kernels

@@ -1,20 +1,16 @@
-"""Linear layers: by torch, in C, in int8."""
+"""Linear layers in C, in float32 and bfloat16."""
 
 from typing import NamedTuple
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
 from torch import Tensor
 
 from elmo_cli.compiled import kernels, linear
 from elmo_cli.compiled.linear import CompiledLinear, make_linear, product_kernel
-from elmo_cli.inference.int8 import _MAX_ROWS, Int8Linear, _pad_rows
 from tests.support.cell_formulas import PROCESSORS, processor
-from tests.support.processors import needs_int8
 from tests.support.strategies import random_tensor
 
 
@@ -102,65 +98,3 @@ def test_a_layer_in_c_equals_float64_and_keeps_its_weights(
     assert (errors <= 1e-6 * sizes + rounding).all()
     # A row has the same bits among other rows and alone.
     assert torch.equal(alone, output[rows])
-
-
-@needs_int8
-def test_onednn_gets_few_different_numbers_of_rows() -> None:
-    """Check padded rows: oneDNN stores a compiled product for each number of rows."""
-    padded = set()
-    for n in range(1, _MAX_ROWS + 1):
-        rows = _pad_rows(torch.zeros(n, 4))
-        padded.add(len(rows))
-    few = {*range(1, 9)}
-    eighths = {*range(16, 129, 8)}
-    sixteenths = {*range(144, 257, 16)}
-    assert padded == few | eighths | sixteenths
-
-
-def in_whole_steps(values: Tensor) -> Tensor:
-    """Return rows whose values are whole steps of a 127th of their largest value."""
-    steps = (40 * values).round().clamp(-126, 126)
-    steps[:, 0] = 127
-    steps[len(steps) // 2] = 0
-    exponents = torch.arange(len(steps)) % 16 - 8
-    return torch.ldexp(steps, exponents[:, None])
-
-
-@needs_int8
-@given(product=products(st.integers(1, 2 * _MAX_ROWS), st.integers(1, 70)))
-def test_int8_multiplies_whole_steps_exactly(product: Product) -> None:
-    inputs = in_whole_steps(product.inputs)
-    weight = in_whole_steps(product.weight)
-    expected = inputs.double() @ weight.double().t()
-    if product.bias is not None:
-        expected += product.bias
-    output = Int8Linear(weight, product.bias)(inputs)
-    assert output.dtype == torch.float32
-    assert_allclose(output, expected, rtol=1e-5, atol=1e-5)
-
-
-@needs_int8
-def test_int8_rounds_almost_all_values_to_the_nearest_step() -> None:
-    weight = random_tensor(300, 200)
-    inputs = random_tensor(100, 200, seed=1)
-    rounded_inputs = round_to_steps(inputs.double())
-    rounded_weight = round_to_steps(weight.double())
-    expected = rounded_inputs @ rounded_weight.t()
-    output = Int8Linear(weight)(inputs)
-    same = np.isclose(output, expected, rtol=1e-4, atol=1e-4)
-    assert same.mean() > 0.99
-
-
-def round_to_steps(values: Tensor) -> Tensor:
-    """Round each value to a whole number of 127ths of the largest value of its row."""
-    step = values.abs().amax(dim=1, keepdim=True) / 127
-    return (values / step).round() * step
-
-
-@needs_int8
-@pytest.mark.parametrize("sign", [1, -1])
-def test_the_sums_of_int8_do_not_overflow(sign: int) -> None:
-    multiply = Int8Linear(sign * torch.ones(16, 4096))
-    sums = multiply(torch.ones(3, 4096))
-    expected = torch.full((3, 16), sign * 4096.0)
-    assert_allclose(sums, expected, rtol=1e-6)

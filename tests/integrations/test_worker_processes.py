@@ -22,8 +22,7 @@ from elmo_cli import (
     LanguageModel,
     batch_to_ids,
 )
-from elmo_cli.compiled.linear import CompiledLinear
-from elmo_cli.inference.int8 import has_int8
+from elmo_cli.compiled.linear import CompiledLinear, product_kernel
 from elmo_cli.integrations.activations_dataset import ActivationsDataset
 from tests.support.layouts import layouts, lines, write
 from tests.support.strategies import make_language_model, small_architecture
@@ -53,12 +52,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     from elmo_cli.integrations.spacy_component import ElmoComponent
 
     path = tmp_path_factory.mktemp("model")
+    has_int8 = product_kernel(torch.int8) is not None
     make_language_model(small_architecture(), 1, path)
     changed = ElmoEmbedder(model=path, state="warm")
     with torch.no_grad():
         next(changed.elmo_bilm.forward_layers.parameters()).mul_(2)
     return [
-        ElmoEmbedder(model=path, precision="int8" if has_int8() else "bfloat16"),
+        ElmoEmbedder(model=path, precision="int8" if has_int8 else "bfloat16"),
         changed,
         LanguageModel(model=path),
         Elmo(model=path, dropout=0.0, vocab_to_cache=["the", "cat"]).eval(),

@@ -487,4 +487,4 @@ def test_a_stream_is_checked_when_it_is_given(model: LanguageModel) -> None:
         with pytest.raises(
             InputError, match=r"^batch_size: expected 1 or more, found 0"
         ):
-            model.iter_scores([], 0)
+            model.iter_scores([], batch_size=0)

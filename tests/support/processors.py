@@ -7,21 +7,38 @@ import pytest
 import torch
 
 from elmo_cli.compiled.kernels import processor_has
-from elmo_cli.inference.int8 import has_int8
+from elmo_cli.compiled.linear import product_kernel
+from tests.support.cell_formulas import PROCESSORS, processor
 
 needs_bfloat16 = pytest.mark.skipif(
     not processor_has("avx512_bf16"),
     reason="needs a processor with instructions for bfloat16",
 )
 needs_int8 = pytest.mark.skipif(
-    not has_int8(), reason="needs a processor with AVX-512 VNNI"
+    product_kernel(torch.int8) is None,
+    reason="needs a processor with VNNI, and a C compiler when installed, on Linux",
 )
+
+
+def processors_with(dtype: torch.dtype) -> list[str]:
+    """Return the kinds of `PROCESSORS` that have a product in C for a data type."""
+    kinds = []
+    for kind in PROCESSORS:
+        with processor(kind):
+            if product_kernel(dtype) is not None:
+                kinds.append(kind)
+    return kinds
 
 
 @contextmanager
 def without_instructions(*names: str) -> Iterator[None]:
     """Take the processor for one without instructions such as "avx512_bf16"."""
+    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
+    left = {name: has for name, has in capabilities.items() if name not in names}
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cpu, "get_capabilities", lambda: left, raising=False)
         for name in names:
-            patch.setattr(torch.cpu, f"_is_{name}_supported", lambda: False)
+            patch.setattr(
+                torch.cpu, f"_is_{name}_supported", lambda: False, raising=False
+            )
         yield

@@ -89,7 +89,7 @@ def perplexity(
     from elmo_cli.language_model.perplexity import SENTENCE_COLUMNS, run_perplexity
 
     with open_scored_text(
-        opened_text, model, reads_ids=per_sentence, may_be_empty=False
+        opened_text, model, reads_ids=per_sentence, may_lack_rows=False
     ) as opened:
         columns = [*opened.columns, *SENTENCE_COLUMNS]
         printer = open_row_printer(row_format, columns, opened.records.example.columns)

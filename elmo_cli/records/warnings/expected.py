@@ -22,8 +22,10 @@ class Expected(NamedTuple):
     """True if the command splits each text into regions."""
     may_split_sentences: bool = True
     """True if the command can split texts into sentences."""
-    may_be_empty: bool = True
-    """False if an input without tokens is an error of the command."""
+    may_be_empty: bool = False
+    """True if an input without tokens is no error, because others have some."""
+    may_lack_rows: bool = True
+    """True if a table with a header and no rows is no error, as in a pipeline."""
 
 
 UNKNOWN: Final = Expected()

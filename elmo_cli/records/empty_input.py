@@ -1,0 +1,44 @@
+"""The rule for inputs without tokens, the same in every command.
+
+Such an input is an error, because the program before a pipe has probably failed. Only a
+table that has a header and no rows is none: its result is a table without rows too.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from elmo_cli.errors.exceptions import InputError
+from elmo_cli.records.input_format import TextInput
+from elmo_cli.records.record import Record
+from elmo_cli.records.warnings.expected import Expected
+
+
+def require_tokens(
+    records: Iterable[Record], text_input: TextInput, expected: Expected
+) -> Iterator[Record]:
+    """Yield records; raise an `InputError` after the last one if none has tokens.
+
+    An invalid record may have some.
+    """
+    has_header = expected.may_lack_rows and _has_header(text_input)
+    has_records = False
+    has_content = False
+    for record in records:
+        has_records = True
+        if record.tokens or record.error is not None:
+            has_content = True
+        yield record
+    if has_content or expected.may_be_empty:
+        return
+    if has_records or not has_header:
+        raise InputError(f"{text_input.source.name}: no tokens")
+
+
+def _has_header(text_input: TextInput) -> bool:
+    """Return whether an input begins with the names of its columns."""
+    if not text_input.format.lists_columns:
+        return False
+    try:
+        names = text_input.format.column_names(text_input.source, text_input.settings)
+    except InputError:  # The reader of the records explains it.
+        return False
+    return len(names) > 0
