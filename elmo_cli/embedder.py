@@ -182,7 +182,7 @@ class ElmoEmbedder:
                 "zero", or "warm" for a model whose options say that it was trained with
                 carried state.
             precision: Precision of the computation: "float32", "bfloat16" or "float16",
-                "int8" on a processor with AVX-512 VNNI, or "tf32" on an NVIDIA GPU.
+                "int8" on a processor with VNNI, or "tf32" on an NVIDIA GPU.
             batch_tokens: Maximum number of tokens per batch. None means 8,192 on the
                 CPU and 32,768 on a GPU.
             options_file: Path or URL of options.json, with `weight_file`.

@@ -136,7 +136,7 @@ class LanguageModel:
                 text) or "carry" (from the previous batch). None: "zero", or "warm" for
                 a model that says that it was trained with carried state.
             precision: Precision of the biLM: "float32", "bfloat16" or "float16", "int8"
-                on a processor with AVX-512 VNNI, or "tf32" on an NVIDIA GPU. The
+                on a processor with VNNI, or "tf32" on an NVIDIA GPU. The
                 softmax is float32, or bfloat16 too with AMX.
             batch_tokens: Maximum number of tokens per batch. None means 8,192 on the
                 CPU and 32,768 on a GPU.
