@@ -90,12 +90,8 @@ def meant_command(name: str) -> str:
 
 def no_such_option_message(name: str, command: click.Command) -> Message:
     """Return the message for an option that a command does not have."""
-    shown: list[str] = []
-    hidden: list[str] = []
-    for option in command.params:
-        if isinstance(option, click.Option):
-            names = [each for each in option.opts if each.startswith("--")]
-            (hidden if option.hidden else shown).extend(names)
+    shown = _long_names(command, are_hidden=False)
+    hidden = _long_names(command, are_hidden=True)
     own_name = "elmo" if isinstance(command, click.Group) else f"elmo {command.name}"
     meant = _MEANT_OPTIONS.get(name, "")
     longer = [each for each in shown if name.startswith("--") and each.startswith(name)]
@@ -118,6 +114,15 @@ def no_such_option_message(name: str, command: click.Command) -> Message:
             remedy = _advice_for_place(name) or remedy
         remedy = remedy or f"`{own_name} --help` lists the options."
     return Message(f"{name}: no such option", remedy=remedy)
+
+
+def _long_names(command: click.Command, *, are_hidden: bool) -> list[str]:
+    """Return the names with two hyphens of the options that the help shows, or not."""
+    names = []
+    for option in command.params:
+        if isinstance(option, click.Option) and option.hidden == are_hidden:
+            names += [name for name in option.opts if name.startswith("--")]
+    return names
 
 
 def _advice_for_place(name: str) -> str:

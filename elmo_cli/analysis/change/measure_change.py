@@ -192,13 +192,19 @@ def _with_adjusted_p(changes: list[Change], correction: str) -> list[Change]:
 
 
 def adjust_p(p_values: Sequence[float], correction: str) -> list[float]:
-    """Return p values adjusted by "bh" or "bonferroni", in their order."""
+    """Return p values adjusted by "bh" or "bonferroni", in their order.
+
+    adjust_p([0.01, 0.04, 0.03], "bonferroni")  # [0.03, 0.12, 0.09]
+    adjust_p([0.01, 0.04, 0.03], "bh")  # [0.03, 0.04, 0.04]
+    """
     n = len(p_values)
     p = np.asarray(p_values, np.float64)
     adjusted = p * n
     if correction == "bh":
-        # The largest p is first, with rank n.
+        # Each is divided by its rank. The largest p is first, with rank n.
         order = np.argsort(-p, kind="stable")
         ranks = np.arange(n, 0, -1)
-        adjusted[order] = np.minimum.accumulate(adjusted[order] / ranks)
+        by_rank = adjusted[order] / ranks
+        # A smaller p never gets a larger value than the p before it.
+        adjusted[order] = np.minimum.accumulate(by_rank)
     return [float(value) for value in np.minimum(1, adjusted)]
