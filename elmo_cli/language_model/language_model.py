@@ -8,6 +8,7 @@ the word `<UNK>`.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
@@ -29,6 +30,7 @@ from elmo_cli.errors.missing_attributes import missing_attribute_error
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.inference.memory import result_or_raise
+from elmo_cli.inference.trie import build_trie, index_tokens
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
@@ -51,6 +53,8 @@ from elmo_cli.text.choose_tokenizer import (
 )
 from elmo_cli.text.tokenizers import tokenize_texts
 from elmo_cli.types import READING_DIRECTIONS, ReadingDirection, Sentence, Text
+
+_CPU: Final = torch.device("cpu")
 
 _Result = TypeVar("_Result")
 
@@ -415,32 +419,47 @@ class LanguageModel:
             backward        1   2   3        5   6   predict
                         0   1   2        4   5
 
+        Equal beginnings, here `<S>`, are one context: the softmax adds up its words
+        once.
+
         Args:
             sentences, top, directions: As `compute_batches` has them.
             with_entropy: Compute the entropy of each prediction too.
         """
-        bounded: Sentence = []
-        for sentence in sentences:
-            bounded += [START_TOKEN, *sentence, END_TOKEN]
-        words = self.vocabulary.indices(bounded)  # (N + 2 B,)
+        bounded = [[START_TOKEN, *sentence, END_TOKEN] for sentence in sentences]
+        words = self.vocabulary.indices(list(chain(*bounded)))  # (N + 2 B,)
         is_known = words != self._unknown
-        last_rows = np.cumsum([len(sentence) + 2 for sentence in sentences]) - 1
+        last_rows = np.cumsum([len(sentence) for sentence in bounded]) - 1
         without_last = np.delete(np.arange(len(words)), last_rows)  # (N + B,)
         without_first = without_last + 1
-        contexts = []
+        _, numbers = index_tokens(bounded)
+        roots = np.zeros(len(sentences), np.int64)
+        if self.state == "carry":  # From other states, equal tokens lead elsewhere.
+            roots = np.arange(len(sentences))
+        contexts: list[Tensor] = []
+        rows_in_contexts = []
         targets = []
+        n_contexts = 0
         layers = top.chunk(len(directions), dim=1)
         for direction, layer in zip(directions, layers, strict=True):
-            if direction == "forward":
-                context_rows = without_last
-                target_rows = without_first
-            else:
-                context_rows = without_first
-                target_rows = without_last
-            contexts.append(layer[torch.from_numpy(context_rows).to(top.device)])
+            is_backward = direction == "backward"
+            context_rows = without_first if is_backward else without_last
+            target_rows = without_last if is_backward else without_first
+            trie = build_trie(numbers, roots, _CPU, backward=is_backward)
+            nodes = trie.nodes.numpy()[context_rows]
+            _, first, context_of = np.unique(
+                nodes, return_index=True, return_inverse=True
+            )
+            distinct_rows = torch.from_numpy(context_rows[first])
+            contexts.append(layer[distinct_rows.to(top.device)])
+            rows_in_contexts.append(torch.from_numpy(n_contexts + context_of))
             targets.append(torch.from_numpy(words[target_rows]))
+            n_contexts += len(first)
         scores = self.softmax.of_targets(
-            torch.cat(contexts), torch.cat(targets), with_entropy=with_entropy
+            torch.cat(contexts),
+            targets=torch.cat(targets),
+            rows=torch.cat(rows_in_contexts),
+            with_entropy=with_entropy,
         )
         by_direction = scores.view(len(scores), len(directions), -1).numpy()
         log_p = by_direction[0]  # (K, N + B)

@@ -94,7 +94,7 @@ class TextSettings:
         None,
         "Language of the text, such as fr or French.",
         default_text="the model's, else en",
-        value="CODE",
+        value="LANGUAGE",
     )
     split_sentences: bool = option(
         False, "Split each text into sentences, processed one by one."

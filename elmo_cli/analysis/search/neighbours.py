@@ -142,6 +142,8 @@ def _check_default_layers(source: VectorSource) -> None:
     if stored is None:  # `layers` has no effect.
         return
     has = "only the top layer" if stored == "top" else f"only {stored}"
+    if "," in stored:
+        has = f"only layers {stored}"
     example = stored
     if source.attributes.get("pooling") is not None:
         has = "one vector per sentence"

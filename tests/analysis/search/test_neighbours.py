@@ -305,8 +305,8 @@ def test_a_file_that_cannot_answer_a_query_is_refused(
         (
             "1,2",
             None,
-            "layers: required, because v.hdf5 has only 1,2. Name the layers of your "
-            "vectors, such as layers='1,2'.",
+            "layers: required, because v.hdf5 has only layers 1,2. Name the layers of "
+            "your vectors, such as layers='1,2'.",
         ),
         (
             "all",
