@@ -6,7 +6,7 @@ Start with `ElmoEmbedder`, which turns texts into vectors:
 
     embedder = ElmoEmbedder()  # the bundled model
     embedder.encode(["We sat on the bank."])  # one vector per text, float32, (1, 1024)
-    embedder.word_vector("We sat on the bank.", "bank", layers=2)  # float32, (1024,)
+    embedder.word_vector("bank", "We sat on the bank.", layers=2)  # float32, (1024,)
 
 Main names, each with its own help:
 
@@ -33,7 +33,7 @@ Letters in shapes:
     W    numbers per vector: 1,024 for the published models and the bundled one
     n    any other number, explained where it occurs
 
-`pydoc elmo_cli.model` lists the letters for what is inside a model.
+`python -m pydoc elmo_cli.model` lists the letters for what is inside a model.
 
 Importing this package loads neither torch nor h5py; using its names does.
 """

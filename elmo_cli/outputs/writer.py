@@ -66,7 +66,9 @@ class ActivationsWriter:
         run that is damaged or has other attributes. Resuming reads the unfinished file,
         until `should_stop` returns True.
         """
-        self.path = Path(os.path.realpath(path) if os.path.islink(path) else path)
+        if os.path.islink(path):
+            path = os.path.realpath(path)
+        self.path = Path(path)
         self.settings = settings
         self.is_complete = False
         """True if the file is finished already. It is not changed then, but `publish`

@@ -78,7 +78,11 @@ def plan_file(
     text_input.settings.check_whole_records()
     if text_input.settings.keep_columns and not output_settings.format.has_rows:
         problem = "{--keep-columns}: requires Parquet or JSON lines, found {name}"
-        raise SettingsError(problem, name=output_settings.format.title)
+        raise SettingsError(
+            problem,
+            remedy="Write a .parquet or .jsonl file.",
+            name=output_settings.format.title,
+        )
     if (
         text_input.settings.repeated_columns
         and output_settings.format.has_fixed_columns

@@ -77,6 +77,8 @@ def align_spans(
     starts = [token.start for token in located]
     ends = [token.end for token in located]
     for span in spans:
+        # From the first token that ends in or after the span, to the last one that
+        # starts before its end
         first = bisect_right(ends, span.start)
         stop = max(first, bisect_left(starts, span.end))
         if first == stop or span.start >= span.end:

@@ -108,7 +108,7 @@ WRONG_ARGUMENTS = [
             models.text, "new.hdf5", on_progress=value
         ),
     ),
-    wrong("word", NOT_A_STRING, lambda models, value: find_occurrence("a cat", value)),
+    wrong("word", NOT_A_STRING, lambda models, value: find_occurrence(value, "a cat")),
     wrong("pairs", NO_PAIRS, lambda models, value: models.embedder.similarities(value)),
     wrong(
         "queries",
@@ -120,12 +120,12 @@ WRONG_ARGUMENTS = [
     wrong(
         "word",
         NOT_A_STRING,
-        lambda models, value: models.embedder.word_vector("a cat", value),
+        lambda models, value: models.embedder.word_vector(value, "a cat"),
     ),
     wrong(
         "sentence",
         NO_SENTENCE_OR_TEXT,
-        lambda models, value: models.embedder.word_vector(value, "cat"),
+        lambda models, value: models.embedder.word_vector("cat", value),
     ),
     wrong(
         "sentence2",
@@ -301,7 +301,7 @@ WRONG_ARGUMENTS = [
         "occurrence",
         NOT_WHOLE[1:],
         lambda models, value: models.embedder.word_vector(
-            "a cat", "cat", occurrence=value
+            "cat", "a cat", occurrence=value
         ),
     ),
     wrong("changes", NO_MAPPING, lambda models, value: plot_changes(value, "new.svg")),
@@ -338,7 +338,11 @@ WRONG_ARGUMENTS = [
             models.text, "new", dtype=value
         ),
     ),
-    wrong("tokenizer", [3, ["moses"]], lambda models, value: tokenize("a", value)),
+    wrong(
+        "tokenizer",
+        [3, ["moses"]],
+        lambda models, value: tokenize("a", tokenizer=value),
+    ),
     wrong(
         "vectors",
         ["a", [["a"]]],
@@ -399,8 +403,13 @@ def test_too_small_numbers_are_named(
 REMEDIES = [
     (
         lambda models: find_word_neighbours(models.embedder, models.vectors, "a cat"),  # type: ignore[arg-type]
-        "queries: expected (sentence, word), found the string 'a cat'. Give the word "
-        "too: ('a cat', WORD).",
+        "queries: expected (word, sentence), found the string 'a cat'. Give its word "
+        "too: (WORD, 'a cat').",
+    ),
+    (
+        lambda models: find_word_neighbours(models.embedder, models.vectors, "cat"),  # type: ignore[arg-type]
+        "queries: expected (word, sentence), found the string 'cat'. Give its sentence "
+        "too: ('cat', SENTENCE).",
     ),
     (
         lambda models: write_occurrences(
@@ -409,13 +418,22 @@ REMEDIES = [
         "leaves: no such file. For words, give a list: ['leaves'].",
     ),
     (
-        lambda models: models.embedder.word_vector(["We sat on the bank."], "bank"),
+        lambda models: models.embedder.word_vector("bank", ["We sat on the bank."]),
         "'bank' is not a token of 'We sat on the bank.'. The list has one token. Give "
         "the string itself, or split it.",
     ),
     (
-        lambda models: models.embedder.word_vector("We saw New York.", "New York"),
-        "'New York' is not a token of 'We saw New York .'. A word is one token here.",
+        lambda models: models.embedder.word_vector("New York", "We saw New York."),
+        "'New York' is not a token of 'We saw New York .'. A word is one token here. "
+        "Choose 'We', 'saw', 'New', 'York' or '.'.",
+    ),
+    (
+        lambda models: models.embedder.word_vector("bank", "We sat."),
+        "'bank' is not a token of 'We sat .'. Choose 'We', 'sat' or '.'.",
+    ),
+    (
+        lambda models: models.embedder.word_vector("bank", "we " * 11),
+        f"'bank' is not a token of '{'we ' * 10}we'. Choose 'we'.",
     ),
     (
         lambda models: models.embedder.encode(["a"], prompt="x"),

@@ -102,7 +102,7 @@ def test_tokens_of_several_sentences_are_found() -> None:
 def test_tokens_of_texts_have_separate_characters(name: str, words: list[str]) -> None:
     pytest.importorskip("spacy" if name == "spacy" else "sacremoses")
     text = " ".join(words)
-    located = locate_tokens(text, tokenize(text, name))
+    located = locate_tokens(text, tokenize(text, tokenizer=name))
     ends = [0, *(span.end for span in located)]
     for end, span in zip(ends, located, strict=False):
         # A letter such as ß may become two residues, and … two tokens.
