@@ -33,7 +33,7 @@ Letters in shapes:
     W    numbers per vector: 1,024 for the published models and the bundled one
     n    any other number, explained where it occurs
 
-`pydoc elmo_cli.model` lists the letters for what is inside a model.
+`python -m pydoc elmo_cli.model` lists the letters for what is inside a model.
 
 Importing this package loads neither torch nor h5py; using its names does.
 """

@@ -99,7 +99,7 @@ class Elmo(nn.Module):
             module: biLM in place of the files.
             model: Name, folder or zip file in place of the files.
             precision: Precision of a frozen biLM, as in `ElmoEmbedder`: "float32",
-                "bfloat16" or "float16", "int8" on a processor with AVX-512 VNNI, or
+                "bfloat16" or "float16", "int8" on a processor with VNNI, or
                 "tf32" on an NVIDIA GPU. Representations, mixes and their gradients are
                 float32 in each.
 

@@ -140,7 +140,7 @@ class ElmoEmbedder:
         weight_file: str | Path,
         cuda_device: int = -1,
         *,
-        device: Device | None = None,
+        device: Device = "cpu",
         state: InitialState | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
@@ -154,7 +154,7 @@ class ElmoEmbedder:
         weight_file: str | Path | None = None,
         cuda_device: int = -1,
         *,
-        device: Device | None = None,
+        device: Device = "cpu",
         state: InitialState | None = None,
         precision: Precision = "float32",
         batch_tokens: int | None = None,
@@ -175,14 +175,14 @@ class ElmoEmbedder:
                 options.json.
             cuda_device: Number of a GPU; -1 is the CPU.
             device: `cpu`, `cuda`, `cuda:N`, `mps` or `auto` (a CUDA GPU if there is
-                one), in place of `cuda_device`.
+                one). Any but `cpu` replaces `cuda_device`.
             state: Initial LSTM state of each sentence. "zero": the zero state. "warm":
                 the state after a fixed text. "carry": the last state of the sentence in
                 the same slot of the previous batch, as in AllenNLP and bilm-tf. None:
                 "zero", or "warm" for a model whose options say that it was trained with
                 carried state.
             precision: Precision of the computation: "float32", "bfloat16" or "float16",
-                "int8" on a processor with AVX-512 VNNI, or "tf32" on an NVIDIA GPU.
+                "int8" on a processor with VNNI, or "tf32" on an NVIDIA GPU.
             batch_tokens: Maximum number of tokens per batch. None means 8,192 on the
                 CPU and 32,768 on a GPU.
             options_file: Path or URL of options.json, with `weight_file`.
@@ -212,7 +212,7 @@ class ElmoEmbedder:
             vocabulary_file=vocabulary_file,
             state=state,
             precision=precision,
-            device=str(cuda_device) if device is None else str(device),
+            device=str(cuda_device if device == "cpu" else device),
             batch_tokens=batch_tokens,
         )
         self._engine = load_engine(settings)
@@ -562,7 +562,7 @@ class ElmoEmbedder:
         Args:
             texts: One raw text, or several: strings, which are tokenized, or lists of
                 tokens.
-            layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
+            layers: "average", "all", "top", "sum", numbers such as 2, -1 or [0, 2],
                 "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2". None
                 is "average", or all layers with a `mix`.
             mix: In place of `layers`, the scalar parameters of a trained mix of all
@@ -571,9 +571,10 @@ class ElmoEmbedder:
             pooling: One vector per text: the "mean" or "max" over its tokens, its
                 "first" or "last" token; zeros for a text without tokens. None keeps one
                 vector per token.
-            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the
-                first 200 texts: tokenized ones are split at white space, and others
-                are tokenized like the model's training text, else by "moses".
+            tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language
+                may follow, as in "spacy:de". "auto" looks at the first 200 texts:
+                tokenized ones are split at white space, and others are tokenized like
+                the model's training text, else by "moses".
             language: Code of the language of the texts. None means the language of the
                 model.
             normalize: Scale every vector to length 1.
@@ -614,7 +615,7 @@ class ElmoEmbedder:
         )
         batch = list_texts(texts)
         check_one_device(device)
-        sentences = self.tokenize(batch, tokenizer, language)
+        sentences = self.tokenize(batch, tokenizer=tokenizer, language=language)
         if layers is None:
             layers = "average" if mix is None else "all"
         embedder = embedder_on(self.engine.on_device(device))
@@ -638,13 +639,14 @@ class ElmoEmbedder:
 
     @overload
     def tokenize(  # type: ignore[overload-overlap] # a string is one text
-        self, texts: str, tokenizer: str | None = AUTO, language: str | None = None
+        self, texts: str, *, tokenizer: str | None = AUTO, language: str | None = None
     ) -> Sentence: ...
 
     @overload
     def tokenize(
         self,
         texts: Iterable[Text],
+        *,
         tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> list[Sentence]: ...
@@ -652,6 +654,7 @@ class ElmoEmbedder:
     def tokenize(
         self,
         texts: str | Iterable[Text],
+        *,
         tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> Sentence | list[Sentence]:
@@ -676,41 +679,50 @@ class ElmoEmbedder:
         sentence: Text,
         word: str,
         *,
-        layers: Layers = "average",
+        layers: Layers | None = None,
         occurrence: int | None = None,
         tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> FloatArray:
-        """Return the vector of a word in its sentence.
+        """Return the vector of a word in its sentence, one for all chosen layers.
 
             embedder.word_vector("We sat on the bank.", "bank", layers=2)  # (1024,)
+
+        For the vector of each layer, use `embed_sentence`.
 
         Args:
             sentence: Raw sentence, which is tokenized, or a list of tokens.
             word: Token of the sentence, as it is written.
-            layers: "average", "top", "all", "sum", numbers such as 2, -1 or [0, 2],
-                "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2".
+            layers: Layers to average: "all", "top", numbers such as 2, -1 or [1, 2],
+                "word_emb" (the token layer), or "lstm1", "lstm2". None means all layers
+                except the token layer, as in `find_neighbours`.
             occurrence: Which occurrence of the word, from 1; required if it occurs
                 several times.
-            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a
-                sentence that is tokenized at white space, and tokenizes others like the
-                model's training text, else by "moses".
+            tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language
+                may follow, as in "spacy:de". "auto" splits a sentence that is tokenized
+                at white space, and tokenizes others like the model's training text,
+                else by "moses".
             language: Code of the language of the sentence. None means the model's.
 
         Returns:
-            float32, shape (W,), or (L, W) for several layers.
+            float32, shape (W,).
 
         Raises:
             InputError: The word does not occur, or several times without a number.
             SettingsError: The model lacks a layer, or the tokenizer is unknown.
         """
+        n_layers = self.architecture.n_layers
+        if layers is None:
+            averaged = list(range(1, n_layers)) or [0]
+        else:
+            averaged = parse_mean_layers(layers, n_layers)
         chosen = self._choose_tokenizer([sentence], tokenizer, language)
         tokens = tokens_around(word, sentence, chosen, order="sentence")
         found = occurrence_of(
             word, tokens, occurrence, partial(numbers_after, "occurrence=")
         )
-        [activations] = self.embed_sentences([tokens], layers=layers)
-        vector: FloatArray = activations[..., found.index, :]
+        activations = self.embed_sentence(tokens)  # (L, T, W)
+        vector: FloatArray = activations[averaged, found.index].mean(axis=0)
         return vector
 
     def similarity(
@@ -740,9 +752,10 @@ class ElmoEmbedder:
                 as 2, -1 or [1, 2].
             occurrence1, occurrence2: Numbers of the word's occurrences, from 1;
                 required if it occurs several times.
-            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits tokenized
-                sentences at white space. If one is raw, both are tokenized like the
-                model's training text, else by "moses".
+            tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language
+                may follow, as in "spacy:de". "auto" splits tokenized sentences at white
+                space. If one is raw, both are tokenized like the model's training text,
+                else by "moses".
             language: Code of the language of the sentences. None means the model's.
 
         Returns:
@@ -897,20 +910,46 @@ class ElmoEmbedder:
             layers: "all", "top", "average", "sum", numbers such as 2, -1 or [0, 2],
                 "word_emb" (the token layer once, W / 2 wide), or "lstm1", "lstm2". None
                 means `output_format`.
-            mix, gamma, pooling, normalize: As in `embed_sentences`.
+            mix: In place of `layers`, the scalar parameters of a trained mix of all
+                layers, before the softmax.
+            gamma: Scale of the mix. None means 1.
+            pooling: One vector per sentence: the "mean" or "max" over its tokens, its
+                "first" or "last" token; zeros for a sentence without tokens. None keeps
+                one vector per token.
+            normalize: Scale every vector to length 1. Zeros stay zeros.
             overwrite: Replace an existing output, and an unfinished run that differs.
             on_progress: Called after each window with what has been done so far.
             should_stop: Called after each window. Return True to stop the run.
 
         Args: Input
             text_settings: How the text is read, in place of the arguments below.
-            tokenizer: As in `TextSettings`. None means the tokenizer of the model's
-                training, else `moses` for a table and `whitespace` for other inputs, as
+            input_format: "text", "fasta", "conllu", "jsonl", "json", "csv", "tsv" or
+                "parquet". None chooses it by the content and the suffix.
+            tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language
+                may follow, as in "spacy:de". None means the tokenizer of the model's
+                training, else "moses" for a table and "whitespace" for other inputs, as
                 in AllenNLP, with a warning if a file is raw.
-            input_format, language, split_sentences, paragraphs: As in `TextSettings`.
-            shard, skip_errors: As in `TextSettings`.
-            text_column, word_column, id_column, keep_columns: As in `TextSettings`.
-            delimiter, quotes, no_header: As in `TextSettings`.
+            language: Language of the text, by its code or its name: "fr" or "French".
+                None means the language of the model.
+            split_sentences: Split each text into sentences, processed one by one.
+            paragraphs: Join hard-wrapped lines up to the next blank line.
+            shard: "3/16" embeds every 16th line, starting with the third. None means
+                all lines.
+            skip_errors: Continue after an error, and write an empty record.
+            text_column: Column with the text, or with a list of tokens. None means
+                `text` or `tokens`.
+            word_column: Column with one word per row, in place of `text_column`.
+                Consecutive rows with the same id form one text.
+            id_column: Column with the ids, or several columns that together identify a
+                record. None means `id`, if there is one.
+            keep_columns: Input columns to copy to Parquet or JSON lines; "all" means
+                all others.
+            delimiter: Character between the cells of CSV or TSV. None follows the
+                header.
+            quotes: "csv" if quotes in CSV or TSV enclose cells, "none" if they are
+                text. None means "csv", but a cell of TSV ends in its line.
+            no_header: The CSV or TSV has no header. Its columns are called "1", "2" and
+                so on.
 
         Args: Output
             file_format: `hdf5`, `jsonl`, `npz`, `npy` or `parquet`. None: by suffix,

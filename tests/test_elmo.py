@@ -323,12 +323,15 @@ def test_a_lower_precision_is_the_embedders(files: ModelFiles, precision: str) -
     assert 1e-5 < difference < 0.03
 
 
-def test_rounded_weights_are_the_embedders_and_leave_the_bilm(
-    files: ModelFiles,
+@pytest.mark.parametrize(
+    "missing", [["avx512_bf16"], ["avx512_bf16", "vnni", "avx_vnni"]]
+)
+def test_bfloat16_of_any_processor_is_the_embedders_and_leaves_the_bilm(
+    files: ModelFiles, missing: list[str]
 ) -> None:
     bilm = load_bilm(files)
     before = copy.deepcopy(bilm.state_dict())
-    with without_instructions("avx512_bf16", "vnni", "avx_vnni"):
+    with without_instructions(*missing):
         assert_equals_embedder(files, "bfloat16", "cpu")
         Elmo(module=bilm, precision="bfloat16")(IDS)
     for name, weight in bilm.state_dict().items():

@@ -56,14 +56,22 @@ def open_command_text(
         splits_words=splits_words,
         reads_places=reads_places,
     )
-    keep_tokenizer(opened.tokenizer, text_settings)
+    is_typed = not isinstance(source, str) and source.is_open_text
+    keep_tokenizer(opened.tokenizer, text_settings, is_typed=is_typed)
     return opened
 
 
 def choose_command_tokenizer(
-    text_settings: TextSettings, model: "ResolvedModel", texts: Sequence[str]
+    text_settings: TextSettings,
+    model: "ResolvedModel",
+    texts: Sequence[str],
+    *,
+    are_typed: bool = True,
 ) -> "Tokenizer":
-    """Return the tokenizer of typed texts, which show whether they are raw."""
+    """Return the tokenizer of texts that show whether they are raw.
+
+    `are_typed` is False if they come from standard input.
+    """
     from elmo_cli.text.choose_tokenizer import choose_tokenizer
 
     tokenizer = choose_tokenizer(
@@ -73,11 +81,13 @@ def choose_command_tokenizer(
         trained=model.tokenizer,
         model_language=model.language,
     )
-    keep_tokenizer(tokenizer, text_settings)
+    keep_tokenizer(tokenizer, text_settings, is_typed=are_typed)
     return tokenizer
 
 
-def keep_tokenizer(tokenizer: "Tokenizer", text_settings: TextSettings) -> None:
+def keep_tokenizer(
+    tokenizer: "Tokenizer", text_settings: TextSettings, *, is_typed: bool = False
+) -> None:
     """Keep a tokenizer that was chosen for `say_tokenizer`.
 
     Raise a `SettingsError` for a language that has no effect.
@@ -94,18 +104,23 @@ def keep_tokenizer(tokenizer: "Tokenizer", text_settings: TextSettings) -> None:
             "{--language} has no effect with {tokenizer}",
             tokenizer=option_named(f"--tokenizer {name}"),
         )
-    click.get_current_context().meta[_TOKENIZER] = tokenizer
+    click.get_current_context().meta[_TOKENIZER] = (tokenizer, is_typed)
 
 
 def say_tokenizer() -> None:
     """Print the tokenizer that the text or the model has chosen, and its warning.
 
-    It is printed once: where the model is loaded, or before an error of the run.
+    It is printed once: where the model is loaded, or before an error of the run. For a
+    text that was typed, only an unusual choice is printed, unless with -v.
     """
-    tokenizer = click.get_current_context().meta.pop(_TOKENIZER, None)
-    if tokenizer is None:
+    kept = click.get_current_context().meta.pop(_TOKENIZER, None)
+    if kept is None:
         return
-    if tokenizer.choice:
+    from elmo_cli.text.tokenizers import WHITESPACE
+
+    tokenizer, is_typed = kept
+    is_usual = is_typed and tokenizer.name != WHITESPACE.name
+    if tokenizer.choice and (not is_usual or stderr.verbosity() > 0):
         stderr.say(f"Tokenizer: {tokenizer.choice}")
     if tokenizer.warning is not None:
         stderr.warn(tokenizer.warning)

@@ -32,7 +32,7 @@ _VARIABLES: Final = {
     "ELMO_CACHE": "Folder for downloads. [default: ~/.cache/elmo-cli]",
     "ELMO_MIRROR": "URL or folder of a model mirror to try first.",
     "ELMO_ALLOW_HTTP": "Set to 1 to allow downloads over http.",
-    "ELMO_COMMAND_OPTION": "Option of a command, such as ELMO_EMBED_PRECISION.",
+    "ELMO_<COMMAND>_<OPTION>": "Option, such as ELMO_EMBED_PRECISION.",
 }
 """Variables that the help explains."""
 _ADDRESS: Final = re.compile(
@@ -200,7 +200,7 @@ def _documentation() -> str:
         address = _ADDRESS.search(path.read_text(encoding="utf-8"))
         if address is not None:
             return f"Documentation: {address[1]}"
-    return "Documentation: `elmo help COMMAND`, and `pydoc elmo_cli` for Python."
+    return "Documentation: `elmo help COMMAND`, and `python -m pydoc elmo_cli`."
 
 
 @click.group(
@@ -223,8 +223,9 @@ def main() -> None:
     \b
     Start here:
       $ elmo cosine bank "I sat by the bank." "The bank lent us money."
-      $ elmo embed examples/alice.txt vectors.hdf5
+      $ elmo surprisal "The keys to the cabinet are here."
       $ elmo help embed
 
-    The bundled English model works offline. To use another one, add --model.
+    The bundled English model works offline. To use another one, add --model NAME after
+    the command.
     """

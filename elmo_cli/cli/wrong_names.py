@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.errors.messages import Message, literal
 from elmo_cli.errors.wording import did_you_mean, listed
 
@@ -89,12 +90,8 @@ def meant_command(name: str) -> str:
 
 def no_such_option_message(name: str, command: click.Command) -> Message:
     """Return the message for an option that a command does not have."""
-    shown: list[str] = []
-    hidden: list[str] = []
-    for option in command.params:
-        if isinstance(option, click.Option):
-            names = [each for each in option.opts if each.startswith("--")]
-            (hidden if option.hidden else shown).extend(names)
+    shown = _long_names(command, are_hidden=False)
+    hidden = _long_names(command, are_hidden=True)
     own_name = "elmo" if isinstance(command, click.Group) else f"elmo {command.name}"
     meant = _MEANT_OPTIONS.get(name, "")
     longer = [each for each in shown if name.startswith("--") and each.startswith(name)]
@@ -113,8 +110,30 @@ def no_such_option_message(name: str, command: click.Command) -> Message:
     else:
         # The hyphens would make all names alike.
         remedy = did_you_mean(name, shown, key=lambda each: each.lstrip("-"))
+        if isinstance(command, click.Group):
+            remedy = _advice_for_place(name) or remedy
         remedy = remedy or f"`{own_name} --help` lists the options."
     return Message(f"{name}: no such option", remedy=remedy)
+
+
+def _long_names(command: click.Command, *, are_hidden: bool) -> list[str]:
+    """Return the names with two hyphens of the options that the help shows, or not."""
+    names = []
+    for option in command.params:
+        if isinstance(option, click.Option) and option.hidden == are_hidden:
+            names += [name for name in option.opts if name.startswith("--")]
+    return names
+
+
+def _advice_for_place(name: str) -> str:
+    """Return where to type an option of a command, or "" if no command has it."""
+    for command_name in COMMANDS:
+        for option in find_command(command_name).params:
+            if isinstance(option, click.Option) and name in option.opts:
+                value = f" {option.metavar}" if option.metavar else ""
+                example = f"elmo {command_name} {name}{value}"
+                return f"Type it after the command, as in `{literal(example)}`."
+    return ""
 
 
 def example_of(command: click.Command) -> str:

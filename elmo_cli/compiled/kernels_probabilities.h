@@ -24,29 +24,32 @@ struct total {
     float reference, sum, mean;
 };
 
-/* Sums over all words so far, and the logit of the target. */
-struct prediction {
-    double reference, sum, mean, target;
+/* Sums over all words so far. */
+struct context_sums {
+    double reference, sum, mean;
 };
 
-/* Predictions over n_words words of a vocabulary, from `first_word`.
+/* Predictions in n contexts over n_words words of a vocabulary, from `first_word`. Several predictions may share a
+ * context, in which each word is added up once.
  *
  * contexts: (n, n_units) in bits, for float32. For tiles, (n / TILE, n_units / TILE, TILE, TILE), with zeros to fill.
  * weights: panels, as in `struct product`.
  * bias: float32, (n_words,).
- * targets: (n,), indices of the vocabulary.
+ * first_targets: (n + 1,). Context i predicts the targets from first_targets[i] up to first_targets[i + 1].
+ * targets: (predictions,), indices of the vocabulary.
  * with_mean: 1 to compute the means too.
  * totals: Memory, (chunks, n), or NULL for logits.
- * predictions: (n,), to which these words are added.
+ * sums: (n,), to which these words are added.
+ * target_logits: (predictions,), written for the targets among these words.
  * logits: Written by `logits_bfloat16_tiles`, (n, n_words), natural logarithms. */
 struct words {
     int64_t n, n_units, first_word, n_words;
     const float *contexts, *weights, *bias;
-    const int64_t *targets;
+    const int64_t *first_targets, *targets;
     int64_t with_mean;
     struct total *totals;
-    struct prediction *predictions;
-    float *logits;
+    struct context_sums *sums;
+    float *target_logits, *logits;
 };
 
 enum { MOST_ROWS = 512 }; /* rows of a slice for tiles; SLICE for float32 */
@@ -118,12 +121,12 @@ static inline double scale_of(double difference)
     return power.value;
 }
 
-/* Add the totals of all chunks to the predictions. */
+/* Add the totals of all chunks to the sums. */
 static void join_chunks(const struct words *s)
 {
     EACH_OF_SHARE(row, s->n)
         for (int64_t i = row; i < (s->n_words + CHUNK - 1) / CHUNK * s->n; i += s->n) {
-            struct prediction *sum = &s->predictions[row];
+            struct context_sums *sum = &s->sums[row];
             const struct total added = s->totals[i];
             const double reference = sum->reference > added.reference ? sum->reference : added.reference;
             const double before = sum->reference - reference, after = added.reference - reference;
@@ -148,7 +151,7 @@ static __attribute__((noinline)) void change_reference(struct piece *piece, int6
 INLINE void add_products(struct piece *piece, const int width, int64_t row, int64_t word, const float *products)
 {
     const struct words *s = piece->words;
-    const int64_t i = row - piece->first, target = s->targets[row] - s->first_word;
+    const int64_t i = row - piece->first;
     const float *bias = piece->bias + word - piece->first_word;
     lanes logits[4], y[4], most;
     EACH(g, width) {
@@ -156,8 +159,11 @@ INLINE void add_products(struct piece *piece, const int width, int64_t row, int6
         y[g] = logits[g] - piece->references[i];
         most = g ? larger(most, y[g]) : y[0];
     }
-    if (__builtin_expect((uint64_t)(target - word) < (uint64_t)(width * LANES), 0) && target < s->n_words)
-        s->predictions[row].target = products[target - word] + bias[target - word];
+    for (int64_t k = s->first_targets[row]; k < s->first_targets[row + 1]; k++) {
+        const int64_t target = s->targets[k] - s->first_word;
+        if (__builtin_expect((uint64_t)(target - word) < (uint64_t)(width * LANES), 0) && target < s->n_words)
+            s->target_logits[k] = products[target - word] + bias[target - word];
+    }
     if (__builtin_expect(is_above(most, MOST_ABOVE), 0)) {
         float largest = NO_WORD;
         #pragma omp simd reduction(max : largest)

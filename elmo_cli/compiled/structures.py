@@ -199,10 +199,12 @@ class Words(Arguments):
         ("contexts", c_void_p),
         ("weights", c_void_p),
         ("bias", c_void_p),
+        ("first_targets", c_void_p),
         ("targets", c_void_p),
         ("with_mean", c_int64),
         ("totals", c_void_p),
-        ("predictions", c_void_p),
+        ("sums", c_void_p),
+        ("target_logits", c_void_p),
         ("logits", c_void_p),
     )
 

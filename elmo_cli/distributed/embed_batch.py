@@ -85,7 +85,7 @@ class EmbedBatch:
             state: Initial LSTM state of each text: "zero" or "warm". None means "zero",
                 or "warm" for a model that was trained with carried state.
             precision: Precision of the computation: "float32", "bfloat16" or "float16",
-                "int8" on a processor with AVX-512 VNNI, or "tf32" on an NVIDIA GPU.
+                "int8" on a processor with VNNI, or "tf32" on an NVIDIA GPU.
             batch_tokens: Maximum number of tokens that are computed together. None
                 means 8,192 on the CPU and 32,768 on a GPU.
 
@@ -119,6 +119,14 @@ class EmbedBatch:
             dtype=dtype,
         )
         self._column = column
+
+    def __repr__(self) -> str:
+        model = self._settings.model.model
+        selection = self._settings.selection
+        return (
+            f"EmbedBatch(model={model!r}, layers={selection.layers!r}, "
+            f"pooling={selection.pooling!r}, column={self._column!r})"
+        )
 
     def __call__(self, batch: Any) -> Any:
         """Return the batch with the column.

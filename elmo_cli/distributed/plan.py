@@ -155,7 +155,7 @@ def open_plan(
     if stored is None:
         if names - {"_elmo"}:
             raise OutputError(
-                f"{folder.location}: not an `elmo distribute` folder, and not empty",
+                f"{folder.typed}: not an `elmo distribute` folder, and not empty",
                 remedy=OTHER_FOLDER,
             )
         vector = _empty_vector(selection, files.architecture)

@@ -1,6 +1,7 @@
 """A run over the missing parts of a folder, and the folder's status."""
 
 import logging
+import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +20,12 @@ from elmo_cli.distributed.part import (
     worker_name,
 )
 from elmo_cli.distributed.plan import CorpusSettings, Plan, read_column_types, read_plan
-from elmo_cli.errors.exceptions import InputError, OutputError, StoppedError
+from elmo_cli.errors.exceptions import (
+    InputError,
+    MissingInputError,
+    OutputError,
+    StoppedError,
+)
 from elmo_cli.errors.messages import Message, spelled_as_options
 from elmo_cli.errors.wording import SAYS_ITS_KIND, counted
 from elmo_cli.files.shared_folder import WORK, Folder
@@ -296,7 +302,9 @@ def read_status(
     """
     plan = read_plan(folder)
     if plan is None:
-        raise InputError(f"{folder.location}: not an `elmo distribute` folder")
+        if folder.is_local and not os.path.exists(folder.location):
+            raise MissingInputError(f"{folder.typed}: no such folder")
+        raise InputError(f"{folder.typed}: not an `elmo distribute` folder")
     done = find_done_parts(folder, plan.sha256)
     damaged = {}
     if verify:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
+from pathlib import PurePath
 from typing import Final
 
 SAYS_ITS_KIND: Final = {"says_its_kind": True}
@@ -50,6 +51,12 @@ def expected_one_of(choices: Iterable[str], found: object) -> str:
 def with_question(problem: str, question: str) -> str:
     """Return a problem, and after it the question of `did_you_mean`, if any."""
     return f"{problem}. {question}" if question else problem
+
+
+def unknown_suffix(path: str | PurePath) -> str:
+    """Return the problem of an output whose suffix is of no format."""
+    suffix = PurePath(path).suffix
+    return f"{path}: unknown suffix {suffix!r}" if suffix else f"{path}: no suffix"
 
 
 def did_you_mean(

@@ -20,15 +20,16 @@ class FileType(NamedTuple):
 _UTF_32: Final = FileType("UTF-32", encoding="utf-32")
 _UTF_16: Final = FileType("UTF-16", encoding="utf-16")
 _ZIP: Final = b"PK\x03\x04"
-_OFFICE_DOCUMENT: Final = FileType("an Office document")
-_SPREADSHEET: Final = FileType("a spreadsheet")
+_SAVE_AS_TEXT: Final = "Save it as plain text first."
+_OFFICE_DOCUMENT: Final = FileType("an Office document", _SAVE_AS_TEXT)
+_SPREADSHEET: Final = FileType("a spreadsheet", "Save it as CSV first.")
 
 _IN_ZIPS: Final = {
     b"xl/w": _SPREADSHEET,
     b"opendocument.spreadsheet": _SPREADSHEET,
     b"[Content_Types].xml": _OFFICE_DOCUMENT,
     b"mimetypeapplication/vnd.oasis": _OFFICE_DOCUMENT,
-    b"mimetypeapplication/epub": FileType("an EPUB book"),
+    b"mimetypeapplication/epub": FileType("an EPUB book", _SAVE_AS_TEXT),
 }
 """Bytes at the beginning of some zip files, the more specific types first."""
 _PARQUET: Final = FileType(
@@ -42,12 +43,12 @@ _MAGICS: Final = {
     b"PAR1\x15": _PARQUET,
     _ZIP: FileType("a zip file"),
     b"PK\x05\x06": FileType("an empty zip file"),
-    b"%PDF-": FileType("PDF"),
+    b"%PDF-": FileType("PDF", "Extract its text first, for example with `pdftotext`."),
     b"\x89HDF\r\n": FileType("HDF5"),
     b"\x93NUMPY": FileType("a NumPy array"),
     b"ARROW1\0\0": FileType("Arrow"),
     b"\xd0\xcf\x11\xe0": _OFFICE_DOCUMENT,
-    b"{\\rtf": FileType("RTF"),
+    b"{\\rtf": FileType("RTF", _SAVE_AS_TEXT),
     b"SQLite format 3\0": FileType("SQLite"),
     b"7z\xbc\xaf\x27\x1c": FileType("a 7z archive"),
     b"Rar!\x1a\x07": FileType("a RAR archive"),

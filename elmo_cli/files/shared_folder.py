@@ -65,6 +65,7 @@ class Folder:
         # A URI may also begin with file://.
         self.is_local = self._file_system.type_name == "local"
         self.location = self._root if self.is_local else location
+        self.typed = location  # for messages
 
     def read(self, name: str) -> bytes | None:
         """Read a small file. Return None if it is missing."""

@@ -44,7 +44,7 @@ def choose_device(device: Device) -> torch.device:
         return torch.device(chosen)
     raise DeviceError(
         "{--device} {name}: {reason}",
-        name=repr(name),
+        name=name,
         reason=_missing_gpu_reason(chosen, n_gpus),
     )
 

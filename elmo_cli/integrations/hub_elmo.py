@@ -124,12 +124,12 @@ class HubElmo(nn.Module):
         ids, mask = self.bilm.add_boundaries(self.bilm.sentence_ids(sentences))
         layers = self._runner.run(self.bilm, ids=ids, mask=mask, lengths=n_tokens)
         without_boundaries = layers[:, :, 1:-1]  # (L, B, longest, W)
-        inner = without_boundaries.masked_fill(~mask[:, 2:, None], 0.0)
+        is_token = mask[:, 2:, None]
+        inner = without_boundaries.masked_fill(~is_token, 0.0)
         padding = n_steps - inner.shape[2]
         inner = functional.pad(inner, (0, 0, 0, padding))  # (L, B, T, W)
         mixed = self.mix(inner.unbind())  # (B, T, W)
-        counts = torch.tensor([max(n, 1) for n in n_tokens], device=mixed.device)
-        mean: Tensor = mixed.sum(dim=1) / counts[:, None]
+        mean = _mean_of_tokens(mixed, n_tokens)
         if not as_dict:
             return mean
         width = inner.shape[-1]
@@ -142,3 +142,11 @@ class HubElmo(nn.Module):
             n_tokens, dtype=torch.int64, device=mixed.device
         )
         return outputs
+
+
+def _mean_of_tokens(values: Tensor, n_tokens: Sequence[int]) -> Tensor:
+    """Return the means over tokens, (B, T, W) to (B, W). Padding must be 0."""
+    divisors = [max(1, n) for n in n_tokens]
+    divisor = torch.tensor(divisors, device=values.device)[:, None]
+    mean: Tensor = values.sum(dim=1) / divisor
+    return mean

@@ -67,12 +67,10 @@ class ElmoComponent:
             ),
         )
         for doc, arrays in embedded:
-            # The layers of a token stand side by side.
-            vectors = np.concatenate(
-                [each if each.ndim == 2 else np.hstack([*each]) for each in arrays]
-            )  # (T, W)
-            doc.tensor = np.zeros((len(doc), vectors.shape[1]), np.float32)
-            doc.tensor[[token.i for token in doc if not token.is_space]] = vectors
+            vectors = np.concatenate([_side_by_side(array) for array in arrays])
+            width = vectors.shape[1]
+            doc.tensor = np.zeros((len(doc), width), np.float32)
+            doc.tensor[_indices_of_words(doc)] = vectors
             self.add_hooks(doc)
             yield doc
 
@@ -124,6 +122,19 @@ Language.factory(
 )
 
 
+def _side_by_side(array: FloatArray) -> FloatArray:
+    """Return the layers of each token side by side: (T, W) for (T, W) or (L, T, W)."""
+    if array.ndim == 2:
+        return array
+    joined: FloatArray = np.hstack([*array])
+    return joined
+
+
+def _indices_of_words(part: Doc | Span) -> list[int]:
+    """Return the indices in the document of all tokens except white space."""
+    return [token.i for token in part if not token.is_space]
+
+
 def _token_vector(token: Token) -> FloatArray:
     vector: FloatArray = token.doc.tensor[token.i]
     return vector
@@ -134,7 +145,7 @@ def _mean_vector(part: Doc | Span) -> FloatArray:
 
     Without tokens, it is zeros.
     """
-    rows = part.doc.tensor[[token.i for token in part if not token.is_space]]
+    rows = part.doc.tensor[_indices_of_words(part)]
     mean: FloatArray = rows.sum(axis=0) / max(1, len(rows))
     return mean
 

@@ -65,10 +65,10 @@ class ElmoVectorizer(
             gamma: Scale of the mix. None means 1.
             pooling: "mean" or "max" over the tokens of a text, or its "first" or "last"
                 token.
-            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the
-                first 200 texts of each call: tokenized ones are split at white space,
-                and others are tokenized like the model's training text, else by
-                "moses".
+            tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language
+                may follow, as in "spacy:de". "auto" looks at the first 200 texts of
+                each call: tokenized ones are split at white space, and others are
+                tokenized like the model's training text, else by "moses".
             language: Code of the language of the texts. None means the model's.
             batch_tokens: Maximum number of tokens per batch.
             device: "cpu", "cuda", "cuda:N", "mps" or "auto".

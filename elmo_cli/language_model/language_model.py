@@ -8,6 +8,7 @@ the word `<UNK>`.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
@@ -29,6 +30,7 @@ from elmo_cli.errors.missing_attributes import missing_attribute_error
 from elmo_cli.inference.device import Device
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.inference.memory import result_or_raise
+from elmo_cli.inference.trie import build_trie, index_tokens
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.model.bilm import BiLmState
 from elmo_cli.model.vocabulary import END_TOKEN, START_TOKEN, UNKNOWN_TOKEN
@@ -51,6 +53,8 @@ from elmo_cli.text.choose_tokenizer import (
 )
 from elmo_cli.text.tokenizers import tokenize_texts
 from elmo_cli.types import READING_DIRECTIONS, ReadingDirection, Sentence, Text
+
+_CPU: Final = torch.device("cpu")
 
 _Result = TypeVar("_Result")
 
@@ -136,7 +140,7 @@ class LanguageModel:
                 text) or "carry" (from the previous batch). None: "zero", or "warm" for
                 a model that says that it was trained with carried state.
             precision: Precision of the biLM: "float32", "bfloat16" or "float16", "int8"
-                on a processor with AVX-512 VNNI, or "tf32" on an NVIDIA GPU. The
+                on a processor with VNNI, or "tf32" on an NVIDIA GPU. The
                 softmax is float32, or bfloat16 too with AMX.
             batch_tokens: Maximum number of tokens per batch. None means 8,192 on the
                 CPU and 32,768 on a GPU.
@@ -224,8 +228,8 @@ class LanguageModel:
     def score(  # type: ignore[overload-overlap] # a string is one text
         self,
         texts: str,
-        batch_size: int = DEFAULT_BATCH_SIZE,
         *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
         tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> SentenceScore: ...
@@ -234,8 +238,8 @@ class LanguageModel:
     def score(
         self,
         texts: Iterable[Text],
-        batch_size: int = DEFAULT_BATCH_SIZE,
         *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
         tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> list[SentenceScore]: ...
@@ -243,8 +247,8 @@ class LanguageModel:
     def score(
         self,
         texts: str | Iterable[Text],
-        batch_size: int = DEFAULT_BATCH_SIZE,
         *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
         tokenizer: str | None = AUTO,
         language: str | None = None,
     ) -> SentenceScore | list[SentenceScore]:
@@ -256,9 +260,10 @@ class LanguageModel:
             texts: One raw text, or several: strings or lists of tokens, without
                 boundaries.
             batch_size: Sentences per batch; only matters with carried state.
-            tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the
-                first 200 texts: tokenized ones are split at white space, and others
-                are tokenized like the model's training text, else by "moses".
+            tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language
+                may follow, as in "spacy:de". "auto" looks at the first 200 texts:
+                tokenized ones are split at white space, and others are tokenized like
+                the model's training text, else by "moses".
             language: Code of the language of the texts. None means the model's.
 
         Returns:
@@ -270,7 +275,10 @@ class LanguageModel:
         """
         scores = list(
             self.iter_scores(
-                list_texts(texts), batch_size, tokenizer=tokenizer, language=language
+                list_texts(texts),
+                batch_size=batch_size,
+                tokenizer=tokenizer,
+                language=language,
             )
         )
         return scores[0] if isinstance(texts, str) else scores
@@ -278,8 +286,8 @@ class LanguageModel:
     def iter_scores(
         self,
         texts: Iterable[Text],
-        batch_size: int = DEFAULT_BATCH_SIZE,
         *,
+        batch_size: int = DEFAULT_BATCH_SIZE,
         tokenizer: str | None = AUTO,
         language: str | None = None,
         is_ready: Callable[[], bool] | None = None,
@@ -293,7 +301,11 @@ class LanguageModel:
         Args:
             texts: Strings or lists of tokens, read as they are needed.
             batch_size: Sentences per batch; only matters with carried state.
-            tokenizer, language: As in `score`. "auto" looks at the first text.
+            tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language
+                may follow, as in "spacy:de". "auto" looks at the first text: a
+                tokenized one means that all are split at white space, and otherwise
+                they are tokenized like the model's training text, else by "moses".
+            language: Code of the language of the texts. None means the model's.
             is_ready: Return whether the next sentence can be read without waiting. If
                 it returns False, the sentences so far are computed first, unless the
                 state is carried over. By default, windows are always filled.
@@ -407,32 +419,47 @@ class LanguageModel:
             backward        1   2   3        5   6   predict
                         0   1   2        4   5
 
+        Equal beginnings, here `<S>`, are one context: the softmax adds up its words
+        once.
+
         Args:
             sentences, top, directions: As `compute_batches` has them.
             with_entropy: Compute the entropy of each prediction too.
         """
-        bounded: Sentence = []
-        for sentence in sentences:
-            bounded += [START_TOKEN, *sentence, END_TOKEN]
-        words = self.vocabulary.indices(bounded)  # (N + 2 B,)
+        bounded = [[START_TOKEN, *sentence, END_TOKEN] for sentence in sentences]
+        words = self.vocabulary.indices(list(chain(*bounded)))  # (N + 2 B,)
         is_known = words != self._unknown
-        last_rows = np.cumsum([len(sentence) + 2 for sentence in sentences]) - 1
+        last_rows = np.cumsum([len(sentence) for sentence in bounded]) - 1
         without_last = np.delete(np.arange(len(words)), last_rows)  # (N + B,)
         without_first = without_last + 1
-        contexts = []
+        _, numbers = index_tokens(bounded)
+        roots = np.zeros(len(sentences), np.int64)
+        if self.state == "carry":  # From other states, equal tokens lead elsewhere.
+            roots = np.arange(len(sentences))
+        contexts: list[Tensor] = []
+        rows_in_contexts = []
         targets = []
+        n_contexts = 0
         layers = top.chunk(len(directions), dim=1)
         for direction, layer in zip(directions, layers, strict=True):
-            if direction == "forward":
-                context_rows = without_last
-                target_rows = without_first
-            else:
-                context_rows = without_first
-                target_rows = without_last
-            contexts.append(layer[torch.from_numpy(context_rows).to(top.device)])
+            is_backward = direction == "backward"
+            context_rows = without_first if is_backward else without_last
+            target_rows = without_last if is_backward else without_first
+            trie = build_trie(numbers, roots, _CPU, backward=is_backward)
+            nodes = trie.nodes.numpy()[context_rows]
+            _, first, context_of = np.unique(
+                nodes, return_index=True, return_inverse=True
+            )
+            distinct_rows = torch.from_numpy(context_rows[first])
+            contexts.append(layer[distinct_rows.to(top.device)])
+            rows_in_contexts.append(torch.from_numpy(n_contexts + context_of))
             targets.append(torch.from_numpy(words[target_rows]))
+            n_contexts += len(first)
         scores = self.softmax.of_targets(
-            torch.cat(contexts), torch.cat(targets), with_entropy=with_entropy
+            torch.cat(contexts),
+            targets=torch.cat(targets),
+            rows=torch.cat(rows_in_contexts),
+            with_entropy=with_entropy,
         )
         by_direction = scores.view(len(scores), len(directions), -1).numpy()
         log_p = by_direction[0]  # (K, N + B)

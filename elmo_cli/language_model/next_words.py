@@ -92,9 +92,10 @@ def predict_words(
         direction: "forward" predicts the word after each text, and "backward" the word
             before it. A gap uses both directions.
         with_unknown: Include `<UNK>` among the words after a text.
-        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
-            200 texts: tokenized ones are split at white space, and others are tokenized
-            like the model's training text, else by "moses".
+        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language may
+            follow, as in "spacy:de". "auto" looks at the first 200 texts: tokenized
+            ones are split at white space, and others are tokenized like the model's
+            training text, else by "moses".
         language: Code of the language of the texts. None means the model's.
 
     Returns:

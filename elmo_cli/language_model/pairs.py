@@ -287,9 +287,8 @@ class Accuracy:
         first one.
         """
         shares: list[str] = []
-        directions = zip(*[pair.correct for pair in pairs], strict=True)
-        for kind, values in zip(self._kinds, directions, strict=True):
-            total = sum(values)
+        for index, kind in enumerate(self._kinds):
+            total = sum(pair.correct[index] for pair in pairs)
             share = total / len(pairs)
             direction = "" if len(self._kinds) == 1 else f"{kind} "
             first_word = word if not shares else ""

@@ -69,8 +69,8 @@ class Perplexity:
 def measure_perplexity(
     model: LanguageModel,
     texts: str | Iterable[Text],
-    batch_size: int = DEFAULT_BATCH_SIZE,
     *,
+    batch_size: int = DEFAULT_BATCH_SIZE,
     tokenizer: str | None = AUTO,
     language: str | None = None,
 ) -> Perplexity:
@@ -84,9 +84,10 @@ def measure_perplexity(
         texts: One raw text, or a list or stream of texts, each one sentence: strings or
             lists of tokens.
         batch_size: Sentences per batch; only matters with carried state.
-        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
-            200 texts: tokenized ones are split at white space, and others are tokenized
-            like the model's training text, else by "moses".
+        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language may
+            follow, as in "spacy:de". "auto" looks at the first 200 texts: tokenized
+            ones are split at white space, and others are tokenized like the model's
+            training text, else by "moses".
         language: Code of the language of the texts. None means the model's.
 
     Returns:
@@ -102,7 +103,7 @@ def measure_perplexity(
         texts = list_texts(texts)
     check_batch(texts, "texts", "a string or a list")
     scores = model.iter_scores(
-        texts, batch_size, tokenizer=tokenizer, language=language
+        texts, batch_size=batch_size, tokenizer=tokenizer, language=language
     )
     return perplexity_of_scores(scores)
 
@@ -128,7 +129,9 @@ def run_perplexity(
     """
 
     def score(sentences: Iterable[Sentence]) -> Iterator[SentenceScore]:
-        return model.iter_scores(sentences, batch_size, is_ready=records.is_ready)
+        return model.iter_scores(
+            sentences, batch_size=batch_size, is_ready=records.is_ready
+        )
 
     def scores() -> Iterator[SentenceScore]:
         """Yield the scores of all sentences, and write the row of each record."""

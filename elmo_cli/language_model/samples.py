@@ -70,9 +70,9 @@ def sample_sentences(
         seed: Seed of all random numbers. A sample depends only on it and on its own
             number.
         max_words: Maximum number of added words; a sentence that ends is shorter.
-        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a text that
-            is tokenized at white space, and tokenizes others like the model's training
-            text, else by "moses".
+        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language may
+            follow, as in "spacy:de". "auto" splits a text that is tokenized at white
+            space, and tokenizes others like the model's training text, else by "moses".
         language: Code of the language of the text. None means the model's.
 
     Returns:

@@ -64,13 +64,22 @@ class FullSoftmax:
 
     @exact_products()
     def of_targets(
-        self, contexts: Tensor, targets: Tensor, *, with_entropy: bool = False
+        self,
+        contexts: Tensor,
+        targets: Tensor,
+        rows: Tensor | None = None,
+        *,
+        with_entropy: bool = False,
     ) -> Tensor:
-        """Compute the log probability of one word in each context.
+        """Compute the log probabilities of words in contexts.
+
+        The sum over all words is computed once per context.
 
         Args:
-            contexts: float, shape (N, P), on the device of the softmax.
-            targets: Vocabulary indices, int64, shape (N,).
+            contexts: M contexts, float, shape (M, P), on the device of the softmax.
+            targets: Vocabulary indices of the words, int64, shape (N,), on the CPU.
+            rows: Row of each word in the contexts, int64, shape (N,), on the CPU. None
+                means that each context has one word.
             with_entropy: Compute the entropies of the distributions over all words too.
 
         Returns:
@@ -78,37 +87,46 @@ class FullSoftmax:
             the second row, the shape is (2, N).
         """
         contexts = contexts.float()
-        targets = targets.to(self._device)
+        if rows is None:
+            rows = torch.arange(len(targets), device="cpu")
         if self._device.type == "cpu" and softmax_kernel(self._dtype) is not None:
             return log_probabilities(
                 self._layers(),
                 contexts,
-                targets,
-                self._dtype,
+                targets=targets,
+                rows=rows,
+                dtype=self._dtype,
                 with_entropy=with_entropy,
             )
-        return self._by_torch(contexts, targets, with_entropy=with_entropy)
+        return self._by_torch(
+            contexts,
+            targets=targets.to(self._device),
+            rows=rows.to(self._device),
+            with_entropy=with_entropy,
+        )
 
     def _by_torch(
-        self, contexts: Tensor, targets: Tensor, *, with_entropy: bool
+        self, contexts: Tensor, targets: Tensor, rows: Tensor, *, with_entropy: bool
     ) -> Tensor:
         sums = _LogitSums(
-            len(targets), self._sums_dtype, self._device, with_means=with_entropy
+            len(contexts), self._sums_dtype, self._device, with_means=with_entropy
         )
-        target_logits = torch.zeros_like(sums.log_sums)
+        target_logits = sums.log_sums.new_zeros(len(targets))
         for first, multiply, bias in self._layers():
-            for start in range(0, len(targets), PREDICTIONS_PER_PIECE):
+            columns = targets - first
+            is_in_layer = (columns >= 0) & (columns < len(bias))
+            for start in range(0, len(contexts), PREDICTIONS_PER_PIECE):
                 piece = slice(start, start + PREDICTIONS_PER_PIECE)
                 logits = multiply(contexts[piece])  # (n, R)
-                columns = targets[piece] - first
-                is_here = (columns >= 0) & (columns < len(bias))
-                rows = is_here.nonzero()[:, 0]
-                own_logits = logits[rows, columns[rows]]
-                target_logits[start + rows] = own_logits.to(self._sums_dtype)
+                is_in_piece = (rows >= start) & (rows < start + len(logits))
+                here = (is_in_layer & is_in_piece).nonzero()[:, 0]
+                own_logits = logits[rows[here] - start, columns[here]]
+                target_logits[here] = own_logits.to(self._sums_dtype)
                 sums.add_(piece, logits)
-        scores = [target_logits - sums.log_sums]
+        log_sums = sums.log_sums[rows]
+        scores = [target_logits - log_sums]
         if sums.means is not None:
-            scores.append(sums.log_sums - sums.means)
+            scores.append(log_sums - sums.means[rows])
         return torch.stack(scores).cpu().double()
 
     def of_words(self, contexts: Tensor) -> Iterator[Tensor]:

@@ -68,7 +68,7 @@ def read_rows(path: str | Path, n_rows: int) -> Iterator[SoftmaxRows]:
 
 def read_word_vectors(path: str | Path, words: NDArray[np.int64]) -> FloatArray:
     """Read the vectors of words, shape (N, P), by their indices."""
-    # Consecutive words are read together.
+    # Consecutive words are read together: [3, 4, 5, 9] as [3, 4, 5] and [9].
     starts = np.flatnonzero(np.diff(words) != 1) + 1
     runs = np.split(words, starts)
     vectors = []

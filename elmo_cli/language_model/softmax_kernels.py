@@ -45,6 +45,7 @@ def log_probabilities(
     layers: Iterable[LogitLayer],
     contexts: Tensor,
     targets: Tensor,
+    rows: Tensor,
     dtype: torch.dtype,
     *,
     with_entropy: bool = False,
@@ -52,12 +53,16 @@ def log_probabilities(
     """Compute log probabilities as `FullSoftmax.of_targets` does, in C."""
     kernel = softmax_kernel(dtype)
     assert kernel is not None
-    n = len(targets)
+    n = len(contexts)
     factors = _prepare(contexts, dtype)
-    targets = targets.contiguous()
-    # Per prediction: reference, sum of exponentials, sum of logits times them, and the
-    # logit of the target.
-    sums = torch.zeros(n, 4, dtype=torch.float64, device="cpu")
+    # C wants the targets of one context after those of another.
+    order = rows.argsort(stable=True)
+    ordered_targets = targets[order]
+    first_targets = torch.zeros(n + 1, dtype=torch.int64, device="cpu")
+    first_targets[1:] = rows.bincount(minlength=n).cumsum(dim=0)
+    target_logits = torch.empty(len(targets), device="cpu")
+    # Per context: reference, sum of exponentials, and sum of logits times them.
+    sums = torch.zeros(n, 3, dtype=torch.float64, device="cpu")
     sums[:, 0] = -1e30
     chunk = kernels.read_constant("probabilities_chunk")
     for first, layer, bias in layers:
@@ -71,15 +76,19 @@ def log_probabilities(
             contexts=address(factors, dtype),
             weights=address(layer.weight, dtype),
             bias=address(bias, torch.float32),
-            targets=address(targets, torch.int64),
+            first_targets=address(first_targets, torch.int64),
+            targets=address(ordered_targets, torch.int64),
             with_mean=int(with_entropy),
             totals=address(totals, torch.float32),
-            predictions=address(sums, torch.float64),
+            sums=address(sums, torch.float64),
+            target_logits=address(target_logits, torch.float32),
             logits=None,
         )
         kernels.run_kernel(kernel, arguments)
-    reference, total, mean, target = sums.t().contiguous()
-    bits = [target - reference - total.log2()]
+    reference, total, mean = sums.t()[:, rows]
+    of_targets = torch.empty_like(reference)
+    of_targets[order] = target_logits.double()
+    bits = [of_targets - reference - total.log2()]
     if with_entropy:
         bits.append(total.log2() - mean / total)
     return torch.stack(bits) * math.log(2)
@@ -101,10 +110,12 @@ def bfloat16_logits(contexts: Tensor, layer: LogitLayer) -> Tensor:
         contexts=address(factors, torch.bfloat16),
         weights=address(weight, torch.bfloat16),
         bias=address(layer.bias, torch.float32),
+        first_targets=None,
         targets=None,
         with_mean=0,
         totals=None,
-        predictions=None,
+        sums=None,
+        target_logits=None,
         logits=address(logits, torch.float32),
     )
     kernels.run_kernel(kernel, arguments)

@@ -76,9 +76,10 @@ def find_substitutes(
         model: Language model.
         texts: One raw text, or several: strings or lists of tokens.
         top: Number of words per token, at most the size of the vocabulary.
-        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
-            200 texts: tokenized ones are split at white space, and others are tokenized
-            like the model's training text, else by "moses".
+        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language may
+            follow, as in "spacy:de". "auto" looks at the first 200 texts: tokenized
+            ones are split at white space, and others are tokenized like the model's
+            training text, else by "moses".
         language: Code of the language of the texts. None means the model's.
 
     Returns:
@@ -115,7 +116,11 @@ def iter_substitutes(
         model: Language model.
         texts: Strings or lists of tokens, read as they are needed.
         top: Number of words per token, at most the size of the vocabulary.
-        tokenizer, language: As in `find_substitutes`. "auto" looks at the first text.
+        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language may
+            follow, as in "spacy:de". "auto" looks at the first text: a tokenized one
+            means that all are split at white space, and otherwise they are tokenized
+            like the model's training text, else by "moses".
+        language: Code of the language of the texts. None means the model's.
 
     Returns:
         An iterator over the words for each token of a text.

@@ -98,9 +98,10 @@ def measure_surprisal(
         frequencies: Counts of words, from which `log_frequency` is computed: a mapping,
             or the path of a file with a word and its count per line. None estimates
             them from the ranks of words in the vocabulary.
-        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
-            200 texts: tokenized ones are split at white space, and others are tokenized
-            like the model's training text, else by "moses".
+        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language may
+            follow, as in "spacy:de". "auto" looks at the first 200 texts: tokenized
+            ones are split at white space, and others are tokenized like the model's
+            training text, else by "moses".
         language: Code of the language of the texts. None means the model's language.
         split_sentences: Process each sentence of a text on its own.
         batch_size: Sentences per batch; only matters with carried state.
@@ -153,7 +154,20 @@ def iter_surprisal(
     Args:
         model: Language model.
         texts: Strings or lists of tokens, read as they are needed.
-        by: This and all other arguments are those of `measure_surprisal`.
+        by: "token", "word" (split at white space), "region" or "sentence".
+        direction: "forward" predicts each token from the tokens before it, "backward"
+            from those after it, "both" does both, in this order.
+        entropy: Measure the entropy where each unit begins.
+        frequencies: Counts of words, from which `log_frequency` is computed: a mapping,
+            or the path of a file with a word and its count per line. None estimates
+            them from the ranks of words in the vocabulary.
+        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language may
+            follow, as in "spacy:de". "auto" looks at the first text: a tokenized one
+            means that all are split at white space, and otherwise they are tokenized
+            like the model's training text, else by "moses".
+        language: Code of the language of the texts. None means the model's language.
+        split_sentences: Process each sentence of a text on its own.
+        batch_size: Sentences per batch; only matters with carried state.
 
     Returns:
         An iterator over the units of each text, in the order of the texts.

@@ -39,13 +39,22 @@ The last argument is the `is_whole` of its unit.
 
 
 class UnitSurprisal(NamedTuple):
-    """Surprisal of a `Unit` of a sentence, and what predicts its reading time."""
+    """Surprisal of a token, word, region or sentence, in bits.
+
+        word = measure_surprisal(model, "The keys are here.", by="word")[1]
+        word.text, word.surprisal  # ("keys", 11.86)
+
+    It also has what predicts the reading time: `log_frequency` and `n_tokens`.
+    """
 
     number: int
     """Number in its text, from 1."""
     text: str
+    """Text of the unit: its tokens separated by spaces, or as it is in a raw text."""
     n_tokens: int
+    """Number of its tokens."""
     n_unknown: int
+    """Number of its tokens that the vocabulary lacks."""
     surprisals: Sequence[float | None]
     """Sum over its tokens in each direction, in bits; None without tokens."""
     entropies: Sequence[float | None]
@@ -54,6 +63,7 @@ class UnitSurprisal(NamedTuple):
     log_frequency: float | None
     """Sum over its words; None if one of them has none."""
     region: Unit | None = None
+    """Region that it belongs to; None if the text has no regions."""
     is_whole: bool = True
     """False if one of its tokens belongs to another unit too."""
 

@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Packing:
-    """Layout of B sentences of N tokens, packed step after step."""
+    """Layout of B sentences of N tokens, packed step after step.
+
+    If sentences 0, 1 and 2 have 1, 3 and 2 tokens, so that a is 1, b is 2 and c is 0:
+
+        order      [1, 2, 0]
+        sizes      [3, 2, 1]
+        rows        a0 b0 c0 a1 b1 a2
+        sentences  [1, 2, 0, 1, 2, 1]
+        positions  [0, 0, 0, 1, 1, 2]
+        reversal   [5, 4, 2, 3, 1, 0]   rows of a2 b1 c0 a1 b0 a0
+    """
 
     order: NDArray[np.int64]
     """Indices of the sentences, the longest first, (B,)."""
@@ -40,19 +50,18 @@ def pack(lengths: Sequence[int] | NDArray[np.int64]) -> Packing:
     all_lengths = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-all_lengths, kind="stable")
     ordered = all_lengths[order]
-    n_steps = int(ordered[0]) if len(ordered) else 0
-    # Number of sentences that are longer than 0, 1, ... tokens.
-    sizes = np.searchsorted(-ordered, -np.arange(n_steps), side="left")
-    # First row of each step, and the end of the last step.
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    positions = np.repeat(np.arange(n_steps), sizes)
-    # A row's sentence, counted from the longest.
-    ranks = np.arange(offsets[-1]) - offsets[positions]
+    # Longer than k tokens are all sentences but those that have at most k.
+    n_of_length = np.bincount(all_lengths, minlength=1)
+    sizes = (len(all_lengths) - np.cumsum(n_of_length))[:-1]
+    first_rows = np.cumsum(sizes) - sizes  # of each step
+    positions = np.repeat(np.arange(len(sizes)), sizes)
+    # Sentence of each row, counted from the longest: the rows of a step are in order.
+    ranks = np.arange(len(positions)) - first_rows[positions]
     reversed_positions = ordered[ranks] - 1 - positions
     return Packing(
         order=order,
         sizes=sizes.tolist(),
         sentences=order[ranks],
         positions=positions,
-        reversal=offsets[reversed_positions] + ranks,
+        reversal=first_rows[reversed_positions] + ranks,
     )

@@ -113,7 +113,10 @@ class TensorFile(ABC):
             found = ", ".join(sorted(groups)[:5])
         else:
             found = "no tensors"
-        raise WeightsError(f"{self.path}: expected {kinds[0]}, found {found}")
+        remedy = "Choose weights.hdf5 of a model." if BILM in kinds else None
+        raise WeightsError(
+            f"{self.path}: expected {kinds[0]}, found {found}", remedy=remedy
+        )
 
     def check_whole(self) -> None:
         """Raise a `WeightsError` for what is no tensor in this file, such as a link."""

@@ -75,7 +75,7 @@ class ModelSettings:
     )
     precision: Precision = option(
         "float32",
-        "Precision of the computation. int8 requires AVX-512 VNNI; tf32 requires an "
+        "Precision of the computation. int8 requires VNNI; tf32 requires an "
         "NVIDIA GPU.",
         choices=PRECISIONS,
     )

@@ -166,7 +166,7 @@ class OutputSettings:
             raise SettingsError(
                 "{--rows tokens}: requires Parquet or JSON lines, found {name}",
                 remedy="Write a .parquet or .jsonl file.",
-                name=self.name,
+                name=self.format.title,
             )
         if self.rows == "tokens" and self.pooled:
             raise SettingsError(

@@ -45,11 +45,11 @@ class TextSettings:
     Args:
         input_format: "text", "fasta", "conllu", "jsonl", "json", "csv", "tsv" or
             "parquet". None chooses it by the content and the suffix.
-        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues". "auto" looks at
-            the first 200 lines: tokenized ones are split at white space, and others are
-            tokenized like the model's training text, else by "moses". None means the
-            tokenizer of the model's training, else "moses" for a table and "whitespace"
-            for other inputs.
+        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language may
+            follow, as in "spacy:de". "auto" looks at the first 200 lines: tokenized
+            ones are split at white space, and others are tokenized like the model's
+            training text, else by "moses". None means the tokenizer of the model's
+            training, else "moses" for a table and "whitespace" for other inputs.
         language: Language of the text, by its code or its name: "fr" or "French". None
             means the language of the model.
         split_sentences: Process each sentence on its own. The sentences of a text file
@@ -94,7 +94,7 @@ class TextSettings:
         None,
         "Language of the text, such as fr or French.",
         default_text="the model's, else en",
-        value="CODE",
+        value="LANGUAGE",
     )
     split_sentences: bool = option(
         False, "Split each text into sentences, processed one by one."

@@ -3,7 +3,7 @@
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 from itertools import accumulate
@@ -196,15 +196,11 @@ class PartsFolder:
 
     def _rows(self, start: int, stop: int) -> Any:
         """Return the rows of records from `start` on, up to the end of a row group."""
-        part = bisect_right(self._ends, start)
-        part_start = self._ends[part - 1] if part else 0
-        row = start - part_start
+        part, row_of_part = _locate(start, ends=self._ends)
         metadata = self._part(part).metadata
         sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        ends = list(accumulate(sizes))
-        group = bisect_right(ends, row)
-        group_start = ends[group - 1] if group else 0
-        return self._row_group(part, group).slice(row - group_start, stop - start)
+        group, row_of_group = _locate(row_of_part, ends=list(accumulate(sizes)))
+        return self._row_group(part, group).slice(row_of_group, stop - start)
 
     def _read_row_group(self, part: int, group: int) -> Any:
         with naming_damaged_part(self._folder, part):
@@ -213,6 +209,16 @@ class PartsFolder:
     def _open_part(self, number: int) -> Any:
         with naming_damaged_part(self._folder, number):
             return self._folder.open_parquet(part_name(number))
+
+
+def _locate(index: int, ends: Sequence[int]) -> tuple[int, int]:
+    """Return the piece that has an index, and the index in that piece.
+
+    If pieces end at [3, 5], index 4 is in piece 1, at 1.
+    """
+    piece = bisect_right(ends, index)
+    start = 0 if piece == 0 else ends[piece - 1]
+    return piece, index - start
 
 
 def _sum_attributes(footers: list[Footer], location: str) -> dict[str, str]:

@@ -259,6 +259,8 @@ def open_activations(*paths: str | Path) -> Activations:
 
 def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
     """Return the paths, each pattern replaced by the sorted paths that match it."""
+    if not paths:
+        raise InputError("paths: expected at least one file, found none")
     matching: list[Path | str] = []
     for path in paths:
         check_type("path", path, (str, os.PathLike), "a path")

@@ -66,7 +66,9 @@ class ActivationsWriter:
         run that is damaged or has other attributes. Resuming reads the unfinished file,
         until `should_stop` returns True.
         """
-        self.path = Path(os.path.realpath(path) if os.path.islink(path) else path)
+        if os.path.islink(path):
+            path = os.path.realpath(path)
+        self.path = Path(path)
         self.settings = settings
         self.is_complete = False
         """True if the file is finished already. It is not changed then, but `publish`
@@ -92,7 +94,7 @@ class ActivationsWriter:
         """Ids of the records in an array that waits for its name."""
         if str(path) == STANDARD_OUTPUT:
             return
-        check_output(self.path, may_exist=True)
+        check_output(self.path, may_exist=True, is_compared=not settings.overwrite)
         if settings.format.has_ids_beside:
             # A killed run may have given the ids their name before the vectors.
             unfinished = unfinished_paths(self.path).partial

@@ -10,7 +10,7 @@ import numpy as np
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import OutputNameError, WeightsError
-from elmo_cli.errors.wording import listed
+from elmo_cli.errors.wording import listed, unknown_suffix
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.model.tensor_files import (
     BILM,
@@ -46,9 +46,8 @@ def convert_weights(
     refuse_other_program(source)
     if target.suffix not in WEIGHTS_SUFFIXES:
         known = listed(WEIGHTS_SUFFIXES, "or")
-        raise OutputNameError(
-            f"{target}: unknown suffix {target.suffix!r}", remedy=f"Choose {known}."
-        )
+        problem = unknown_suffix(target)
+        raise OutputNameError(problem, remedy=f"Choose {known}.")
     check_output(target, source, may_exist=overwrite)
     with open_tensors(source) as file:
         file.check_kind(BILM, SOFTMAX)

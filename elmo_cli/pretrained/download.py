@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, TypeGuard
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError
@@ -42,6 +42,7 @@ def download_file(
     check: Callable[[Path], object],
     *,
     max_bytes: int = MAX_BYTES,
+    model: str | None = None,
     advice: str = _ADVICE,
     allow_file: bool = False,
 ) -> None:
@@ -49,11 +50,15 @@ def download_file(
 
     `check` reads the complete file before it gets its name, and raises an `ElmoError`
     if the file is damaged. `advice` is the last sentence of the error if all URLs fail.
+    URLs of http are only tried if the user allows http, or if there are no others.
     """
+    start = "" if model is None else f"{model}: "
+    tried = [url for url in urls if _is_allowed(url, allow_file=allow_file)] or urls
+    has_answered = False
     # The name is hidden. Its suffix tells `check` the format.
     unfinished = destination.with_name(f".partial.{destination.name}")
-    problem = f"cannot download {destination.name}: it has no URL"
-    for index, url in enumerate(urls):
+    problem = f"{start}cannot download {destination.name}: it has no URL"
+    for index, url in enumerate(tried):
         if index > 0:
             logger.warning("%s. Trying another address.", problem)
         host = urlsplit(url).netloc or url
@@ -84,8 +89,11 @@ def download_file(
             if _is_full_disk(error):
                 raise not_written_error(destination, error) from None
             reason = failure_reason(error)
+            has_answered = isinstance(error, HTTPError)
         reason = reason.removesuffix(".")
-        problem = f"cannot download {destination.name} from {host}: {reason}"
+        problem = f"{start}cannot download {shown(url)}: {reason}"
+    if has_answered and len(tried) < len(urls):
+        advice = f"To try http too, set ELMO_ALLOW_HTTP=1. {advice}"
     raise ModelError(problem, remedy=advice)
 
 
@@ -163,18 +171,26 @@ def _too_large_error(max_bytes: int) -> _NotReceivedError:
     return _NotReceivedError(f"it is larger than {limit}, the limit for this file")
 
 
-def _check_scheme(url: str, *, allow_file: bool) -> None:
-    """Raise an error unless a URL has https, or http that the user allows.
+def _is_allowed(url: str, *, allow_file: bool) -> bool:
+    """Return whether a URL has https, or http that the user allows.
 
     With `allow_file`, it may also be the URL of a file.
     """
-    scheme = url.lower().partition(":")[0]
-    if scheme == "https" or (scheme == "file" and allow_file):
-        return
+    scheme = _scheme(url)
     if scheme == "http":
-        if os.environ.get("ELMO_ALLOW_HTTP") == "1":
-            return
+        return os.environ.get("ELMO_ALLOW_HTTP") == "1"
+    return scheme == "https" or (scheme == "file" and allow_file)
+
+
+def _check_scheme(url: str, *, allow_file: bool) -> None:
+    """Raise an error for a URL that is not allowed."""
+    if _is_allowed(url, allow_file=allow_file):
+        return
+    remedy = "Use https or a path."
+    if _scheme(url) == "http":
         remedy = "Set ELMO_ALLOW_HTTP=1 for http."
-    else:
-        remedy = "Use https or a path."
-    raise _NotReceivedError(Message(f"{shown(url)}: not an https URL", remedy=remedy))
+    raise _NotReceivedError(Message("not an https URL", remedy=remedy))
+
+
+def _scheme(url: str) -> str:
+    return url.lower().partition(":")[0]

@@ -81,6 +81,7 @@ def get_published_file(model: PublishedModel, role: str) -> Path:
             model.urls.get(role, ()),
             target,
             partial(check_file, role=role, expected_sha256=sha256),
+            model=model.name,
             advice=_advice(model),
             max_bytes=size_limit(role, model),
         ),
@@ -100,6 +101,7 @@ def _download_archive(model: PublishedModel, folder: Path) -> None:
             archive,
             # Unpacking checks the archive. After a damaged one, the next URL is tried.
             partial(unpack, folder=folder, model=model),
+            model=model.name,
             advice=_advice(model),
             max_bytes=size_limit("archive", model),
         )
@@ -113,4 +115,4 @@ def _download_archive(model: PublishedModel, folder: Path) -> None:
 def _advice(model: PublishedModel) -> str:
     command = f"`elmo download {model.name} --from FOLDER`"
     elsewhere = f"get the model elsewhere and run {command}"
-    return f"Try again later, set ELMO_MIRROR to a mirror, or {elsewhere}."
+    return f"Check the network, set ELMO_MIRROR to a mirror, or {elsewhere}."

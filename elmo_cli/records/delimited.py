@@ -201,6 +201,7 @@ def _read_row(line: Line, following: _Lines, dialect: _Dialect) -> _CellRow:
     lines = [line]
 
     def texts_of_row() -> Iterator[str]:
+        """Yield lines, as many as the csv reader takes until all quotes are closed."""
         yield line.text
         if dialect.cells_have_lines:
             for each in following:

@@ -215,15 +215,17 @@ def _batches(
         return
     groups = range(file.num_row_groups)
     n_rows_of_groups = (file.metadata.row_group(group).num_rows for group in groups)
-    ends = [0, *accumulate(n_rows_of_groups)]
-    first_group = bisect_right(ends, rows.start) - 1
-    stop_group = bisect_left(ends, rows.stop)
-    number = ends[first_group]
+    # First row of each row group, and the end of the last one
+    bounds = [0, *accumulate(n_rows_of_groups)]
+    first_group = bisect_right(bounds, rows.start) - 1
+    stop_group = bisect_left(bounds, rows.stop)
+    number = bounds[first_group]  # of the first row of a batch
     for batch in file.iter_batches(
         _BATCH_ROWS, row_groups=range(first_group, stop_group), columns=names
     ):
-        start = min(max(rows.start - number, 0), len(batch))
-        stop = min(max(rows.stop - number, 0), len(batch))
+        # Part of the batch that is in the range
+        start = max(rows.start - number, 0)
+        stop = min(rows.stop - number, len(batch))
         if start < stop:
             yield number + start, batch.slice(start, stop - start).to_pylist()
         number += len(batch)

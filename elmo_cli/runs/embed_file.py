@@ -301,12 +301,14 @@ class FileRun:
             if n_records == 1:
                 first = f"{unit} differs"
                 their = "its"
-            problem = "{path} was written for a different input: its first {first}"
+            problem = "{path}: made from another input, whose first {first}"
             if reader.progress.has_same_texts(point.progress):
                 problem += f" in {their} ids, tokens or sentences"
             raise OtherInputError(
                 problem,
-                remedy="Use {--overwrite True} to start over.",
+                remedy=(
+                    "Use {--overwrite True} to start over, or choose another output."
+                ),
                 path=writer.partial,
                 first=first,
             )
@@ -320,7 +322,7 @@ class FileRun:
                 first = counted(progress.n_records, self.plan.unit)
                 contents = f"contains only the first {first} of this input"
             raise OutputError(
-                "{path} already exists, but {contents}",
+                "{path}: already exists, but {contents}",
                 remedy="Use {--overwrite True} to replace it.",
                 path=self.writer.partial,
                 contents=contents,

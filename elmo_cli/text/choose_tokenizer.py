@@ -138,18 +138,19 @@ def choose_tokenizer_of_strings(
 
 @overload
 def tokenize(  # type: ignore[overload-overlap] # a string is one text
-    texts: str, tokenizer: str | None = AUTO, language: str | None = None
+    texts: str, *, tokenizer: str | None = AUTO, language: str | None = None
 ) -> Sentence: ...
 
 
 @overload
 def tokenize(
-    texts: Iterable[str], tokenizer: str | None = AUTO, language: str | None = None
+    texts: Iterable[str], *, tokenizer: str | None = AUTO, language: str | None = None
 ) -> list[Sentence]: ...
 
 
 def tokenize(
     texts: str | Iterable[str],
+    *,
     tokenizer: str | None = AUTO,
     language: str | None = None,
 ) -> Sentence | list[Sentence]:
@@ -162,8 +163,9 @@ def tokenize(
 
     Args:
         texts: One text, or several.
-        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
-            200 texts: tokenized ones are split at white space, and others by "moses".
+        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language may
+            follow, as in "spacy:de". "auto" looks at the first 200 texts: tokenized
+            ones are split at white space, and others by "moses".
         language: Code of the language of the texts. None means English.
 
     Returns:

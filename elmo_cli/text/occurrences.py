@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
-from typing import Literal
+from typing import Final, Literal
 
 from elmo_cli.errors.checks import check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.wording import counted, did_you_mean, kind_of
+from elmo_cli.errors.messages import literal
+from elmo_cli.errors.wording import counted, did_you_mean, kind_of, listed
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.text.alignment import CharacterSpan, align_spans, locate_tokens
@@ -52,6 +53,8 @@ class Occurrence:
         return " ".join([*before, f"[{self.token}]", *after])
 
 
+_MAX_NAMED_TOKENS: Final = 10
+"""Maximum number of tokens that an error names."""
 OccurrencePair = tuple[Occurrence, Occurrence]
 
 
@@ -72,8 +75,9 @@ def find_occurrence(
         word: Token of the sentence, as it is written.
         occurrence: Which occurrence of the word, from 1; required if the word occurs
             several times.
-        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" splits a sentence
-            that is tokenized at white space, and others by "moses".
+        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language may
+            follow, as in "spacy:de". "auto" splits a sentence that is tokenized at
+            white space, and others by "moses".
         language: Language code of a raw sentence. None means English.
 
     Returns:
@@ -162,13 +166,13 @@ def occurrence_of(
             remedy = "The list has one token. Give the string itself, or split it."
             raise InputError(problem, remedy=remedy)
         if len(word.split()) > 1:
-            raise InputError(problem, remedy="A word is one token here.")
-        question = did_you_mean(word, reversed(sentence))
-        if question:
-            raise InputError(problem, remedy=question)
-        raise InputError(
-            problem, remedy="Choose one of its tokens." if sentence else None
-        )
+            advice = f"A word is one token here. {_choice_of_tokens(sentence)}"
+        elif sentence:
+            question = did_you_mean(word, reversed(sentence))
+            advice = question or _choice_of_tokens(sentence)
+        else:
+            advice = ""
+        raise InputError(problem, remedy=f"{literal(advice)}" if advice else None)
     n_positions = len(positions)
     if number is None and n_positions > 1:
         raise InputError(
@@ -183,6 +187,14 @@ def occurrence_of(
         )
     index = 0 if number is None else number - 1
     return Occurrence(sentence, positions[index])
+
+
+def _choice_of_tokens(sentence: Sentence) -> str:
+    """Return the advice to choose a token, which names a few."""
+    tokens = list(dict.fromkeys(sentence))
+    if len(tokens) > _MAX_NAMED_TOKENS:
+        return "Choose one of its tokens."
+    return f"Choose {listed(map(repr, tokens), 'or')}."
 
 
 def occurrence_at(span: CharacterSpan, text: str, tokens: Sentence) -> Occurrence:

@@ -70,6 +70,11 @@ class Source:
         """Name in messages."""
         self._file: BinaryIO | None = None
 
+    @property
+    def is_open_text(self) -> bool:
+        """True if it was given as an open text file."""
+        return self.path is None
+
     def __enter__(self) -> "Source":
         return self
 

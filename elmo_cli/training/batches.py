@@ -91,12 +91,14 @@ def _shuffle(
     progress: TextProgress,
 ) -> Iterator[tuple[_Item, TextProgress]]:
     """Yield the items of each window in random order, with the progress after each."""
-    for items, after in windows:
+    for items, after_window in windows:
         random.Random(f"{seed} window {progress.n_windows}").shuffle(items)
-        for number in range(progress.n_used + 1, len(items)):
-            yield items[number - 1], progress._replace(n_used=number)
-        yield items[-1], after
-        progress = after
+        # A resumed run has used the first items of its first window before.
+        n_used = progress.n_used
+        for number, item in enumerate(items[n_used:], start=n_used + 1):
+            is_last = number == len(items)
+            yield item, after_window if is_last else progress._replace(n_used=number)
+        progress = after_window
 
 
 def _split_into_batches(
@@ -134,7 +136,7 @@ def split_into_blocks(
         rows: list[Row] = []
         for index, (sentence, n_done) in enumerate(streams):
             row: Row = []
-            n_free = settings.unroll
+            n_free = settings.unroll  # predictions that the row still has room for
             while n_free > 0:
                 if n_done > len(sentence):
                     sentence, progress = next(sentences)

@@ -73,7 +73,9 @@ class Run:
         settings = self.settings
         if settings.steps is not None:
             return min(1.0, self.step / settings.steps)
-        n_tokens = settings.epochs * (self._text_tokens or 0)
+        n_tokens = 0
+        if self._text_tokens is not None:
+            n_tokens = settings.epochs * self._text_tokens
         return min(1.0, self.n_tokens / max(1, n_tokens))
 
     @property

@@ -1,12 +1,15 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
+import torch
 
+from elmo_cli.compiled import kernels
 from elmo_cli.errors.wording import size_text
 from elmo_cli.pretrained.checksums import sha256
 from elmo_cli.pretrained.registry import MODELS
-from tests.support.commands import assert_fails, elmo
+from tests.support.commands import ROOT, assert_fails, elmo
 from tests.support.strategies import make_language_model, small_architecture
 
 
@@ -148,6 +151,65 @@ def test_info_without_a_model_is_of_the_installation_and_the_default() -> None:
     assert found == json.loads(elmo("info", "mini", "--json").stdout)
 
 
+ROWS_OF_PROCESSORS = {
+    "AMX": "| AMX: ",
+    "bfloat16": "| AVX-512 with bfloat16: ",
+    "bfloat16 (int16)": "| AVX-512 with VNNI: ",
+    "bfloat16 (rounded)": "| others: ",
+}
+"""Beginnings of the rows in docs/performance.md, by what computes bfloat16 there."""
+
+
+@pytest.mark.parametrize("arithmetic", ROWS_OF_PROCESSORS)
+def test_info_names_the_fastest_precision_of_the_documentation(
+    arithmetic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_tiles = arithmetic == "AMX"
+    monkeypatch.setattr(kernels, "has_kernel", lambda name: True)
+    monkeypatch.setattr(kernels, "has_tiles", lambda: has_tiles)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    monkeypatch.setattr(
+        "elmo_cli.inference.precision.find_arithmetic",
+        lambda precision, device: arithmetic,
+    )
+    found = json.loads(elmo("info", "--json").stdout)["installation"]["precisions"]
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    (row,) = (
+        line
+        for line in page.splitlines()
+        if line.startswith(ROWS_OF_PROCESSORS[arithmetic])
+    )
+    *_, fastest, _ = row.split("|")
+    assert found.startswith(f"{fastest.strip()} is ")
+    for figure in re.findall(r"[\d.]+ times|[\d.]+%", found):
+        assert figure in row
+
+
+@pytest.mark.parametrize(
+    ("capability", "has_kernels", "expected"),
+    [
+        ("AVX2", True, "not measured on this kind of processor"),
+        ("AVX512", False, "not measured without kernels"),
+    ],
+)
+def test_info_says_that_a_processor_was_not_measured(
+    capability: str,
+    has_kernels: bool,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernels, "has_kernel", lambda name: has_kernels)
+    monkeypatch.setattr(kernels, "has_tiles", lambda: False)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(
+        "elmo_cli.inference.precision.find_arithmetic",
+        lambda precision, device: "bfloat16 (int16)",
+    )
+    installation = json.loads(elmo("info", "--json").stdout)["installation"]
+    assert installation["precisions"] == expected
+    assert (installation["kernels"] == "not compiled") == (not has_kernels)
+
+
 def test_a_card_that_is_not_utf8_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "mini" / "card.md").write_bytes(b"\xff")
     assert json.loads(elmo("info", "mini", "--json").stdout)["card"] == []
@@ -166,7 +228,7 @@ def test_info_is_shown_in_lines(tmp_path: Path) -> None:
     installation, _, rest = elmo("info").stdout.partition("\n\n")
     assert rest == model
     names = [line.split()[0] for line in installation.splitlines()]
-    expected = "elmo-cli Python packages processor kernels devices"
+    expected = "elmo-cli Python packages processor kernels precisions devices"
     assert names == expected.split()
 
 

@@ -92,7 +92,7 @@ def test_the_words_and_the_cosine_of_each_layer_are_shown(
     expected: list[float],
 ) -> None:
     result = cosine("bank", RIVER, MONEY)
-    assert result.stderr == RAW
+    assert result.stderr == ""
     assert result.exit_code == 0, result.stderr
     assert result.stdout == (
         "I sat by the [bank] .\n"
@@ -527,7 +527,7 @@ def test_layer_0_logs_a_warning() -> None:
 
 def test_a_layer_that_the_file_lacks_is_an_error() -> None:
     result = elmo("neighbours", "bank", NEW, "packed.hdf5", "--layers", "0")
-    message = "--layers '0': packed.hdf5 has only layers 1 and 2."
+    message = "--layers 0: packed.hdf5 has only layers 1 and 2."
     assert_misused(result, message)
 
 
@@ -562,7 +562,7 @@ def test_a_query_is_tokenized_as_its_corpus_was() -> None:
         """Return the tokens of a query, which the error for a missing word shows."""
         error = elmo("neighbours", "x", sentence, "moses.hdf5", *options).stderr
         _, _, shown = error.partition("'x' is not a token of ")
-        shown = shown.removesuffix(" Choose one of its tokens.\n")
+        shown, _, _ = shown.partition(" Choose ")
         return shown.strip()[1:].rstrip("'\".")
 
     assert tokens_of("L'homme de la banque.") == "L' homme de la banque "

@@ -173,8 +173,8 @@ def test_wrong_combination_has_status_2(options: str, message: str) -> None:
     ("options", "message"),
     [
         ("--model nothing", "nothing: no such model"),
-        ("--device cuda:77", "device 'cuda:77'"),
-        ("--cuda-device 77", "device 'cuda:77'"),
+        ("--device cuda:77", "device cuda:77"),
+        ("--cuda-device 77", "device cuda:77"),
         ("--words nothing", "nothing"),
         ("--frequencies nothing", "nothing"),
     ],

@@ -119,7 +119,7 @@ def test_a_trained_model_follows_the_head_of_the_first_file(
     assert result.exit_code == 0
     assert (RAW in result.stderr) == (first == "raw")
     # The validation text is tokenized like the training text: `sat.` is one or two.
-    assert json.loads(result.stdout)["tokens"] == n_tokens
+    assert result.stdout.split()[:2] == ["tokens", str(n_tokens)]
     options = json.loads(Path("model/options.json").read_text())
     assert options["training"].get("tokenizer") == stored
     # Neither detached nor attached marks decide here, but the model's training does.
@@ -155,8 +155,10 @@ def test_a_raw_sentence_decides_for_a_pair() -> None:
         ("The bank 's money .", "I sat by the bank."),
     ):
         result = elmo("cosine", "bank", *sentences, "--model", str(TINY))
-        assert result.stderr == RAW
+        assert result.stderr == ""
         assert result.exit_code == 0
+        result = elmo("cosine", "bank", *sentences, "--model", str(TINY), "-v")
+        assert RAW in result.stderr
         line = "\t".join(sentences)
         result = elmo("cosine", "bank", "-", "--model", str(TINY), stdin=line)
         assert result.stderr == RAW

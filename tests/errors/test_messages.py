@@ -158,9 +158,9 @@ def test_no_message_for_a_command_names_an_option_as_an_argument() -> None:
             id="number",
         ),
         pytest.param(
-            lambda: check_at_least("n_samples", -1, 0),
-            "n_samples: expected 0 or more, found -1",
-            "--samples: expected 0 or more, found -1",
+            lambda: check_choice("file_format", "xml", ["hdf5", "npz"]),
+            "file_format: expected hdf5 or npz, found 'xml'",
+            "--format: expected hdf5 or npz, found 'xml'",
             id="other name",
         ),
         pytest.param(

@@ -338,7 +338,11 @@ WRONG_ARGUMENTS = [
             models.text, "new", dtype=value
         ),
     ),
-    wrong("tokenizer", [3, ["moses"]], lambda models, value: tokenize("a", value)),
+    wrong(
+        "tokenizer",
+        [3, ["moses"]],
+        lambda models, value: tokenize("a", tokenizer=value),
+    ),
     wrong(
         "vectors",
         ["a", [["a"]]],
@@ -399,8 +403,30 @@ def test_too_small_numbers_are_named(
 REMEDIES = [
     (
         lambda models: find_word_neighbours(models.embedder, models.vectors, "a cat"),  # type: ignore[arg-type]
-        "queries: expected (sentence, word), found the string 'a cat'. Give the word "
+        "queries: expected (sentence, word), found the string 'a cat'. Give its word "
         "too: ('a cat', WORD).",
+    ),
+    (
+        lambda models: find_word_neighbours(models.embedder, models.vectors, "cat"),  # type: ignore[arg-type]
+        "queries: expected (sentence, word), found the string 'cat'. Give its sentence "
+        "too: (SENTENCE, 'cat').",
+    ),
+    (
+        lambda models: find_word_neighbours(
+            models.embedder, models.vectors, ("cat", "The cat sat.")
+        ),
+        "sentence: expected a sentence with 'The cat sat.', found 'cat'. Give the "
+        "sentence first, then the word.",
+    ),
+    (
+        lambda models: find_occurrence("cat", "The cat sat."),
+        "sentence: expected a sentence with 'The cat sat.', found 'cat'. Give the "
+        "sentence first, then the word.",
+    ),
+    (
+        lambda models: find_occurrence("cat", ["The", "cat", "sat"]),  # type: ignore[arg-type]
+        "word: expected a string, found a list of tokens. Give the sentence first, "
+        "then the word.",
     ),
     (
         lambda models: write_occurrences(
@@ -415,7 +441,16 @@ REMEDIES = [
     ),
     (
         lambda models: models.embedder.word_vector("We saw New York.", "New York"),
-        "'New York' is not a token of 'We saw New York .'. A word is one token here.",
+        "'New York' is not a token of 'We saw New York .'. A word is one token here. "
+        "Choose 'We', 'saw', 'New', 'York' or '.'.",
+    ),
+    (
+        lambda models: models.embedder.word_vector("We sat.", "bank"),
+        "'bank' is not a token of 'We sat .'. Choose 'We', 'sat' or '.'.",
+    ),
+    (
+        lambda models: models.embedder.word_vector("we " * 11, "bank"),
+        f"'bank' is not a token of '{'we ' * 10}we'. Choose 'we'.",
     ),
     (
         lambda models: models.embedder.encode(["a"], prompt="x"),

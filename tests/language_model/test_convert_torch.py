@@ -104,7 +104,9 @@ def test_a_batch_of_carried_sentences_equals_one_by_one(forward: LanguageModel) 
     slots = fresh.score([*texts, *texts], batch_size=4)
     assert_allclose(slots[0].forward, one_by_one[0].forward, atol=1e-5)
     # Slot 0 continues after its own first sentence.
-    both = LanguageModel(forward.files, state="carry").score([texts[0], texts[0]], 1)
+    both = LanguageModel(forward.files, state="carry").score(
+        [texts[0], texts[0]], batch_size=1
+    )
     assert_allclose(slots[4].forward, both[1].forward, atol=1e-5)
 
 

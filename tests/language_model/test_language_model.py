@@ -14,6 +14,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
+from torch import Tensor
 
 from elmo_cli import (
     ElmoEmbedder,
@@ -31,6 +32,7 @@ from elmo_cli.language_model.next_words import Prediction
 from elmo_cli.language_model.pairs import PairTable, ScoredPair, pair_columns
 from elmo_cli.language_model.perplexity import measure_perplexity
 from elmo_cli.language_model.scored_records import ScoredRecord
+from elmo_cli.options.model import InitialState
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.pretrained.convert import convert_weights
 from elmo_cli.pretrained.describe import describe_model
@@ -121,6 +123,37 @@ def test_one_file_may_hold_weights_and_softmax(
         LanguageModel(model=tmp_path / "saved"),
     ):
         assert_same(language_model.score(SENTENCES), expected)
+
+
+@pytest.mark.parametrize(("state", "n_contexts"), [("zero", 12), ("carry", 16)])
+def test_equal_beginnings_are_one_context_of_the_softmax(
+    model_folder: Path,
+    state: InitialState,
+    n_contexts: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Count contexts: forward, "the cat" is shared, and backward, only the end is.
+
+    A state that is carried over may differ from sentence to sentence.
+    """
+    model = LanguageModel(model=model_folder, state=state)
+    compute = model.softmax.of_targets
+    seen = []
+
+    def of_targets(contexts: Tensor, **arguments: Any) -> Tensor:
+        seen.append(len(contexts))
+        return compute(contexts, **arguments)
+
+    monkeypatch.setattr(model.softmax, "of_targets", of_targets)
+    both = model.score([["the", "cat", "sat"], ["the", "cat", "dog"]])
+    assert seen == [n_contexts]
+    monkeypatch.undo()
+    alone = [LanguageModel(model=model_folder).score([score.tokens]) for score in both]
+    for score, [other] in zip(both, alone, strict=True):
+        assert score.backward is not None
+        assert other.backward is not None
+        assert_allclose(score.forward, other.forward, rtol=1e-6)
+        assert_allclose(score.backward, other.backward, rtol=1e-6)
 
 
 def test_carried_state_equals_the_reference(model_folder: Path) -> None:
@@ -454,4 +487,4 @@ def test_a_stream_is_checked_when_it_is_given(model: LanguageModel) -> None:
         with pytest.raises(
             InputError, match=r"^batch_size: expected 1 or more, found 0"
         ):
-            model.iter_scores([], 0)
+            model.iter_scores([], batch_size=0)

@@ -22,7 +22,11 @@ from elmo_cli.language_model import softmax as full_softmax
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.softmax import FullSoftmax
 from elmo_cli.language_model.softmax_file import check_softmax, read_rows, write_softmax
-from elmo_cli.language_model.softmax_kernels import LogitLayer, log_probabilities
+from elmo_cli.language_model.softmax_kernels import (
+    LogitLayer,
+    log_probabilities,
+    softmax_kernel,
+)
 from elmo_cli.language_model.surprisal import measure_surprisal
 from elmo_cli.options.model import Precision
 from tests.support import reference
@@ -63,8 +67,14 @@ class Case:
             part = slice(first, first + n_words)
             multiply = CompiledLinear(self.weight[part].to(dtype))
             layers.append(LogitLayer(first, multiply, self.bias[part]))
+        contexts = self.contexts[rows]
         return log_probabilities(
-            layers, self.contexts[rows], self.targets[rows], dtype, with_entropy=True
+            layers,
+            contexts,
+            targets=self.targets[rows],
+            rows=torch.arange(len(contexts)),
+            dtype=dtype,
+            with_entropy=True,
         )
 
     def expected(self, dtype: torch.dtype) -> Tensor:
@@ -309,6 +319,26 @@ def test_very_unequal_logits_keep_their_sum(
 
 
 CASE = Case(20, 5000, 32, 1)
+
+
+@pytest.mark.parametrize("capability", WAYS)
+def test_words_that_share_a_context_have_the_bits_of_words_with_one_each(
+    path: Path, capability: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(full_softmax, "WORDS_PER_READ", 2048)
+    monkeypatch.setattr(full_softmax, "PREDICTIONS_PER_PIECE", 6)
+    random = np.random.default_rng(1)
+    rows = torch.from_numpy(random.integers(20, size=300))
+    targets = torch.from_numpy(random.integers(5000, size=300))
+    targets[:50] = 17  # in several contexts, and more than once in some
+    with processor(capability):
+        softmax = FullSoftmax(path, 5000, 32, CPU)
+        shared = softmax.of_targets(CASE.contexts, targets, rows, with_entropy=True)
+        single = softmax.of_targets(CASE.contexts[rows], targets, with_entropy=True)
+        in_c = softmax_kernel(torch.float32) is not None
+    if in_c:
+        assert torch.equal(shared, single)
+    assert_allclose(shared, single, rtol=1e-6)
 
 
 @pytest.fixture

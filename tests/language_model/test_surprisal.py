@@ -279,7 +279,7 @@ def test_units_have_numbers_and_tokens_positions() -> None:
 @given(st.lists(st.text("ab'.,\"-$%0é東‘’“„—…", min_size=1), max_size=8))
 def test_words_partition_the_tokens_of_moses(words: list[str]) -> None:
     text = " ".join(words)
-    tokens = tokenize(text, "moses")
+    tokens = tokenize(text, tokenizer="moses")
     units = find_units("word", text, tokens)
     assert [unit.text for unit in units] == words
     found = []

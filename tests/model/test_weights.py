@@ -261,15 +261,15 @@ def test_a_fault_in_a_file_is_reported(
         (b"", ": not a valid weights file: .* Download it again."),
         (
             ACTIVATIONS,
-            ": expected the weights .*, found activations, as `elmo embed` writes them",
+            ": expected the weights .*, found activations, .*\\. Choose weights.hdf5.*",
         ),
         (
             ["softmax/W", "softmax/b"],
-            ": expected the weights of a biLM, found a softmax",
+            ": expected the weights of a biLM, found a softmax. Choose weights.hdf5 .*",
         ),
         (
             ["images", "labels"],
-            ": expected the weights of a biLM, found images, labels",
+            ": expected the weights of a biLM, found images, labels. Choose .*",
         ),
     ],
 )

@@ -109,8 +109,8 @@ def test_an_output_of_another_arithmetic_is_refused(
             {"output_format": "top"},
             "with other options: layers (it has all, this run has top)",
         ),
-        ("x" + LINES, {}, "out was written for a different input: its first 5 lines"),
-        (LINES[:9], {}, "out was written for a different input"),
+        ("x" + LINES, {}, "out: made from another input, whose first 5 lines differ"),
+        (LINES[:9], {}, "out: made from another input"),
         (
             LINES + "more\n",
             {},
@@ -157,10 +157,27 @@ def test_an_overwriting_run_is_resumed_too_if_it_fits() -> None:
 def test_a_stream_of_another_input_starts_over() -> None:
     embed_in_part()
     TEXT.write_text("x" + LINES)
-    with open(TEXT) as stream, pytest.raises(InputError, match="different input"):
+    with (
+        open(TEXT) as stream,
+        pytest.raises(InputError, match="made from another input"),
+    ):
         embed(stream, OUT, overwrite=True)  # type: ignore[arg-type]
     with open(TEXT) as stream:
         assert embed(stream, OUT, overwrite=True).n_records == 5  # type: ignore[arg-type]
+
+
+def test_a_complete_output_in_a_folder_that_is_not_writable_is_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    embed(TEXT, OUT)
+    # Root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setattr("elmo_cli.files.locks.lock", Mock(side_effect=PermissionError))
+    assert embed(TEXT, OUT).was_complete
+    with pytest.raises(OutputError, match=r"out: the folder \. is not writable$"):
+        embed(TEXT, OUT, overwrite=True)
+    with pytest.raises(OutputError, match=r"new: the folder \. is not writable$"):
+        embed(TEXT, Path("new"))
 
 
 def test_a_symbolic_link_is_followed() -> None:
@@ -196,7 +213,7 @@ def test_a_run_killed_before_renaming_its_file_is_complete(
     embed_until_renaming()
     TEXT.write_text(LINES + "more\n")
     with pytest.raises(
-        OutputError, match=r"out\.partial already exists, but contains only"
+        OutputError, match=r"out\.partial: already exists, but contains only"
     ):
         embed(TEXT, OUT)
     TEXT.write_text(LINES)

@@ -278,6 +278,49 @@ def test_a_damaged_heap_of_names_is_damage(layout: str, tmp_path: Path) -> None:
         open_activations(path)
 
 
+@pytest.mark.parametrize(
+    ("position", "content", "reason"),
+    [
+        (0, b"\x1f", "Unable to .*unknown datatype class"),
+        (16, b"\xff\xff\xff\x0f", "Insufficient precision"),
+        (32, b"\x77", "Unable to .*bad version number for fill value message"),
+    ],
+)
+def test_a_damaged_dataset_is_damage(
+    position: int, content: bytes, reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "sentence-keys.hdf5"
+    with h5py.File(path, "w") as file:
+        file["a cat"] = np.ones((2, 3), np.float32)
+    damaged = bytearray(path.read_bytes())
+    float32 = bytes.fromhex("11201f000400000000002000170800177f000000")
+    start = damaged.index(float32) + position  # of the description of the dataset
+    damaged[start : start + len(content)] = content
+    path.write_bytes(damaged)
+    with (
+        pytest.raises(InputError, match=rf"hdf5: the file is damaged: {reason}"),
+        open_activations(path) as activations,
+    ):
+        list(activations)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"layers": "all", "records": 1}])
+@pytest.mark.parametrize("name", [b"caf\xe9", b"a/caf\xe9"])
+@pytest.mark.parametrize("shape", [(2, 3), (3,)])
+def test_a_name_that_is_not_utf8_is_damage(
+    shape: tuple[int, ...], name: bytes, attributes: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "out.hdf5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset(name, shape, "f4")
+        file.attrs.update(attributes)
+    with (
+        pytest.raises(InputError, match=r"/out\.hdf5: "),
+        open_activations(path) as activations,
+    ):
+        list(activations)
+
+
 @layouts
 def test_a_truncated_file_is_damaged(layout: str, tmp_path: Path) -> None:
     write(lines(*"abcdefgh"), tmp_path / "out", layout)

@@ -107,10 +107,12 @@ def test_a_command_that_records_the_hash_starts_it_before_it_loads_the_model(
 def test_a_process_that_fails_does_not_wait_for_the_hash() -> None:
     code = (
         "import sys, threading\n"
+        "from pathlib import Path\n"
         "from elmo_cli.pretrained import checksums\n"
-        "from elmo_cli.pretrained.find_model import find_model\n"
+        "from elmo_cli.pretrained.model_folder import read_folder\n"
         "checksums.sha256 = lambda path: threading.Event().wait()\n"  # forever
-        f"checksums.start_content_sha256(find_model({str(TINY)!r}))\n"
+        f"files = read_folder(Path({str(TINY)!r}), 'tiny')\n"
+        "checksums.start_content_sha256(files)\n"
         "sys.exit(3)\n"
     )
     # Without the fork server, which would end the process in its own way.

@@ -3,6 +3,7 @@
 import http.client
 import io
 import logging
+import re
 import sys
 import threading
 import time
@@ -94,17 +95,16 @@ def test_the_error_names_the_last_host_and_the_log_the_others(
     caplog.set_level("INFO", "elmo_cli")
     first = site.put("/1", b"", status(403))
     second = site.put("/2", b"<p>")
-    host = urlsplit(first).netloc
     reason = (
         r"expected JSON, found an error: Expecting value: line 1 column 1 \(char 0\)"
     )
     advice = r"If you can get the file elsewhere, give its path in place of the URL\."
-    message = rf"^cannot download weights.hdf5 from {host}: {reason}\. {advice}$"
+    message = rf"^cannot download {second}: {reason}\. {advice}$"
     with pytest.raises(ModelError, match=message):
         download_file([first, second], destination, read_architecture)
     assert (
-        f"cannot download weights.hdf5 from {host}: HTTP Error 403: Forbidden. Trying "
-        "another address." in caplog.messages
+        f"cannot download {first}: HTTP Error 403: Forbidden. Trying another address."
+        in caplog.messages
     )
 
 
@@ -117,6 +117,46 @@ def test_http_must_be_allowed(
     ):
         download_file([site.put("/file", CONTENT)], destination, no_check)
     assert site.requests == []
+
+
+def test_http_is_not_tried_after_https_unless_allowed(
+    site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http_url = site.put("/file", CONTENT)
+    unreachable = "https://127.0.0.1:9/file"
+    monkeypatch.delenv("ELMO_ALLOW_HTTP")
+    message = (
+        f"mine: cannot download {unreachable}: Connection refused. Check the network."
+    )
+    with pytest.raises(ModelError, match=f"^{re.escape(message)}$"):
+        download_file(
+            [unreachable, http_url],
+            destination,
+            no_check,
+            model="mine",
+            advice="Check the network.",
+        )
+    assert site.requests == []
+    monkeypatch.setenv("ELMO_ALLOW_HTTP", "1")
+    download_file([unreachable, http_url], destination, no_check)
+    assert destination.read_bytes() == CONTENT
+
+
+def test_http_is_named_if_the_https_server_answers_with_an_error(
+    site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let the server answer for https too, by a connection without encryption."""
+    monkeypatch.setattr(
+        "urllib.request.HTTPSHandler.https_open",
+        lambda self, request: self.do_open(http.client.HTTPConnection, request),
+        raising=False,
+    )
+    gone = site.put("/gone", b"", status(404)).replace("http:", "https:")
+    monkeypatch.delenv("ELMO_ALLOW_HTTP")
+    with pytest.raises(
+        ModelError, match=r"404: Not Found\. To try http too, set ELMO_ALLOW_HTTP=1\. "
+    ):
+        download_file([gone, site.put("/file", CONTENT)], destination, no_check)
 
 
 def test_each_step_of_a_redirect_is_checked(
@@ -144,7 +184,7 @@ def test_each_step_of_a_redirect_is_checked(
         site.put("/first", b"", redirects(step))
         site.put("/http", b"", redirects(f"{https}/target"))
         site.requests.clear()
-        with pytest.raises(ModelError, match=r"^cannot download weights.hdf5 from "):
+        with pytest.raises(ModelError, match=r"^cannot download https:"):
             download_file([f"{https}/first"], destination, no_check)
         assert [path for path, _ in site.requests] == ["/first"]
         assert not list(destination.parent.iterdir())
@@ -215,9 +255,7 @@ def test_a_bad_answer_is_reported_and_the_next_mirror_tried(
     monkeypatch.setattr("elmo_cli.pretrained.timed_download.TIMEOUT_SECONDS", 0.3)
     bad = site.put("/bad", WEIGHTS, answer, answer)
     good = site.put("/good", WEIGHTS)
-    with pytest.raises(
-        ModelError, match=rf"^cannot download weights.hdf5 from .*: ({problem})"
-    ):
+    with pytest.raises(ModelError, match=rf"^cannot download {bad}: ({problem})"):
         download_file([bad], destination, open_weights, max_bytes=10_000_000)
     assert not list(destination.parent.iterdir())
     site.requests.clear()
@@ -242,9 +280,7 @@ def test_limits_depend_on_the_kind_of_file(site: Site, cache: Path) -> None:
 
 @pytest.mark.parametrize("url", ["https://", "https://host:x/", "https://[::1]:9/"])
 def test_an_invalid_url_is_a_one_line_error(destination: Path, url: str) -> None:
-    with pytest.raises(
-        ModelError, match=r"^cannot download weights.hdf5 from [^<>\n]*$"
-    ):
+    with pytest.raises(ModelError, match=r"^cannot download https:[^<>\n]*$"):
         download_file([url], destination, no_check)
 
 

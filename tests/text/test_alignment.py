@@ -102,7 +102,7 @@ def test_tokens_of_several_sentences_are_found() -> None:
 def test_tokens_of_texts_have_separate_characters(name: str, words: list[str]) -> None:
     pytest.importorskip("spacy" if name == "spacy" else "sacremoses")
     text = " ".join(words)
-    located = locate_tokens(text, tokenize(text, name))
+    located = locate_tokens(text, tokenize(text, tokenizer=name))
     ends = [0, *(span.end for span in located)]
     for end, span in zip(ends, located, strict=False):
         # A letter such as ß may become two residues, and … two tokens.
@@ -141,6 +141,12 @@ def test_a_span_has_the_tokens_that_it_overlaps(
 ) -> None:
     located = locate_tokens("right winged", ["right", "winged"])
     assert list(align_spans([CharacterSpan(start, end)], located)) == [expected]
+
+
+def test_a_control_character_between_dashes_is_in_no_token() -> None:
+    text = "a –\x01– c"
+    tokens = ["a", "--", "c"]  # by moses
+    assert locate_tokens(text, tokens) == [(0, 1), (2, 5), (6, 7)]
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)

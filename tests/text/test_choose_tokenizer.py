@@ -106,7 +106,7 @@ def test_sentences_are_split_by_the_language() -> None:
 def test_a_typed_sentence_shows_its_tokenizer() -> None:
     assert tokenize("It didn't.") == ["It", "didn", "'t", "."]
     assert tokenize("It did n't .") == ["It", "did", "n't", "."]
-    assert tokenize("It didn't.", "whitespace") == ["It", "didn't."]
+    assert tokenize("It didn't.", tokenizer="whitespace") == ["It", "didn't."]
 
 
 def test_texts_are_tokenized_as_the_first_ones_show() -> None:

@@ -126,7 +126,7 @@ def test_each_process_has_its_gpu_and_a_long_timeout(
     assert chosen.mock_calls == expected_calls
     if own == "cuda:1":
         message = (
-            "device 'cuda:1': torch finds 1 GPU, and numbers start at 0. Use a lower "
+            "device cuda:1: torch finds 1 GPU, and numbers start at 0. Use a lower "
             "number"
         )
         with pytest.raises(DeviceError, match=message), join_processes(device):

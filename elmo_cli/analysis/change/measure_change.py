@@ -17,7 +17,7 @@ from elmo_cli.errors.checks import check_at_least, check_choice, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, Template
 from elmo_cli.errors.optional_imports import load_extra
-from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Correction, Measure
+from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Correction, Match, Measure
 from elmo_cli.options.layers import Layers
 
 MIN_OCCURRENCES: Final = 3
@@ -60,6 +60,8 @@ def measure_change(
     *,
     words: Mapping[str, str] | Sequence[str] | str | Path | None = None,
     layers: Layers | None = None,
+    match: Match | None = None,
+    ignore_case: bool = False,
     permutations: int = 0,
     correction: Correction | None = None,
     on_progress: Callable[[int], object] | None = None,
@@ -74,7 +76,13 @@ def measure_change(
         measure: "apd", the mean cosine distance of an old and a new occurrence; "prt",
             the inverse cosine of their means; or "jsd", the Jensen-Shannon divergence
             over clusters.
-        words, layers: As in `read_occurrences`, which reads the files.
+        words: Words to compare: a list, the word of each form, or the path of a file
+            that `read_targets` reads. None means all target words of the files.
+        layers: Layers to average, such as "1,2", 2, -1 or [0, 2]. None means all layers
+            in the files except the token layer.
+        match: "form" or "lemma": the `match` that `elmo occurrences` made the files
+            with. None means any.
+        ignore_case: Ignore case when comparing forms with tokens.
         permutations: Number of random divisions of the occurrences of a word, for
             `Change.p` and `Change.by_chance`. Each call makes the same divisions.
         correction: "bh" (Benjamini and Hochberg) or "bonferroni", for
@@ -82,8 +90,8 @@ def measure_change(
         on_progress: Called with 1 after each word.
 
     Returns:
-        The words in descending order of their change. Words with too few occurrences
-        come last.
+        The words in descending order of their change. Words with fewer than 3
+        occurrences in `old` or in `new` come last, with `change` None.
 
     Raises:
         InputError: A file cannot be read, or the two have different models or settings.
@@ -101,9 +109,11 @@ def measure_change(
                 correction=repr(correction),
             )
     if isinstance(old, (str, Path)) and isinstance(new, (str, Path)):
-        old, new = read_occurrences(old, new, words=words, layers=layers)
-    elif words is not None or layers is not None:
-        raise SettingsError("words and layers require the paths of two files")
+        old, new = read_occurrences(
+            old, new, words=words, layers=layers, match=match, ignore_case=ignore_case
+        )
+    else:
+        _check_unread(words=words, layers=layers, match=match, ignore_case=ignore_case)
     old = _check_vectors("old", old)
     new = _check_vectors("new", new)
     if measure == "jsd":
@@ -123,6 +133,16 @@ def measure_change(
     if correction is not None:
         changes = _with_adjusted_p(changes, correction)
     return sorted(changes, key=lambda each: (each.change is None, -(each.change or 0)))
+
+
+def _check_unread(**arguments: object) -> None:
+    """Raise an error for arguments of the reader if no files are read."""
+    for name, value in arguments.items():
+        if value not in (None, False):
+            raise SettingsError(
+                f"{name}: requires the paths of two files",
+                remedy="Give it to read_occurrences.",
+            )
 
 
 def _check_vectors(name: str, vectors: Occurrences | str | Path) -> Occurrences:
@@ -172,13 +192,19 @@ def _with_adjusted_p(changes: list[Change], correction: str) -> list[Change]:
 
 
 def adjust_p(p_values: Sequence[float], correction: str) -> list[float]:
-    """Return p values adjusted by "bh" or "bonferroni", in their order."""
+    """Return p values adjusted by "bh" or "bonferroni", in their order.
+
+    adjust_p([0.01, 0.04, 0.03], "bonferroni")  # [0.03, 0.12, 0.09]
+    adjust_p([0.01, 0.04, 0.03], "bh")  # [0.03, 0.04, 0.04]
+    """
     n = len(p_values)
     p = np.asarray(p_values, np.float64)
     adjusted = p * n
     if correction == "bh":
-        # The largest p is first, with rank n.
+        # Each is divided by its rank. The largest p is first, with rank n.
         order = np.argsort(-p, kind="stable")
         ranks = np.arange(n, 0, -1)
-        adjusted[order] = np.minimum.accumulate(adjusted[order] / ranks)
+        by_rank = adjusted[order] / ranks
+        # A smaller p never gets a larger value than the p before it.
+        adjusted[order] = np.minimum.accumulate(by_rank)
     return [float(value) for value in np.minimum(1, adjusted)]

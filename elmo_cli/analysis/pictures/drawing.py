@@ -19,7 +19,7 @@ import numpy as np
 from elmo_cli.analysis.pictures.marked_labels import join_label_texts
 from elmo_cli.errors.exceptions import OutputNameError
 from elmo_cli.errors.optional_imports import load_extra
-from elmo_cli.errors.wording import listed
+from elmo_cli.errors.wording import listed, unknown_suffix
 from elmo_cli.files.atomic import new_file
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.options.analysis import FIGURE_SUFFIXES
@@ -50,9 +50,8 @@ def check_figure(path: str | Path, *, overwrite: bool) -> None:
     suffix = Path(path).suffix
     if suffix.lower() not in FIGURE_SUFFIXES:
         known = listed(FIGURE_SUFFIXES, "or")
-        raise OutputNameError(
-            f"{path}: unknown suffix {suffix!r}", remedy=f"Choose {known}."
-        )
+        problem = unknown_suffix(path)
+        raise OutputNameError(problem, remedy=f"Choose {known}.")
     check_output(path, may_exist=overwrite)
     load_extra("plot", "matplotlib", "plot")
 

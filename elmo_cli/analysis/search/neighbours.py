@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
-from elmo_cli.analysis.search.vector_sources import Location, Vectors
+from elmo_cli.analysis.search.vector_sources import Location, Vectors, VectorSource
 from elmo_cli.callbacks import never
 from elmo_cli.errors.checks import check_at_least
-from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import kind_of
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.exact_products import exact_products
@@ -99,18 +99,20 @@ def find_neighbours(
 ) -> Neighbours[Any]:
     """Return the tokens whose vectors are most similar to query vectors, by cosine.
 
-        vector = embedder.word_vector("We sat on the bank.", "bank", layers="top")
-        find_neighbours("corpus.hdf5", vector, layers="top").nearest[0].marked
+        vector = embedder.word_vector("We sat on the bank.", "bank")
+        find_neighbours("corpus.hdf5", vector).nearest[0].marked
 
     All tokens are compared. Each file is read once, some MB at a time.
 
     Args:
         files: Path or list of paths, of files or folders, or the result of
             `open_occurrences` or `open_activations`.
-        vectors: Vector of one query, float, shape (W,), or of n queries, shape (n, W).
+        vectors: Vector of one query, float, shape (W,), or of n queries, shape (n, W),
+            from the same layers as `layers`.
         top: Maximum number of neighbours per query.
-        layers: Layers to average, such as "1,2", 2, -1 or [0, 2]. None means all layers
-            in the files except the token layer.
+        layers: Layers to average, such as "1,2", 2, -1 or [0, 2], as in `word_vector`.
+            None means all layers except the token layer, also as in `word_vector`; it
+            is an error for files without all layers, and for one vector per sentence.
         device: Device of the comparison, as in `ElmoEmbedder`.
         is_excluded: Return whether a token cannot be a neighbour of a query, given by
             its index. By default, none are excluded.
@@ -122,27 +124,68 @@ def find_neighbours(
     Raises:
         InputError: `vectors` has another shape, or a file cannot be read, lacks tokens,
             or has vectors of another width than `vectors`.
-        SettingsError: `top` is below 1, or a file lacks one of the layers.
+        SettingsError: `top` is below 1, a file lacks one of the layers, or `layers` is
+            None and a file has other layers than the default of `word_vector`.
     """
+    with opened_files(files) as opened:
+        if layers is None:
+            for source in opened.sources:
+                _check_default_layers(source)
+        return search_vectors(
+            opened, vectors, top, layers=layers, device=device, is_excluded=is_excluded
+        )
+
+
+def _check_default_layers(source: VectorSource) -> None:
+    """Raise an error if the default vectors of a file may not be `word_vector`'s."""
+    stored = source.stored_layers
+    if stored is None:  # `layers` has no effect.
+        return
+    has = "only the top layer" if stored == "top" else f"only {stored}"
+    if "," in stored:
+        has = f"only layers {stored}"
+    example = stored
+    if source.attributes.get("pooling") is not None:
+        has = "one vector per sentence"
+        example = "average" if stored == "all" else stored
+    elif stored == "all":
+        return
+    raise SettingsError(
+        "{--layers}: required, because {path} has {has}",
+        remedy=f"Name the layers of your vectors, such as {{--layers {example}}}.",
+        path=source.path,
+        has=has,
+    )
+
+
+def search_vectors(
+    files: VectorFiles,
+    vectors: NDArray[np.floating],
+    top: int,
+    *,
+    layers: Layers | None,
+    device: Device,
+    is_excluded: Callable[[int, Neighbour], bool] | None = None,
+) -> Neighbours[Any]:
+    """Search open files as `find_neighbours` does, for vectors of the same layers."""
     queries = _unit_queries(vectors, top, device)
     width = queries.shape[1]
     excludes = is_excluded or never
     nearest: list[list[Neighbour]] = [[] for _ in queries]
     sum_of_units = torch.zeros(width, dtype=torch.float64, device="cpu")
     n_tokens = 0
-    with opened_files(files) as opened:
-        for block in _blocks(opened, layers, width):
-            compared = _compare(queries, block)
-            for query, cosines in enumerate(compared.cosines):
-                nearest[query] = _keep_nearest(
-                    nearest[query],
-                    top,
-                    block=block,
-                    cosines=cosines,
-                    excludes=partial(excludes, query),
-                )
-            sum_of_units += compared.sum_of_units
-            n_tokens += compared.cosines.shape[1]
+    for block in _blocks(files, layers, width):
+        compared = _compare(queries, block)
+        for query, cosines in enumerate(compared.cosines):
+            nearest[query] = _keep_nearest(
+                nearest[query],
+                top,
+                block=block,
+                cosines=cosines,
+                excludes=partial(excludes, query),
+            )
+        sum_of_units += compared.sum_of_units
+        n_tokens += compared.cosines.shape[1]
     mean_cosine = _mean_cosine(sum_of_units, n_tokens)
     if np.ndim(vectors) == 1:
         return Neighbours(nearest[0], mean_cosine)

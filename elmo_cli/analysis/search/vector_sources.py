@@ -207,7 +207,7 @@ class VectorSource:
     def _layers_error(self, layers: Layers, problem: str) -> SettingsError:
         return SettingsError(
             "{--layers} {layers}: {problem}",
-            layers=repr(shown(layers)),
+            layers=shown(layers_text(layers)),
             problem=problem,
         )
 

@@ -9,7 +9,7 @@ from typing import Any, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from elmo_cli.analysis.search.neighbours import Neighbour, Neighbours, find_neighbours
+from elmo_cli.analysis.search.neighbours import Neighbour, Neighbours, search_vectors
 from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
 from elmo_cli.analysis.search.vector_sources import VectorSource, mean_of
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
@@ -116,7 +116,7 @@ def find_word_neighbours(
             return other_words and _is_same_word(opened, query.token, neighbour)
 
         vectors = _embed_queries(embedder, opened, queries=occurrences, layers=layers)
-        return find_neighbours(
+        return search_vectors(
             opened,
             vectors[0] if _is_one(queries) else vectors,
             top,
@@ -131,9 +131,13 @@ def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
     if _is_one(queries):
         return [cast(Query, queries)]
     if isinstance(queries, str):
+        text = literal(repr(queries))
+        remedy = f"Give its sentence too: (SENTENCE, {text})."
+        if len(queries.split()) > 1:
+            remedy = f"Give its word too: ({text}, WORD)."
         raise InputError(
             f"queries: expected (sentence, word), found the string {queries!r}",
-            remedy=f"Give the word too: ({literal(repr(queries))}, WORD).",
+            remedy=remedy,
         )
     return list(check_batch(cast(Sequence[Query], queries), "queries"))
 

@@ -134,9 +134,10 @@ def average_word_vectors(
             averaged. None means all layers except the token layer.
         min_count: Minimum number of occurrences of a word.
         at_most: Average only the first `at_most` occurrences of a word. None means all.
-        tokenizer: "auto", "moses", "spacy" or "whitespace". "auto" looks at the first
-            200 texts: tokenized ones are split at white space, and others are tokenized
-            like the model's training text, else by "moses".
+        tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language may
+            follow, as in "spacy:de". "auto" looks at the first 200 texts: tokenized
+            ones are split at white space, and others are tokenized like the model's
+            training text, else by "moses".
         language: Code of the language of the texts. None means the model's.
 
     Returns:

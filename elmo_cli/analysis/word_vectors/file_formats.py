@@ -15,7 +15,7 @@ from elmo_cli.arrays import FloatArray
 from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, OutputNameError
 from elmo_cli.errors.messages import Message
-from elmo_cli.errors.wording import counted
+from elmo_cli.errors.wording import counted, unknown_suffix
 from elmo_cli.files.atomic import new_file
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.files.output_names import partial_path
@@ -61,7 +61,7 @@ def check_vectors_file(
     suffix = _suffix(path)
     if suffix not in _WRITERS:
         raise OutputNameError(
-            f"{path}: unknown suffix {path.suffix!r}",
+            unknown_suffix(path),
             remedy=(
                 "Choose .vec, .txt or .w2v (.gz may follow), .bin, .npz, .tsv, .hdf5 "
                 "or .h5."

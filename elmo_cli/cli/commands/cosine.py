@@ -111,7 +111,7 @@ def cosine(
 
     resolved = resolve_model(model_settings)
 
-    def parse(sentences: Sequence[str]) -> "PairRow":
+    def find_typed_pair(sentences: Sequence[str], tokenizer: "Tokenizer") -> "PairRow":
         return _find_pair(
             sentences,
             words=(arguments[0], word2 or arguments[0]),
@@ -126,14 +126,18 @@ def cosine(
         chunks = read_pair_table(table, sides)
     elif reads_lines:
         source = Source(STANDARD_INPUT)
-        typed = raw_or_all(peek_first_line(source).split("\t"))
-        tokenizer = choose_command_tokenizer(text_settings, resolved, typed)
-        chunks = read_queries(source, lambda line: parse(line.split("\t")))
+        first = raw_or_all(peek_first_line(source).split("\t"))
+        tokenizer = choose_command_tokenizer(
+            text_settings, resolved, first, are_typed=False
+        )
+        chunks = read_queries(
+            source, lambda line: find_typed_pair(line.split("\t"), tokenizer)
+        )
     else:
         typed = raw_or_all(arguments[1:])
         tokenizer = choose_command_tokenizer(text_settings, resolved, typed)
         # A wrong word is an error before the model is loaded.
-        chunks = [[parse(arguments[1:])]]
+        chunks = [[find_typed_pair(arguments[1:], tokenizer)]]
     if layers == "all":  # Each layer, as in the other commands.
         layers = None
     embedder = load_resolved_embedder(

@@ -125,7 +125,7 @@ def distribute(
 
     \b
     $ elmo distribute corpus.txt vectors --layers average --dtype float16
-    $ elmo distribute corpus.txt vectors --address auto --workers 64 --gpus-per-worker 1
+    $ elmo distribute corpus.txt vectors --workers 64 --gpus-per-worker 1
     $ elmo distribute corpus.txt vectors --engine none --shard 3/16
     $ elmo distribute --status vectors
     $ elmo distribute --status --verify vectors

@@ -70,8 +70,8 @@ def help(ctx: click.Context, topic: str | None) -> None:
         topics = [*parent.command.commands, *_PAGES]
         question = meant_command(topic) or did_you_mean(topic, topics)
         message = Message(
-            f"{topic}: no such topic",
-            remedy=f"{question} Choose one of {', '.join(topics)}.".lstrip(),
+            f"{topic}: no such command or topic",
+            remedy=question or f"Choose one of {', '.join(topics)}.",
         )
         raise click.UsageError(message.as_options(), parent)
     context = found.make_context(topic, [], parent, resilient_parsing=True)

@@ -14,7 +14,7 @@ from elmo_cli.files.json_form import json_text
 @command()
 @shared_options.flag("--all", "show_all", help="List every model of ELMoForManyLangs.")
 @shared_options.command_option(
-    "--language CODE",
+    "--language LANGUAGE",
     help="List only the models for a language, such as fr or French.",
 )
 @shared_options.flag("--downloaded", help="List only the models on this computer.")

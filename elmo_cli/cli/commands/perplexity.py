@@ -57,6 +57,8 @@ def perplexity(
     contains a space. By default, raw text is recognized and tokenized (moses);
     tokenized text is split at spaces.
 
+    A lower perplexity means that the model expected the text more.
+
     The forward direction predicts each token and the end of the sentence, and the
     backward direction each token and the start of the sentence. The average is over the
     log probabilities of both. Tokens outside the vocabulary count as the word <UNK>.

@@ -281,6 +281,8 @@ def _say_counts(summary: "SurprisalSummary", frequencies: str | None) -> None:
 
     `frequencies` is the file that should have it, if the user gave one.
     """
+    if summary.n_tokens == 0:  # An empty table has been warned of.
+        return
     advice = ""
     if summary.n_unknown > 0:
         advice = ". Exclude rows with known 0."

@@ -146,10 +146,10 @@ def train(
     """Train a model on text, one sentence per line, or resume a run.
 
     \b
-    $ elmo train text.txt --preset mini --epochs 3 --validation-share 0.01 --output mine
-    $ elmo train reviews.parquet --text-column review --preset mini --output reviews
-    $ elmo train '*.gz' --preset small --state carry --optimizer adagrad --output news
-    $ elmo train my.txt --init-from mini --epochs 2 --learning-rate 5e-4 --output tuned
+    $ elmo train text.txt --preset mini --validation-share 0.01 --output mine
+    $ elmo train reviews.parquet --text-column review --preset mini --output mine
+    $ elmo train '*.gz' --preset small --optimizer adagrad --output news
+    $ elmo train my.txt --init-from mini --learning-rate 5e-4 --output tuned
 
     INPUT is a file, or a pattern in quotes, in any format that `elmo embed` reads. By
     default, raw text is recognized and tokenized (moses); tokenized text is split at

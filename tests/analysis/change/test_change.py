@@ -244,7 +244,7 @@ def test_files_that_cannot_be_compared_are_refused() -> None:
     Path("text.parquet").write_text("text")
     message = r"text\.parquet: not a readable file of target words: "
     assert_refused("m.parquet", "text.parquet", message)
-    message = r"layers '1': m\.parquet has one vector per occurrence\."
+    message = r"layers 1: m\.parquet has one vector per occurrence\."
     assert_refused("m.parquet", "m.parquet", message, layers="1")
     message = r"old\.hdf5: contains the vectors of all tokens. Name"
     with pytest.raises(ElmoError, match=message):

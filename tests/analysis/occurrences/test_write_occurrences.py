@@ -425,7 +425,7 @@ def test_change_is_measured_from_the_paths_of_two_files() -> None:
     assert bank.word == "bank"
     old, new = read_occurrences("text.hdf5", "new.hdf5", ["bank"], "top")
     assert [bank] == measure_change(old, new)
-    with pytest.raises(SettingsError, match=r"^words and layers require the paths"):
+    with pytest.raises(SettingsError, match=r"^words: requires the paths of two"):
         measure_change(old, new, words=["bank"])
     with pytest.raises(InputError, match=r"^new: expected vectors from read_occ"):
         measure_change(old, "new.hdf5")

@@ -16,10 +16,11 @@ from elmo_cli.analysis.search.word_neighbours import find_word_neighbours
 from elmo_cli.arrays import AnyArray
 from elmo_cli.embedder import embedder_on
 from elmo_cli.engine import load_engine
-from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.inference.similarity import cosine_similarity
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import LAYOUTS
+from elmo_cli.options.selection import Pooling
 from elmo_cli.records.record import Record
 from elmo_cli.text.occurrences import Occurrence, find_occurrence
 from tests.support.commands import TINY
@@ -79,7 +80,7 @@ def test_the_nearest_tokens_have_the_largest_cosines(
     queries = np.random.default_rng(99).normal(size=(n_queries, 4))
     with pytest.MonkeyPatch.context() as patch, open_activations(path) as activations:
         patch.setattr(module, "BLOCK_TOKENS", block)
-        result = find_neighbours(activations, queries, top)
+        result = find_neighbours(activations, queries, top, layers="top")
 
     tokens = []
     for record in there.records:
@@ -113,7 +114,8 @@ def test_the_mean_cosine_is_of_all_pairs(
     write(there, path, layout)
     with pytest.MonkeyPatch.context() as patch, open_activations(path) as activations:
         patch.setattr(module, "BLOCK_TOKENS", block)
-        mean_cosine = find_neighbours(activations, np.ones((1, 4))).mean_cosine
+        found = find_neighbours(activations, np.ones((1, 4)), layers="top")
+        mean_cosine = found.mean_cosine
     vectors = np.concatenate([np.empty((0, 4)), *there.values])
     if len(vectors) > 1:
         pairs = np.array([cosines(vector, vectors) for vector in vectors])
@@ -130,7 +132,6 @@ def test_the_mean_cosine_is_of_all_pairs(
         ("all", None, [1, 2]),
         ("all", "0", [0]),
         ("all", "2,0", [0, 2]),
-        ("0,2", None, [1]),
         ("0,2", "2", [1]),
     ],
 )
@@ -152,7 +153,7 @@ def test_equal_vectors_keep_the_order_of_the_file(tmp_path: Path) -> None:
     vectors = there.values[0]
     write(there._replace(values=[vectors] * 3), tmp_path / "v.hdf5", "packed")
     with open_activations(tmp_path / "v.hdf5") as activations:
-        (nearest,) = find_neighbours(activations, vectors[:1], 2).nearest
+        (nearest,) = find_neighbours(activations, vectors[:1], 2, layers="top").nearest
     assert [(hit.record_index, hit.index) for hit in nearest] == [(0, 0), (1, 0)]
 
 
@@ -185,7 +186,7 @@ def test_one_vector_is_one_query(tmp_path: Path, tiny: ElmoEmbedder) -> None:
     path = tmp_path / "v.hdf5"
     embed(path, "The cat sat .\nA dog ran .\n", "top", tiny, layout="packed")
     vector = tiny.word_vector(["A", "dog", "ran", "."], "dog", layers="top")
-    nearest = find_neighbours(path, vector, 1).nearest
+    nearest = find_neighbours(path, vector, 1, layers="top").nearest
     assert [hit.marked for hit in nearest] == ["A [dog] ran ."]
     assert nearest[0].cosine == pytest.approx(1, abs=1e-6)
 
@@ -275,10 +276,10 @@ def test_records_with_keys_are_searched_by_their_tokens(
         ({"attributes": {}}, None, ": the file does not record which layer it has"),
         (
             {"records": [Record("a b c", [*"abc"])]},
-            None,
+            "top",
             ", line 1: the sentence has 3 tokens",
         ),
-        ({}, None, ": the file does not contain the tokens"),
+        ({}, "top", ": the file does not contain the tokens"),
     ],
 )
 def test_a_file_that_cannot_answer_a_query_is_refused(
@@ -292,17 +293,68 @@ def test_a_file_that_cannot_answer_a_query_is_refused(
     assert f"{path}{message}" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("layers", "pooling", "message"),
+    [
+        (
+            "top",
+            None,
+            "layers: required, because v.hdf5 has only the top layer. Name the layers "
+            "of your vectors, such as layers='top'.",
+        ),
+        (
+            "1,2",
+            None,
+            "layers: required, because v.hdf5 has only layers 1,2. Name the layers of "
+            "your vectors, such as layers='1,2'.",
+        ),
+        (
+            "all",
+            "mean",
+            "layers: required, because v.hdf5 has one vector per sentence. Name the "
+            "layers of your vectors, such as layers='average'.",
+        ),
+    ],
+)
+def test_vectors_of_unknown_layers_are_not_compared(
+    layers: str, pooling: Pooling | None, message: str, folder: Path, tiny: ElmoEmbedder
+) -> None:
+    path = folder / "v.hdf5"
+    embed(path, "a cat ran\n", layers, tiny, layout="packed", pooling=pooling)
+    query = tiny.encode("a cat", layers="top")
+    with pytest.raises(SettingsError, match=f"^{re.escape(message)}$"):
+        find_neighbours("v.hdf5", query)
+    assert len(find_word_neighbours(tiny, "v.hdf5", ("a cat", "cat")).nearest) > 0
+
+
+def test_the_vector_of_a_word_finds_what_the_word_finds(
+    folder: Path, tiny: ElmoEmbedder
+) -> None:
+    embed(folder / "v.hdf5", "The cat sat .\nA dog ran .\n", "all", tiny)
+    query = ("A cat ran .", "cat")
+    for layers in (None, "1,2", "0", -1):
+        expected = find_word_neighbours(tiny, "v.hdf5", query, layers=layers)
+        vector = tiny.word_vector(*query, layers=layers)
+        found = find_neighbours("v.hdf5", vector, layers=layers)
+        assert [hit.marked for hit in found.nearest] == [
+            hit.marked for hit in expected.nearest
+        ]
+        assert found.nearest[0].cosine == pytest.approx(
+            expected.nearest[0].cosine, abs=1e-6
+        )
+
+
 def test_a_query_of_another_shape_is_refused(tmp_path: Path) -> None:
     write(corpus([2]), tmp_path / "v.hdf5")
     with open_activations(tmp_path / "v.hdf5") as activations:
         problem = "vectors: expected the shape (W,) or (Q, W), found the shape (1, 1"
         with pytest.raises(ElmoError, match=re.escape(problem)):
-            find_neighbours(activations, np.ones((1, 1, 4)))
+            find_neighbours(activations, np.ones((1, 1, 4)), layers="top")
         with pytest.raises(ElmoError, match=r"^top: expected 1 or more"):
-            find_neighbours(activations, np.ones((1, 4)), 0)
+            find_neighbours(activations, np.ones((1, 4)), 0, layers="top")
         problem = "v.hdf5: expected vectors of width 3, as the query has, found 4"
         with pytest.raises(ElmoError, match=re.escape(problem)):
-            find_neighbours(activations, np.ones((1, 3)))
+            find_neighbours(activations, np.ones((1, 3)), layers="top")
 
 
 def test_the_cosine_of_planted_vectors() -> None:
