@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from benchmarks.process import Figures, in_turns, median, ratios
 from benchmarks.setting import Row, Setting
-from elmo_cli.compiled.kernels import processor_has
 from elmo_cli.compiled.linear import product_kernel
+from elmo_cli.inference.device import CPU
+from elmo_cli.inference.precision import AS_INT16, ROUNDED, find_arithmetic
+from elmo_cli.options.model import Precision
 
 
 class Target(NamedTuple):
@@ -30,18 +32,27 @@ PEER = "AllenNLP"
 EXACT = "float32"
 MODULE_TARGET = 1.5
 """Speed of a frozen `Elmo` in a lower precision, in terms of float32's."""
-TARGETS = {"bfloat16": Target(20, PEER, 0.01), "int8": Target(1.3, EXACT, 0.02)}
+PRECISIONS: tuple[Precision, ...] = ("bfloat16", "int8")
+TARGETS = {
+    "bfloat16": Target(20, PEER, 0.01),
+    AS_INT16: Target(1.45, EXACT, 0.002),
+    ROUNDED: Target(0.9, EXACT, 0.01),
+    "int8": Target(1.6, EXACT, 0.02),
+}
+"""Targets by the arithmetic of this processor."""
 
 
 def precision_rows(setting: Setting) -> list[Row]:
     """Compare bfloat16 and int8 with float32 and AllenNLP, in turns."""
     measured = _available()
-    turns = _take_turns(setting, measured) if measured else {}
+    turns = _take_turns(setting, measured)
     rows = []
-    for precision, target in TARGETS.items():
-        what = f"CPU, {precision}, all layers to HDF5"
+    for precision in PRECISIONS:
+        arithmetic = find_arithmetic(precision, CPU)
+        target = TARGETS[arithmetic]
+        what = f"CPU, {arithmetic}, all layers to HDF5"
         speed = f"{target.times:g} times {target.other}"
-        aim = f"{speed}, error of each layer at most {target.error:.0%}"
+        aim = f"{speed}, error of each layer at most {target.error:.1%}"
         if precision not in measured:
             rows.append(Row(what, aim, MISSING))
             continue
@@ -68,7 +79,8 @@ def precision_rows(setting: Setting) -> list[Row]:
 
 def frozen_module_rows(setting: Setting) -> list[Row]:
     """Compare a frozen `Elmo` in bfloat16 and int8 with float32, in turns."""
-    measured = _available()
+    # With rounded weights, it computes in float32.
+    measured = [each for each in _available() if find_arithmetic(each, CPU) != ROUNDED]
     text = setting.write("batches.txt", setting.lines)
     commands = {}
     for precision in (EXACT, *measured):
@@ -77,8 +89,8 @@ def frozen_module_rows(setting: Setting) -> list[Row]:
         )
     turns = in_turns(commands, setting.repeats) if measured else {}
     rows = []
-    for precision in TARGETS:
-        what = f"`Elmo`, frozen, in training, {precision}"
+    for precision in PRECISIONS:
+        what = f"`Elmo`, frozen, in training, {find_arithmetic(precision, CPU)}"
         aim = f"{MODULE_TARGET} times {EXACT}"
         if precision not in measured:
             rows.append(Row(what, aim, MISSING))
@@ -102,16 +114,16 @@ def frozen_module_rows(setting: Setting) -> list[Row]:
     return rows
 
 
-def _available() -> list[str]:
-    """Return the lower precisions that this processor has instructions for."""
-    available = {
-        "bfloat16": processor_has("avx512_bf16"),
-        "int8": product_kernel(torch.int8) is not None,
-    }
-    return [precision for precision in TARGETS if available[precision]]
+def _available() -> list[Precision]:
+    """Return the lower precisions that this processor computes."""
+    if product_kernel(torch.int8) is None:
+        return ["bfloat16"]
+    return ["bfloat16", "int8"]
 
 
-def _take_turns(setting: Setting, measured: list[str]) -> dict[str, list[Figures]]:
+def _take_turns(
+    setting: Setting, measured: list[Precision]
+) -> dict[str, list[Figures]]:
     """Measure these precisions, float32, and AllenNLP if it is installed."""
     text = setting.write("input.txt", setting.lines)
     commands = {}

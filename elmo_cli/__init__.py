@@ -6,7 +6,7 @@ Start with `ElmoEmbedder`, which turns texts into vectors:
 
     embedder = ElmoEmbedder()  # the bundled model
     embedder.encode(["We sat on the bank."])  # one vector per text, float32, (1, 1024)
-    embedder.word_vector("bank", "We sat on the bank.", layers=2)  # float32, (1024,)
+    embedder.word_vector("We sat on the bank.", "bank", layers=2)  # float32, (1024,)
 
 Main names, each with its own help:
 

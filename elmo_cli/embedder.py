@@ -676,8 +676,8 @@ class ElmoEmbedder:
 
     def word_vector(
         self,
-        word: str,
         sentence: Text,
+        word: str,
         *,
         layers: Layers | None = None,
         occurrence: int | None = None,
@@ -686,13 +686,13 @@ class ElmoEmbedder:
     ) -> FloatArray:
         """Return the vector of a word in its sentence, one for all chosen layers.
 
-            embedder.word_vector("bank", "We sat on the bank.", layers=2)  # (1024,)
+            embedder.word_vector("We sat on the bank.", "bank", layers=2)  # (1024,)
 
         For the vector of each layer, use `embed_sentence`.
 
         Args:
-            word: Token of the sentence, as it is written.
             sentence: Raw sentence, which is tokenized, or a list of tokens.
+            word: Token of the sentence, as it is written.
             layers: Layers to average: "all", "top", numbers such as 2, -1 or [1, 2],
                 "word_emb" (the token layer), or "lstm1", "lstm2". None means all layers
                 except the token layer, as in `find_neighbours`.
@@ -717,7 +717,7 @@ class ElmoEmbedder:
         else:
             averaged = parse_mean_layers(layers, n_layers)
         chosen = self._choose_tokenizer([sentence], tokenizer, language)
-        tokens = tokens_around(word, sentence, chosen)
+        tokens = tokens_around(word, sentence, chosen, order="sentence")
         found = occurrence_of(
             word, tokens, occurrence, partial(numbers_after, "occurrence=")
         )
@@ -793,8 +793,8 @@ class ElmoEmbedder:
         typed = raw_or_all(list(strings_in([sentence1, sentence2])))
         chosen = self._choose_tokenizer(typed, tokenizer, language)
         other_word = word if word2 is None else word2
-        one = tokens_around(word, sentence1, chosen, "sentence1")
-        other = tokens_around(other_word, sentence2, chosen, "sentence2")
+        one = tokens_around(word, sentence1, chosen, "sentence1", order="word")
+        other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")
         first = occurrence_of(
             word, one, occurrence1, partial(numbers_after, "occurrence1=")
         )

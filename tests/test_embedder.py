@@ -537,13 +537,13 @@ def test_unknown_arguments_of_encode_are_type_errors(tiny: ElmoEmbedder) -> None
 def test_the_vector_of_a_word_is_that_of_its_token(tiny: ElmoEmbedder) -> None:
     activations = tiny.embed_sentence(TOKENS[0])
     for sentence in (TEXTS[0], TOKENS[0]):
-        vector = tiny.word_vector("bank", sentence, layers=2)
+        vector = tiny.word_vector(sentence, "bank", layers=2)
         assert_allclose(vector, activations[2, 1], atol=1e-6)
-        default = tiny.word_vector("bank", sentence)
+        default = tiny.word_vector(sentence, "bank")
         assert_allclose(default, activations[1:, 1].mean(axis=0), atol=1e-6)
-        all_layers = tiny.word_vector("bank", sentence, layers="all")
+        all_layers = tiny.word_vector(sentence, "bank", layers="all")
         assert_allclose(all_layers, activations[:, 1].mean(axis=0), atol=1e-6)
-    second = tiny.word_vector("a", "a bank a", layers="top", occurrence=2)
+    second = tiny.word_vector("a bank a", "a", layers="top", occurrence=2)
     assert_allclose(second, tiny.embed_sentence(["a", "bank", "a"])[2, 2], atol=1e-6)
 
 
@@ -551,8 +551,8 @@ def test_similarity_is_the_cosine_of_each_layer(tiny: ElmoEmbedder) -> None:
     found = tiny.similarity("bank", TEXTS[0], TEXTS[2])
     assert found.first.marked == "The [bank] , I 'd say ."
     for index, cosine in enumerate(found.layers):
-        one = tiny.word_vector("bank", TEXTS[0], layers=index)
-        other = tiny.word_vector("bank", TEXTS[2], layers=index)
+        one = tiny.word_vector(TEXTS[0], "bank", layers=index)
+        other = tiny.word_vector(TEXTS[2], "bank", layers=index)
         lengths = np.linalg.norm(one) * np.linalg.norm(other)
         assert cosine == pytest.approx(float(one @ other / lengths), abs=1e-5)
     other_word = tiny.similarity("say", TEXTS[0], TEXTS[2], word2="A")
@@ -581,7 +581,7 @@ def test_a_similarity_shows_what_the_command_prints(tiny: ElmoEmbedder) -> None:
 def test_similarity_averages_the_chosen_layers(tiny: ElmoEmbedder) -> None:
     found = tiny.similarity("bank", TEXTS[0], TEXTS[2], layers=[0, 2])
     one, other = (
-        tiny.word_vector("bank", text, layers=[0, 2]) for text in (TEXTS[0], TEXTS[2])
+        tiny.word_vector(text, "bank", layers=[0, 2]) for text in (TEXTS[0], TEXTS[2])
     )
     lengths = np.linalg.norm(one) * np.linalg.norm(other)
     assert found.average == pytest.approx(float(one @ other / lengths), abs=1e-5)

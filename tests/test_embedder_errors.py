@@ -186,10 +186,10 @@ def test_a_wrong_option_of_a_call_is_named(
 @pytest.mark.usefixtures("folder")
 @each_wrong_call(
     WrongCall(
-        lambda models: models.embedder.word_vector("The cat sat.", "cat"),
+        lambda models: models.embedder.word_vector("cat", "The cat sat."),
         InputError,
         "sentence: expected a sentence with 'The cat sat.', found 'cat'. Give the "
-        "word first, then the sentence.",
+        "sentence first, then the word.",
     ),
     WrongCall(
         lambda models: models.embedder.similarity("The cat sat.", "cat", "A cat."),

@@ -144,7 +144,7 @@ def test_modules_are_on_the_device_of_their_bilm() -> None:
         "perplexity text.txt",
         "surprisal text.txt",
         "predict 'the ___ .'",
-        "predict the --samples 2",
+        "predict 'the cat' --samples 2",
     ],
 )
 def test_commands_ignore_the_default_device(command: str, folder: Path) -> None:

@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -52,9 +53,14 @@ def lock(path: Path, *, seconds: float = 0) -> HeldLock | None:
         return _RESERVED[os.path.realpath(path)]
     if os.path.isfile(path) and not _LOCK_CONTENT.fullmatch(path.read_bytes()[:1000]):
         raise OutputError(f"{path}: not a lock of `elmo`", remedy="Move it away.")
+    existed = os.path.lexists(path)
     file_lock = FileLock(path)
     try:
-        file_lock.acquire(timeout=seconds)
+        with warnings.catch_warnings():
+            # Where the system has no such call, filelock writes its process into the
+            # file, and warns.
+            warnings.simplefilter("ignore", UserWarning)
+            file_lock.acquire(timeout=seconds)
     except Timeout:
         if not path.exists():
             disk.create(path).close()  # Where no file can be made, the system says why.
@@ -68,6 +74,8 @@ def lock(path: Path, *, seconds: float = 0) -> HeldLock | None:
             remedy="Let only one process write there.",
         )
         logger.warning("%s", warning)
+        if not existed:
+            disk.remove(path, missing_ok=True)
         return None
     return HeldLock(file_lock, disk.identity_at(path))
 

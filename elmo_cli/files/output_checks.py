@@ -47,12 +47,15 @@ def _is_read_error(
 
 
 def check_output(
-    path: str | Path, *sources: str | Path | None, may_exist: bool
+    path: str | Path,
+    *sources: str | Path | None,
+    may_exist: bool,
+    is_compared: bool = False,
 ) -> None:
     """Raise an `OutputError` if a file cannot be written or is one of the `sources`.
 
     If it exists, that is an error too, unless `may_exist` is True. Such a file is
-    replaced, or continued.
+    replaced, or continued. If it `is_compared`, it is only read.
     """
     path = Path(path)
     check_not_read(path, sources)
@@ -69,6 +72,8 @@ def check_output(
             )
         if not may_exist:
             raise exists_error(path)
+        if is_compared:
+            return
     if not path.parent.is_dir():
         raise MissingFolderError(
             f"{path}: the folder {path.parent} does not exist",

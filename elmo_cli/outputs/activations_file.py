@@ -18,7 +18,12 @@ from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.open_hdf5 import open_hdf5_to_read
 from elmo_cli.outputs.attributes import check_attributes, with_types
 from elmo_cli.outputs.hdf5_allennlp import MAX_NESTED, SENTENCE_TO_INDEX, AllenNlpFile
-from elmo_cli.outputs.hdf5_layouts import CHUNK_BYTES, DamagedError, check_count
+from elmo_cli.outputs.hdf5_layouts import (
+    CHUNK_BYTES,
+    DamagedError,
+    check_count,
+    checked_name,
+)
 from elmo_cli.outputs.hdf5_packed import PackedFile
 from elmo_cli.outputs.layout_file import LayoutFile
 from elmo_cli.outputs.parts_folder_reader import PartsFolder, is_parts_folder
@@ -140,7 +145,7 @@ def _find_layout(
     if attributes.get("compression") == "zstd":
         load_extra(f"{path}: zstd", "hdf5plugin", "zstd")
     if not _holds_activations(file):
-        names = ", ".join(sorted(file)[:5]) or "nothing"
+        names = ", ".join(sorted(map(checked_name, file))[:5]) or "nothing"
         problem = f"expected activations, as `elmo embed` writes them, found {names}"
         raise InputError(f"{path}: {problem}")
     layout: LayoutFile
@@ -158,9 +163,9 @@ def _holds_activations(file: h5py.File) -> bool:
     if SENTENCE_TO_INDEX in file or "layers" in file.attrs or "0" in file:
         return True
 
-    def dataset_or_deep(name: str, item: h5py.Dataset | h5py.Group) -> Any:
+    def dataset_or_deep(name: str | bytes, item: h5py.Dataset | h5py.Group) -> Any:
         """Return an item at which the search ends, a dataset or a nested group."""
-        is_deep = name.count("/") > MAX_NESTED
+        is_deep = checked_name(name).count("/") > MAX_NESTED
         return item if isinstance(item, h5py.Dataset) or is_deep else None
 
     # AllenNLP's --use-sentence-keys: a "/" makes groups. Weights begin with another

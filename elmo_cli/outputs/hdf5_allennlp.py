@@ -30,6 +30,7 @@ from elmo_cli.outputs.hdf5_layouts import (
     Hdf5Writer,
     check_count,
     checked_dataset,
+    checked_name,
     make_space,
     make_type,
 )
@@ -149,7 +150,8 @@ def _nested_names(file: h5py.File) -> list[str]:
     """Return the names of all datasets. A `/` in an id or a sentence makes a group."""
     names: list[str] = []
 
-    def note(name: str, item: object) -> None:
+    def note(name: str | bytes, item: object) -> None:
+        name = checked_name(name)
         if name.count("/") > MAX_NESTED:
             raise DamagedError(f"more than {MAX_NESTED} nested groups")
         if isinstance(item, h5py.Dataset):
@@ -237,7 +239,7 @@ class AllenNlpFile:
     def _names(self) -> list[str]:
         """Names of all datasets of a file without numbers, which has no other order."""
         if self.has_ids and not _begins_with_group(self._file):
-            return list(self._file)
+            return [checked_name(name) for name in self._file]
         return _nested_names(self._file)
 
     @cached_property

@@ -126,3 +126,10 @@ def check_count(n_found: int, n_expected: int) -> None:
     """Raise a `DamagedError` unless a file contains the expected number of records."""
     if n_found != n_expected:
         raise DamagedError(f"expected {n_expected:,} records, found {n_found:,}")
+
+
+def checked_name(name: str | bytes) -> str:
+    """Return the name of a dataset, which h5py gives as bytes if it is not UTF-8."""
+    if isinstance(name, bytes):
+        raise DamagedError(f"a name that is not UTF-8: {name[:60]!r}")
+    return name

@@ -94,7 +94,7 @@ class ActivationsWriter:
         """Ids of the records in an array that waits for its name."""
         if str(path) == STANDARD_OUTPUT:
             return
-        check_output(self.path, may_exist=True)
+        check_output(self.path, may_exist=True, is_compared=not settings.overwrite)
         if settings.format.has_ids_beside:
             # A killed run may have given the ids their name before the vectors.
             unfinished = unfinished_paths(self.path).partial

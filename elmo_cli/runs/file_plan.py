@@ -102,7 +102,12 @@ def plan_file(
             check_not_read(ids_path(Path(output_path)), [text_input.source.path])
         # HDF5 resumes, and a complete file of the same run is left unchanged.
         may_exist = output_settings.overwrite or output_settings.can_resume
-        check_output(output_path, text_input.source.path, may_exist=may_exist)
+        check_output(
+            output_path,
+            text_input.source.path,
+            may_exist=may_exist,
+            is_compared=not output_settings.overwrite,
+        )
     return FilePlan(
         text_input=text_input,
         output_path=output_path,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
-from typing import Final
+from typing import Final, Literal
 
 from elmo_cli.errors.checks import check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
@@ -59,8 +59,8 @@ OccurrencePair = tuple[Occurrence, Occurrence]
 
 
 def find_occurrence(
-    word: str,
     sentence: Text,
+    word: str,
     occurrence: int | None = None,
     *,
     tokenizer: str | None = AUTO,
@@ -68,11 +68,11 @@ def find_occurrence(
 ) -> Occurrence:
     """Return the occurrence of a word in a sentence.
 
-        find_occurrence("bank", "We sat on the bank.").index  # 4
+        find_occurrence("We sat on the bank.", "bank").index  # 4
 
     Args:
-        word: Token of the sentence, as it is written.
         sentence: Raw sentence, or a list of tokens.
+        word: Token of the sentence, as it is written.
         occurrence: Which occurrence of the word, from 1; required if the word occurs
             several times.
         tokenizer: "auto", "whitespace", "moses", "spacy" or "residues"; a language may
@@ -89,7 +89,7 @@ def find_occurrence(
     """
     settings = TextSettings(tokenizer=tokenizer, language=language)
     chosen = choose_tokenizer(settings, "strings", strings_in([sentence]))
-    tokens = tokens_around(word, sentence, chosen)
+    tokens = tokens_around(word, sentence, chosen, order="sentence")
     return occurrence_of(
         word, tokens, number=occurrence, choice_of=partial(numbers_after, "occurrence=")
     )
@@ -100,13 +100,17 @@ def tokens_around(
     sentence: Text,
     tokenizer: Tokenizer,
     name: str = "sentence",
+    *,
+    order: Literal["sentence", "word"],
 ) -> Sentence:
     """Return the tokens of a sentence in which a word is searched for.
 
     Raise an `InputError` for other types, or if the word and the sentence are swapped.
-    `name` names the argument with the sentence.
+    `name` names the argument with the sentence, and `order` says which of the two comes
+    first.
     """
-    remedy = "Give the word first, then the sentence."
+    second = "word" if order == "sentence" else "sentence"
+    remedy = f"Give the {order} first, then the {second}."
     if isinstance(word, list) and sentence in word:
         raise InputError(
             "word: expected a string, found a list of tokens", remedy=remedy

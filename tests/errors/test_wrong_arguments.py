@@ -108,7 +108,7 @@ WRONG_ARGUMENTS = [
             models.text, "new.hdf5", on_progress=value
         ),
     ),
-    wrong("word", NOT_A_STRING, lambda models, value: find_occurrence(value, "a cat")),
+    wrong("word", NOT_A_STRING, lambda models, value: find_occurrence("a cat", value)),
     wrong("pairs", NO_PAIRS, lambda models, value: models.embedder.similarities(value)),
     wrong(
         "queries",
@@ -120,12 +120,12 @@ WRONG_ARGUMENTS = [
     wrong(
         "word",
         NOT_A_STRING,
-        lambda models, value: models.embedder.word_vector(value, "a cat"),
+        lambda models, value: models.embedder.word_vector("a cat", value),
     ),
     wrong(
         "sentence",
         NO_SENTENCE_OR_TEXT,
-        lambda models, value: models.embedder.word_vector("cat", value),
+        lambda models, value: models.embedder.word_vector(value, "cat"),
     ),
     wrong(
         "sentence2",
@@ -301,7 +301,7 @@ WRONG_ARGUMENTS = [
         "occurrence",
         NOT_WHOLE[1:],
         lambda models, value: models.embedder.word_vector(
-            "cat", "a cat", occurrence=value
+            "a cat", "cat", occurrence=value
         ),
     ),
     wrong("changes", NO_MAPPING, lambda models, value: plot_changes(value, "new.svg")),
@@ -403,13 +403,30 @@ def test_too_small_numbers_are_named(
 REMEDIES = [
     (
         lambda models: find_word_neighbours(models.embedder, models.vectors, "a cat"),  # type: ignore[arg-type]
-        "queries: expected (word, sentence), found the string 'a cat'. Give its word "
-        "too: (WORD, 'a cat').",
+        "queries: expected (sentence, word), found the string 'a cat'. Give its word "
+        "too: ('a cat', WORD).",
     ),
     (
         lambda models: find_word_neighbours(models.embedder, models.vectors, "cat"),  # type: ignore[arg-type]
-        "queries: expected (word, sentence), found the string 'cat'. Give its sentence "
-        "too: ('cat', SENTENCE).",
+        "queries: expected (sentence, word), found the string 'cat'. Give its sentence "
+        "too: (SENTENCE, 'cat').",
+    ),
+    (
+        lambda models: find_word_neighbours(
+            models.embedder, models.vectors, ("cat", "The cat sat.")
+        ),
+        "sentence: expected a sentence with 'The cat sat.', found 'cat'. Give the "
+        "sentence first, then the word.",
+    ),
+    (
+        lambda models: find_occurrence("cat", "The cat sat."),
+        "sentence: expected a sentence with 'The cat sat.', found 'cat'. Give the "
+        "sentence first, then the word.",
+    ),
+    (
+        lambda models: find_occurrence("cat", ["The", "cat", "sat"]),  # type: ignore[arg-type]
+        "word: expected a string, found a list of tokens. Give the sentence first, "
+        "then the word.",
     ),
     (
         lambda models: write_occurrences(
@@ -418,21 +435,21 @@ REMEDIES = [
         "leaves: no such file. For words, give a list: ['leaves'].",
     ),
     (
-        lambda models: models.embedder.word_vector("bank", ["We sat on the bank."]),
+        lambda models: models.embedder.word_vector(["We sat on the bank."], "bank"),
         "'bank' is not a token of 'We sat on the bank.'. The list has one token. Give "
         "the string itself, or split it.",
     ),
     (
-        lambda models: models.embedder.word_vector("New York", "We saw New York."),
+        lambda models: models.embedder.word_vector("We saw New York.", "New York"),
         "'New York' is not a token of 'We saw New York .'. A word is one token here. "
         "Choose 'We', 'saw', 'New', 'York' or '.'.",
     ),
     (
-        lambda models: models.embedder.word_vector("bank", "We sat."),
+        lambda models: models.embedder.word_vector("We sat.", "bank"),
         "'bank' is not a token of 'We sat .'. Choose 'We', 'sat' or '.'.",
     ),
     (
-        lambda models: models.embedder.word_vector("bank", "we " * 11),
+        lambda models: models.embedder.word_vector("we " * 11, "bank"),
         f"'bank' is not a token of '{'we ' * 10}we'. Choose 'we'.",
     ),
     (

@@ -166,6 +166,20 @@ def test_a_stream_of_another_input_starts_over() -> None:
         assert embed(stream, OUT, overwrite=True).n_records == 5  # type: ignore[arg-type]
 
 
+def test_a_complete_output_in_a_folder_that_is_not_writable_is_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    embed(TEXT, OUT)
+    # Root may write everywhere.
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setattr("elmo_cli.files.locks.lock", Mock(side_effect=PermissionError))
+    assert embed(TEXT, OUT).was_complete
+    with pytest.raises(OutputError, match=r"out: the folder \. is not writable$"):
+        embed(TEXT, OUT, overwrite=True)
+    with pytest.raises(OutputError, match=r"new: the folder \. is not writable$"):
+        embed(TEXT, Path("new"))
+
+
 def test_a_symbolic_link_is_followed() -> None:
     Path("folder").mkdir()
     OUT.symlink_to("folder/vectors.hdf5")

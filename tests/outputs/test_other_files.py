@@ -205,7 +205,7 @@ def test_a_file_that_appears_during_the_run_is_kept(name: str) -> None:
     output.unlink()
     inode = unfinished.stat().st_ino
     Path("in.csv").write_text("id,text\na,The cat sat\nb,another bank\n")
-    with pytest.raises(OtherInputError, match="different input"):
+    with pytest.raises(OtherInputError, match="made from another input"):
         embed("in.csv", name, **FORMATS[name])
     Path("in.csv").write_text(TABLE)
     with pytest.raises(OutputError, match=rf"^{unfinished}: an unfinished run with"):

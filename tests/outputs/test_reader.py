@@ -304,6 +304,23 @@ def test_a_damaged_dataset_is_damage(
         list(activations)
 
 
+@pytest.mark.parametrize("attributes", [{}, {"layers": "all", "records": 1}])
+@pytest.mark.parametrize("name", [b"caf\xe9", b"a/caf\xe9"])
+@pytest.mark.parametrize("shape", [(2, 3), (3,)])
+def test_a_name_that_is_not_utf8_is_damage(
+    shape: tuple[int, ...], name: bytes, attributes: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "out.hdf5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset(name, shape, "f4")
+        file.attrs.update(attributes)
+    with (
+        pytest.raises(InputError, match=r"/out\.hdf5: "),
+        open_activations(path) as activations,
+    ):
+        list(activations)
+
+
 @layouts
 def test_a_truncated_file_is_damaged(layout: str, tmp_path: Path) -> None:
     write(lines(*"abcdefgh"), tmp_path / "out", layout)

@@ -24,6 +24,7 @@ from elmo_cli.records.ids import IdRules
 from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
+from elmo_cli.records.warnings.expected import UNKNOWN
 from tests.support.table_files import NAMES, write_table
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -35,9 +36,11 @@ def read(
     *,
     ids_name_datasets: bool = True,
 ) -> list[Record]:
-    """Read the records of a table."""
+    """Read the records of a table, which may have no tokens."""
     rules = IdRules(ids_name_datasets=ids_name_datasets)
-    with open_records(open_input(path, settings), id_rules=rules) as (records, *_):
+    expected = UNKNOWN._replace(may_be_empty=True)
+    table = open_input(path, settings)
+    with open_records(table, expected, id_rules=rules) as (records, *_):
         return list(records)
 
 

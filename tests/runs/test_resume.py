@@ -177,7 +177,7 @@ def test_another_input_is_refused_and_overwrite_starts_over(text: Path) -> None:
     with pytest.raises(StoppedError):
         embed(text, "out.hdf5", "carry", should_stop=stop_after(3))
     Path("other.txt").write_text("x" + text.read_text())
-    with pytest.raises(InputError, match="different input: its first 6 lines"):
+    with pytest.raises(InputError, match="another input, whose first 6 lines"):
         embed("other.txt", "out.hdf5", "carry")
     # The refusal lost nothing.
     with pytest.raises(StoppedError, match=r"after line 9\."):

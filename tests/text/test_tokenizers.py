@@ -117,9 +117,9 @@ def test_dashes_between_words_are_two_hyphens(
 
 def test_a_dash_is_found_as_it_is_written() -> None:
     for text in ("a — b", "a – b"):
-        assert find_occurrence("—", text).token == "--"
-        assert find_occurrence("--", text, tokenizer="moses").index == 1
-    assert find_occurrence("—", "a – b", tokenizer="moses").index == 1
+        assert find_occurrence(text, "—").token == "--"
+        assert find_occurrence(text, "--", tokenizer="moses").index == 1
+    assert find_occurrence("a – b", "—", tokenizer="moses").index == 1
 
 
 def test_marks_stay_where_tokens_are_given_or_the_user_says_so() -> None:

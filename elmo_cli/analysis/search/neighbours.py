@@ -99,7 +99,7 @@ def find_neighbours(
 ) -> Neighbours[Any]:
     """Return the tokens whose vectors are most similar to query vectors, by cosine.
 
-        vector = embedder.word_vector("bank", "We sat on the bank.")
+        vector = embedder.word_vector("We sat on the bank.", "bank")
         find_neighbours("corpus.hdf5", vector).nearest[0].marked
 
     All tokens are compared. Each file is read once, some MB at a time.

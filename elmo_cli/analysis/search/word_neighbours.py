@@ -31,8 +31,8 @@ from elmo_cli.text.occurrences import (
 )
 from elmo_cli.types import Text
 
-Query = Occurrence | tuple[str, Text]
-"""Word to search for: its occurrence, or the word and its sentence."""
+Query = Occurrence | tuple[Text, str]
+"""Word to search for: its occurrence, or a sentence and the word in it."""
 
 
 @overload
@@ -70,7 +70,7 @@ def find_word_neighbours(
 ) -> Neighbours[Any]:
     """Return the neighbours of words in their sentences.
 
-        query = ("bank", "We sat on the bank.")
+        query = ("We sat on the bank.", "bank")
         find_word_neighbours(embedder, "corpus.hdf5", query).nearest[0].marked
 
     Where tokens are pooled, these are the neighbours of the sentences.
@@ -79,7 +79,7 @@ def find_word_neighbours(
         embedder: Model of the files, from the same initial state.
         files: Path or list of paths, of files or folders, or the result of
             `open_occurrences` or `open_activations`.
-        queries: A query or a list of them: a word and its sentence, or an occurrence
+        queries: A query or a list of them: a sentence and its word, or an occurrence
             from `find_occurrence`. A raw sentence is tokenized like the files. Tokens
             of the same sentence are left out. Any word of a sentence represents it
             where tokens are pooled.
@@ -132,11 +132,11 @@ def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
         return [cast(Query, queries)]
     if isinstance(queries, str):
         text = literal(repr(queries))
-        remedy = f"Give its sentence too: ({text}, SENTENCE)."
+        remedy = f"Give its sentence too: (SENTENCE, {text})."
         if len(queries.split()) > 1:
-            remedy = f"Give its word too: (WORD, {text})."
+            remedy = f"Give its word too: ({text}, WORD)."
         raise InputError(
-            f"queries: expected (word, sentence), found the string {queries!r}",
+            f"queries: expected (sentence, word), found the string {queries!r}",
             remedy=remedy,
         )
     return list(check_batch(cast(Sequence[Query], queries), "queries"))
@@ -148,8 +148,8 @@ def _is_one(queries: object) -> bool:
 
 
 def _is_pair(query: object) -> bool:
-    """Return whether a query is a word and a sentence."""
-    return isinstance(query, tuple) and len(query) == 2 and isinstance(query[0], str)
+    """Return whether a query is a sentence and a word."""
+    return isinstance(query, tuple) and len(query) == 2 and isinstance(query[1], str)
 
 
 def _find_query(
@@ -159,13 +159,13 @@ def _find_query(
         return query
     if not _is_pair(query):
         raise InputError(
-            f"{name}: expected (word, sentence) or the result of find_occurrence, "
+            f"{name}: expected (sentence, word) or the result of find_occurrence, "
             f"found {kind_of(query)}"
         )
-    word, sentence = query
+    sentence, word = query
     settings = TextSettings(tokenizer=tokenizer)
     chosen = choose_tokenizer_of_strings([sentence], settings, embedder.files)
-    tokens = tokens_around(word, sentence, chosen)
+    tokens = tokens_around(word, sentence, chosen, order="sentence")
     return occurrence_of(
         word,
         tokens,

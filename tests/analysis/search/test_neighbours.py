@@ -185,7 +185,7 @@ def test_a_query_is_embedded_as_its_file_was(
 def test_one_vector_is_one_query(tmp_path: Path, tiny: ElmoEmbedder) -> None:
     path = tmp_path / "v.hdf5"
     embed(path, "The cat sat .\nA dog ran .\n", "top", tiny, layout="packed")
-    vector = tiny.word_vector("dog", ["A", "dog", "ran", "."], layers="top")
+    vector = tiny.word_vector(["A", "dog", "ran", "."], "dog", layers="top")
     nearest = find_neighbours(path, vector, 1, layers="top").nearest
     assert [hit.marked for hit in nearest] == ["A [dog] ran ."]
     assert nearest[0].cosine == pytest.approx(1, abs=1e-6)
@@ -196,12 +196,12 @@ def test_a_query_is_a_sentence_with_its_word(tmp_path: Path) -> None:
     embedder = ElmoEmbedder(model=TINY)
     Path(tmp_path / "text.txt").write_text("The cat sat, too.\nA dog ran.\n")
     embedder.embed_file(tmp_path / "text.txt", path, "top", tokenizer="moses")
-    occurrence = find_occurrence("cat", ["A", "cat", "ran", "."])
+    occurrence = find_occurrence(["A", "cat", "ran", "."], "cat")
     expected = find_word_neighbours(embedder, path, occurrence)
     assert {type(hit) for hit in expected.nearest} == {module.Neighbour}
-    one = ("cat", "A cat ran.")
+    one = ("A cat ran.", "cat")
     assert find_word_neighbours(embedder, path, one) == expected
-    tokens = ("cat", ["A", "cat", "ran", "."])
+    tokens = (["A", "cat", "ran", "."], "cat")
     assert find_word_neighbours(embedder, path, tokens) == expected
     in_list = find_word_neighbours(embedder, path, [one])
     assert in_list.nearest == [expected.nearest]
@@ -211,7 +211,7 @@ def test_a_query_is_a_sentence_with_its_word(tmp_path: Path) -> None:
         found = [hit.marked for hit in nearest]
         assert found == [hit.marked for hit in expected.nearest]
     with pytest.raises(ElmoError, match=r"^'dog' is not a token of 'A cat ran \.'"):
-        find_word_neighbours(embedder, path, ("dog", "A cat ran."))
+        find_word_neighbours(embedder, path, ("A cat ran.", "dog"))
 
 
 def test_the_word_and_its_sentence_can_be_excluded(
@@ -324,14 +324,14 @@ def test_vectors_of_unknown_layers_are_not_compared(
     query = tiny.encode("a cat", layers="top")
     with pytest.raises(SettingsError, match=f"^{re.escape(message)}$"):
         find_neighbours("v.hdf5", query)
-    assert len(find_word_neighbours(tiny, "v.hdf5", ("cat", "a cat")).nearest) > 0
+    assert len(find_word_neighbours(tiny, "v.hdf5", ("a cat", "cat")).nearest) > 0
 
 
 def test_the_vector_of_a_word_finds_what_the_word_finds(
     folder: Path, tiny: ElmoEmbedder
 ) -> None:
     embed(folder / "v.hdf5", "The cat sat .\nA dog ran .\n", "all", tiny)
-    query = ("cat", "A cat ran .")
+    query = ("A cat ran .", "cat")
     for layers in (None, "1,2", "0", -1):
         expected = find_word_neighbours(tiny, "v.hdf5", query, layers=layers)
         vector = tiny.word_vector(*query, layers=layers)
@@ -368,10 +368,10 @@ def test_the_cosine_of_planted_vectors() -> None:
 
 
 def test_a_word_is_found_in_a_sentence() -> None:
-    assert find_occurrence("bank", "We sat by the river bank.").index == 5
+    assert find_occurrence("We sat by the river bank.", "bank").index == 5
     twice = ["bank", "after", "bank"]
-    assert find_occurrence("bank", twice, 1).index == 0
-    assert find_occurrence("bank", twice, 2).index == 2
+    assert find_occurrence(twice, "bank", 1).index == 0
+    assert find_occurrence(twice, "bank", 2).index == 2
 
 
 @pytest.mark.parametrize(
@@ -410,4 +410,4 @@ def test_a_word_that_is_not_found_is_an_error_with_the_tokens(
     sentence: str | list[str], word: str, number: int | None, message: str
 ) -> None:
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
-        find_occurrence(word, sentence, number)
+        find_occurrence(sentence, word, number)
