@@ -159,9 +159,15 @@ def _normalized(text: str) -> Iterator[tuple[int, str]]:
 def _is_whole_dash(text: str, end: int) -> bool:
     """Return whether an en dash ends there, whose token may have two hyphens.
 
-    It has two between words, and a sentence may begin with it.
+    It has two between words, and a sentence may begin with it. Control characters after
+    it do not count, because a tokenizer removes them.
     """
-    return text[end - 1] == "–" and text[end : end + 1] not in ("–", "-")
+    if text[end - 1] != "–":
+        return False
+    following = end
+    while following < len(text) and _is_control(text[following]):
+        following += 1
+    return text[following : following + 1] not in ("–", "-")
 
 
 def _skip_blanks(
@@ -178,7 +184,12 @@ def _skip_blanks(
 
 def _is_blank(character: str) -> bool:
     """Return whether a tokenizer may remove a character: white space and controls."""
-    return character.isspace() or unicodedata.category(character) == "Cc"
+    return character.isspace() or _is_control(character)
+
+
+def _is_control(character: str) -> bool:
+    """Return whether a character is a control character, but not white space."""
+    return unicodedata.category(character) == "Cc" and not character.isspace()
 
 
 def _not_aligned_error(text: str, token: str | None) -> InputError:

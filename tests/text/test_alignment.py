@@ -143,6 +143,12 @@ def test_a_span_has_the_tokens_that_it_overlaps(
     assert list(align_spans([CharacterSpan(start, end)], located)) == [expected]
 
 
+def test_a_control_character_between_dashes_is_in_no_token() -> None:
+    text = "a –\x01– c"
+    tokens = ["a", "--", "c"]  # by moses
+    assert locate_tokens(text, tokens) == [(0, 1), (2, 5), (6, 7)]
+
+
 @pytest.mark.parametrize("name", TOKENIZERS)
 @given(text=texts)
 def test_words_between_spaces_have_all_tokens(name: str, text: str) -> None:
