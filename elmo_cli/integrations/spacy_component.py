@@ -102,7 +102,7 @@ def make_component(
     layers: str,
     state: str | None,
     precision: str,
-    device: str | None,
+    device: str,
 ) -> ElmoComponent:
     """Create the component of a pipeline; spaCy passes the options of its config."""
     return ElmoComponent(
@@ -115,7 +115,7 @@ CONFIG = {
     "layers": "average",
     "state": None,
     "precision": "float32",
-    "device": None,
+    "device": "cpu",
 }
 Language.factory(
     "elmo", default_config=CONFIG, assigns=["doc.tensor"], func=make_component
