@@ -47,6 +47,13 @@ def test_it_can_be_pickled_for_the_workers() -> None:
     assert_array_equal(vector, embed({"text": ["The cat"]})["activations"][0])
 
 
+def test_its_repr_names_the_model_before_it_is_loaded() -> None:
+    embed = EmbedBatch("original", layers=[0, 2], pooling="mean", column="vectors")
+    assert repr(embed) == (
+        "EmbedBatch(model='original', layers='0,2', pooling='mean', column='vectors')"
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -3,7 +3,7 @@
 import copy
 import os
 import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from elmo_cli import ElmoEmbedder, open_activations
+from elmo_cli import ElmoEmbedder, open_activations, open_occurrences
 from elmo_cli.errors.exceptions import InputError, StoppedError
 from elmo_cli.options.shard import Shard
 from elmo_cli.records.progress import ShardReader
@@ -227,6 +227,13 @@ def test_files_of_two_runs_are_refused(layout: str, tmp_path: Path) -> None:
         open_activations(tmp_path / "part-*")
     with pytest.raises(InputError, match=r"gone-\* .*: no such file$"):
         open_activations(tmp_path / "gone-*", tmp_path / "none-*")
+
+
+@pytest.mark.parametrize("open_files", [open_activations, open_occurrences])
+def test_at_least_one_path_is_required(open_files: Callable[[], object]) -> None:
+    message = "^paths: expected at least one file, found none$"
+    with pytest.raises(InputError, match=message):
+        open_files()
 
 
 EXPECTED = (

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli import ElmoError
+from elmo_cli import ElmoError, SettingsError
 from elmo_cli.analysis.change.measure_change import Change, adjust_p, measure_change
 from elmo_cli.analysis.change.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.occurrences.targets import read_targets
@@ -221,6 +221,33 @@ def test_forms_are_compared_in_every_case(
         "counted. Use ignore_case=True."
     )
     assert caplog.messages == [warning, warning]
+
+
+def test_change_counts_the_forms_in_every_case_if_it_is_ignored(
+    tmp_path: Path,
+) -> None:
+    old = tmp_path / "old.hdf5"
+    new = tmp_path / "new.hdf5"
+    write(corpus(0), old, "packed")
+    write(corpus(1), new, "packed")
+    words = {"bank": "bank", "Banks": "bank"}
+    changes = measure_change(old, new, words=words)
+    assert changes == [Change("bank", None, n_old=2, n_new=2)]
+
+    one, other = read_occurrences(old, new, words, ignore_case=True)
+    change = pytest.approx(apd(one["bank"], other["bank"]), rel=1e-5)
+    changes = measure_change(old, new, words=words, ignore_case=True)
+    assert changes == [Change("bank", change, n_old=3, n_new=3)]
+
+
+@pytest.mark.parametrize("option", [{"match": "form"}, {"ignore_case": True}])
+def test_vectors_that_were_read_have_no_options_of_the_reader(
+    option: dict[str, Any],
+) -> None:
+    [name] = option
+    message = f"^{name}: requires the paths of two files. Give it to read_occurrences."
+    with pytest.raises(SettingsError, match=message):
+        measure_change({"w": matrix(3)}, {"w": matrix(3)}, **option)
 
 
 def assert_refused(

@@ -354,8 +354,11 @@ def test_change_requires_the_match_of_both_files() -> None:
     result = elmo("change", "a.hdf5", "form.hdf5", "--match", "lemma")
     error = "Error: form.hdf5: not made with --match lemma, or without a record"
     assert error in result.stderr
-    with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match form, or "):
-        read_occurrences("a.hdf5", "form.hdf5", match="form")
+    changes = measure_change("a.hdf5", "b.parquet", match="lemma")
+    assert ("mouse", 3, 3) in [(each.word, each.n_old, each.n_new) for each in changes]
+    for read in (read_occurrences, measure_change):
+        with pytest.raises(ElmoError, match=r"^a\.hdf5: not made with match form, or "):
+            read("a.hdf5", "form.hdf5", match="form")
     with pytest.raises(
         ElmoError, match=r"^match: expected form or lemma, found 'lemmas'"
     ):
