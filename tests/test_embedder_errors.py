@@ -330,7 +330,8 @@ def test_a_wrong_option_of_a_file_is_named(
     WrongCall(
         lambda models: models.embedder.encode(b"The cat"),  # type: ignore[arg-type]
         InputError,
-        "texts: expected a string or a list, found bytes. Put it into a list.",
+        "texts: expected a string or a list, found bytes. Decode them first, "
+        "for example by .decode().",
     ),
     WrongCall(
         lambda models: models.embedder.encode(Table()),

@@ -180,6 +180,8 @@ class TextInput:
     """Tokenize the text of a list of words, in place of reading the list as tokens."""
     reads_places: bool = False
     """Read the places of annotated words in tables."""
+    seems_raw: bool = False
+    """True if a warning has said that it seems raw, but is split at white space."""
 
     @property
     def splits_lines(self) -> bool:
