@@ -138,7 +138,7 @@ class InputFormat:
                     "{--input-format tsv} if its cells are separated by tabs."
                 )
                 message = Message(
-                    "{option} has no effect with {format}: it has no columns",
+                    "{option}: requires a table, found {format}",
                     remedy=remedy if suggests_table and self.is_plain else None,
                     option=option_named(name),
                     format=self.name,
