@@ -67,7 +67,10 @@ def model(inputs: Array, weight: Array, bias: Array | None, most: int) -> Array:
     whole_weight, scales = round_weights(weight, most)
     sums = whole_inputs @ whole_weight.T
     scaled = sums * row_scales.astype(float) * scales.astype(float)
-    return scaled if bias is None else scaled + bias
+    if bias is not None:
+        scaled = scaled + bias
+    result: Array = scaled
+    return result
 
 
 @each_kernel
