@@ -82,7 +82,7 @@ def score(
         batch_size = len(sentences) // stretch
         order = in_order(batch_size, stretch)
     scores = LanguageModel(model=model, state=state).score(
-        [sentences[number] for number in order], batch_size
+        [sentences[number] for number in order], batch_size=batch_size
     )
     log_p = np.empty(len(sentences))
     for number, sentence_score in zip(order, scores, strict=True):

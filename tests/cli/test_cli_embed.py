@@ -325,7 +325,7 @@ def test_ctrl_c_says_what_the_same_command_does_next() -> None:
 @pytest.mark.parametrize("command", ["embed", "occurrences --words words"])
 def test_an_output_is_locked_before_standard_input_is_read(command: str) -> None:
     Path("words").write_text("cat\n")
-    options = ["out.hdf5", "--model", TINY]
+    options: list[str | Path] = ["out.hdf5", "--model", TINY]
     waiting = start_elmo(*command.split(), "-", *options, stdin=subprocess.PIPE)
     while not Path("out.hdf5.partial.lock").exists():
         assert waiting.poll() is None

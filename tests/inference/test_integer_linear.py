@@ -66,7 +66,7 @@ def model(inputs: Array, weight: Array, bias: Array | None, most: int) -> Array:
     whole_inputs, row_scales = round_rows(inputs, most)
     whole_weight, scales = round_weights(weight, most)
     sums = whole_inputs @ whole_weight.T
-    scaled = sums * row_scales.astype(float) * scales.astype(float)
+    scaled: Array = sums * row_scales.astype(float) * scales.astype(float)
     return scaled if bias is None else scaled + bias
 
 

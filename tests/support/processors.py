@@ -33,7 +33,8 @@ def processors_with(dtype: torch.dtype) -> list[str]:
 @contextmanager
 def without_instructions(*names: str) -> Iterator[None]:
     """Take the processor for one without instructions such as "avx512_bf16"."""
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
+    read_capabilities = getattr(torch.cpu, "get_capabilities", dict)
+    capabilities: dict[str, bool] = read_capabilities()
     left = {name: has for name, has in capabilities.items() if name not in names}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cpu, "get_capabilities", lambda: left, raising=False)

@@ -175,8 +175,8 @@ def test_model_of_an_older_version_keeps_typographic_marks(raw_texts: None) -> N
         "perplexity raw.txt --json",
         "surprisal raw.txt",
         "embed raw.txt out.npz --overwrite",
-        "predict 'Mr. a said, b'",
-        "cosine said 'He said, a' 'Mr. a said, b'",
+        "predict 'Mr. a said, b' -v",
+        "cosine said 'He said, a' 'Mr. a said, b' -v",
     ],
 )
 def test_commands_use_the_tokenizer_of_the_model(command: str, raw_texts: None) -> None:

@@ -235,7 +235,7 @@ def test_change_counts_the_forms_in_every_case_if_it_is_ignored(
     assert changes == [Change("bank", None, n_old=2, n_new=2)]
 
     one, other = read_occurrences(old, new, words, ignore_case=True)
-    change = pytest.approx(apd(one["bank"], other["bank"]), rel=1e-5)
+    change: Any = pytest.approx(apd(one["bank"], other["bank"]), rel=1e-5)
     changes = measure_change(old, new, words=words, ignore_case=True)
     assert changes == [Change("bank", change, n_old=3, n_new=3)]
 
