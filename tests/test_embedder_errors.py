@@ -9,6 +9,7 @@ from elmo_cli.errors.exceptions import (
     InputError,
     MissingFolderError,
     MissingInputError,
+    OutputError,
     SettingsError,
 )
 from elmo_cli.options.text import TextSettings
@@ -238,6 +239,11 @@ def test_a_wrong_word_or_sentence_is_named(
         lambda models: models.embedder.embed_file(StringIO("a"), "x", dtype="float64"),  # type: ignore[arg-type]
         SettingsError,
         "dtype: expected float32 or float16, found 'float64'",
+    ),
+    WrongCall(
+        lambda models: models.embedder.embed_file(models.text, ""),
+        OutputError,
+        "the name of the output is empty. Give the name of a file.",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(models.text, "x.npy"),
