@@ -15,7 +15,6 @@ from elmo_cli.records.ids import IdRules
 from elmo_cli.records.open_input import open_input
 from elmo_cli.records.open_records import open_records
 from elmo_cli.records.record import Record
-from elmo_cli.records.warnings.expected import UNKNOWN
 from elmo_cli.text.tokenizers import WHITESPACE
 from tests.support.accept import CheckExample
 from tests.support.commands import TINY
@@ -24,10 +23,9 @@ from tests.support.transcripts import Example, each_example
 
 
 def read(name: InputFormatName, text: str) -> list[Record]:
-    """Return the records of a text in a format. It may be empty."""
-    expected = UNKNOWN._replace(may_be_empty=True)
+    """Return the records of a text in a format."""
     opened = open_input(io.StringIO(text), TextSettings(input_format=name), WHITESPACE)
-    with open_records(opened, expected, id_rules=IdRules(ids_name_datasets=True)) as (
+    with open_records(opened, id_rules=IdRules(ids_name_datasets=True)) as (
         records,
         *_,
     ):
