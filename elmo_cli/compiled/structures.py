@@ -189,7 +189,7 @@ class Values(Arguments):
 
 
 class Words(Arguments):
-    """Softmax over a vocabulary: probabilities_float32, ..._bfloat16_tiles, logits_..."""
+    """Softmax over words: probabilities_float32 and ..._bfloat16_tiles, logits_..."""
 
     _fields_ = (
         ("n", c_int64),
