@@ -583,7 +583,7 @@ class ElmoEmbedder:
             device: Device in place of the embedder's; the model is loaded there for
                 this call.
 
-        Args: Arguments of sentence-transformers
+        Args: For sentence-transformers' callers
             output_value: "sentence_embedding"; or "token_embeddings" for one tensor of
                 token vectors per text.
             convert_to_numpy: If False, return a list of tensors.

@@ -653,3 +653,18 @@ def test_a_raw_file_that_is_split_at_white_space_is_a_warning(
     raw.write_text("We sat , then we left .\nIt rained .\n")
     tiny.embed_file(raw, tmp_path / "tokenized.hdf5")
     assert caplog.messages == []
+
+
+def test_a_raw_file_with_typographic_marks_has_one_remedy(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Path("raw.txt").write_text(
+        "We sat, then we left.\nAnn—who’d left—returned.\n", encoding="utf-8"
+    )
+    ElmoEmbedder("mini").embed_file("raw.txt", "vectors.hdf5")
+    assert caplog.messages == [
+        "raw.txt: the text seems raw, but is split at white space, as in AllenNLP. Use "
+        "tokenizer='auto'.",
+        "2 tokens with typographic marks (Ann—who’d left—returned.), which the model "
+        "hardly knows, the first in line 2",
+    ]

@@ -207,7 +207,7 @@ def test_a_wrong_option_of_a_call_is_named(
         lambda models: models.embedder.similarities([("A cat.", "A cat.")]),  # type: ignore[list-item]
         InputError,
         "pairs[0]: expected (word, sentence1, sentence2), or two results of "
-        "find_occurrence, found a value of type tuple",
+        "find_occurrence, found a tuple of 2 values",
     ),
     WrongCall(
         lambda models: models.embedder.similarity("cat", "A cat.", "A cat.", layers=9),
@@ -242,7 +242,7 @@ def test_a_wrong_word_or_sentence_is_named(
     WrongCall(
         lambda models: models.embedder.embed_file(models.text, "x.npy"),
         SettingsError,
-        "format npy requires pooling: one vector per line",
+        "x.npy: npy holds one vector per sentence. Add pooling='mean'.",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(models.text, "x.csv"),
@@ -255,9 +255,9 @@ def test_a_wrong_word_or_sentence_is_named(
             models.text, "x.jsonl", keep_columns=["id"]
         ),
         SettingsError,
-        "keep_columns has no effect with text: it has no columns. If it is a "
-        "table, use input_format='csv', or input_format='tsv' if its cells are "
-        "separated by tabs.",
+        "keep_columns: requires a table, found text. If it is a table, use "
+        "input_format='csv', or input_format='tsv' if its cells are separated by "
+        "tabs.",
     ),
 )
 def test_a_wrong_option_of_a_file_is_named(
@@ -330,7 +330,8 @@ def test_a_wrong_option_of_a_file_is_named(
     WrongCall(
         lambda models: models.embedder.encode(b"The cat"),  # type: ignore[arg-type]
         InputError,
-        "texts: expected a string or a list, found bytes. Put it into a list.",
+        "texts: expected a string or a list, found bytes. Decode them first, "
+        "for example by .decode().",
     ),
     WrongCall(
         lambda models: models.embedder.encode(Table()),

@@ -104,7 +104,7 @@ def say_model(
     if stderr.verbosity() > 0 or (writes_file and not is_named):
         note = ""
         if files.name == BUNDLED:
-            note = " (small, bundled). For better vectors, use --model original."
+            note = " (bundled). For better vectors, use --model original."
         stderr.keep_note(f"Model: {files.name}{note}")
     if stderr.verbosity() > 0:
         stderr.say_note()

@@ -9,16 +9,36 @@ from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.wording import expected_one_of
 from elmo_cli.options.column_names import parse_column_names
 
-PATH: Final = click.Path(readable=False, allow_dash=True, path_type=str)
-"""File, folder or `-`, completed by TAB. Its errors are reported where it is read."""
 _TOO_LARGE: Final = 2**63
 
 
-class OutputPath(click.Path):
+class NamedPath(click.Path):
+    """File, folder or `-`, completed by TAB.
+
+    An empty name is an error. Other errors are reported where the file is read.
+    """
+
+    def __init__(self, remedy: str = "Give the name of a file.") -> None:
+        """Take a path. `remedy` is that of an empty name."""
+        super().__init__(readable=False, allow_dash=True, path_type=str)
+        self._remedy = remedy
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the path as it was typed."""
+        if value == "":
+            self.fail(f"empty. {self._remedy}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class OutputPath(NamedPath):
     """File to write or `-`; the last of several values, after files to read."""
 
 
-OUTPUT_PATH: Final = OutputPath(readable=False, allow_dash=True, path_type=str)
+PATH: Final = NamedPath()
+TEXT_OR_PATH: Final = NamedPath(
+    "Give a text that contains a space, the name of a file, or - for standard input."
+)
+OUTPUT_PATH: Final = OutputPath()
 
 
 class WholeNumber(click.IntRange):

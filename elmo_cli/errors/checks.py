@@ -14,6 +14,8 @@ from elmo_cli.types import Sentence, Text
 _Item = TypeVar("_Item")
 _PATH: Final = re.compile(r"\S*[./\\]\S*")
 """What may be the path of a file rather than a text."""
+_DECODE: Final = "Decode them first, for example by .decode()."
+"""Remedy for bytes."""
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -70,7 +72,7 @@ def check_sentence(
         if isinstance(sentence, str):
             remedy = "Tokenize it first, for example with elmo_cli.tokenize()."
         if isinstance(sentence, bytes):
-            remedy = "Decode them first, for example by .decode()."
+            remedy = _DECODE
         raise _other_kind_error(name, sentence, expected, remedy)
     tokens: Sentence = list(cast(Sequence[str], sentence))
     for position, token in enumerate(tokens):
@@ -158,8 +160,10 @@ def _is_batch(value: object) -> bool:
 
 def _batch_remedy(value: object) -> str | None:
     """Return how a value that is no batch becomes one."""
-    if isinstance(value, (str, bytes)):
+    if isinstance(value, str):
         return "Put it into a list."
+    if isinstance(value, bytes):
+        return _DECODE
     if isinstance(value, Mapping):
         return "Give one of its values. Only HubElmo takes the mapping of TF-Hub."
     if hasattr(value, "columns"):

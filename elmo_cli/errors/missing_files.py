@@ -1,7 +1,7 @@
 """Errors for files that are missing or cannot be read."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -32,16 +32,22 @@ def unreadable_file_error(
     *,
     remedy: str | None = None,
     shell_remedy: str | None = None,
+    excluded: Collection[str] = (),
     **values: object,
 ) -> ElmoError:
     """Return the error for a file that cannot be opened or read.
 
     `content` is a word for what it should contain, such as `weights`. The remedies and
-    their values are those of `Message`.
+    their values are those of `Message`, and `excluded` is that of `missing_file_error`.
     """
     if isinstance(error, FileNotFoundError):
         return missing_file_error(
-            path, kind, remedy=remedy, shell_remedy=shell_remedy, **values
+            path,
+            kind,
+            remedy=remedy,
+            shell_remedy=shell_remedy,
+            excluded=excluded,
+            **values,
         )
     problem = f"cannot read the {content}: {error.strerror}"
     if isinstance(error, IsADirectoryError):
@@ -62,27 +68,31 @@ def missing_file_error(
     *,
     remedy: str | None = None,
     shell_remedy: str | None = None,
+    excluded: Collection[str] = (),
     **values: object,
 ) -> ElmoError:
     """Return the error for a missing file, which suggests a file with a similar name.
 
     `kind` is `InputError`, `ModelError` or `WeightsError`. The error is of its
     subclass that is a `FileNotFoundError` too. The remedies and their values are those
-    of `Message`.
+    of `Message`. Files with an `excluded` suffix are not suggested.
     """
+    question = _similar_file(path, excluded=excluded)
+    name = str(path) or "''"
     return _MISSING[kind](
         "{problem}",
         remedy=remedy,
         shell_remedy=shell_remedy,
-        problem=with_question(f"{path}: no such file", _similar_file(path)),
+        problem=with_question(f"{name}: no such file", question),
         **values,
     )
 
 
-def _similar_file(path: str | Path) -> str:
+def _similar_file(path: str | Path, excluded: Collection[str]) -> str:
     """Return the question whether a file beside the path was meant, or "".
 
-    It has the same suffix and a similar name, or the same name and another suffix.
+    It has the same suffix and a similar name, or the same name and another suffix that
+    is not excluded.
     """
     folder, name = os.path.split(path)
     try:
@@ -94,6 +104,10 @@ def _similar_file(path: str | Path) -> str:
     others = [
         file
         for file in files
-        if Path(file).suffix.lower() == suffix or file.partition(".")[0] == start
+        if Path(file).suffix.lower() == suffix
+        or (
+            file.partition(".")[0] == start
+            and Path(file).suffix.lower() not in excluded
+        )
     ]
     return did_you_mean(name, others, key=lambda other: os.path.splitext(other)[0])

@@ -93,16 +93,3 @@ def compute_into(
 def copy_rows(out: Tensor, table: Tensor, rows: Tensor) -> None:
     """Copy rows of a table, int64, shape (N,), to `out`, which may be a view."""
     compute_into(out, torch.index_select, table, 0, rows)
-
-
-def copy_to_cpu(values: Tensor) -> Tensor:
-    """Return values in the memory of the CPU.
-
-    Values of a CUDA GPU are copied into pinned memory, which torch keeps for the next
-    batch. A copy into new pages takes longer than their computation: 227 of 650 ms for
-    31,000 tokens on an H200.
-    """
-    if values.device.type != "cuda":
-        return values.to("cpu")
-    pinned = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
-    return pinned.copy_(values)

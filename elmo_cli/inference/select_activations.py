@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from elmo_cli.arrays import AnyArray, FloatArray
 from elmo_cli.inference.batching import split_by_size
-from elmo_cli.inference.device import copy_to_cpu
 from elmo_cli.options.layers import NAMED_LAYERS, NamedLayers
 from elmo_cli.options.selection import Selection
 
@@ -44,7 +43,7 @@ def selected_arrays(
     ):
         end = start + sum(chunk)
         selected = _select(selection, layers[:, start:end].float(), chunk)
-        values = copy_to_cpu(selected.to(getattr(torch, dtype)))
+        values = selected.to(getattr(torch, dtype)).to("cpu")
         # The sum of finite values may overflow.
         if not values.sum().isfinite():
             are_finite &= bool(torch.stack(values.aminmax()).isfinite().all())

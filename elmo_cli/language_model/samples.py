@@ -99,7 +99,7 @@ def sample_sentences(
         chosen = choose_tokenizer_of_strings([text], settings, model.files)
         text = cut_around_gaps(text, chosen.tokenize)
     else:
-        text = check_sentence(text, "text")
+        text = check_sentence(text, "text", "a string or a list of tokens")
     if GAP in mark_gaps(text):
         raise InputError(
             f"a text to continue cannot contain a gap ({GAP})",

@@ -44,7 +44,7 @@ class UnitSurprisal(NamedTuple):
         word = measure_surprisal(model, "The keys are here.", by="word")[1]
         word.text, word.surprisal  # ("keys", 11.86)
 
-    It also has what predicts the reading time: `log_frequency` and `n_tokens`.
+    For regressions on reading times it also has `log_frequency` and `n_tokens`.
     """
 
     number: int

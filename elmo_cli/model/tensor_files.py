@@ -54,6 +54,8 @@ _HALF: Final = ("float16", "F16")
 """Names of float16 in HDF5 and in safetensors."""
 _DAMAGE: Final = (KeyError, OSError, RuntimeError, TypeError, ValueError)
 """Errors that h5py raises for a damaged file."""
+_REMEDY: Final = "Give weights.hdf5 or softmax.hdf5 of a model."
+"""Remedy of a file of another format."""
 _Datasets = dict[str, h5py.Dataset]
 """Datasets of a file, by their names."""
 
@@ -220,8 +222,11 @@ class _SafetensorsFile(TensorFile):
 
 
 @contextmanager
-def open_tensors(path: str | Path) -> Iterator[TensorFile]:
-    """Open a file of tensors. Raise a `WeightsError` if it is missing or damaged."""
+def open_tensors(path: str | Path, remedy: str = _REMEDY) -> Iterator[TensorFile]:
+    """Open a file of tensors. Raise a `WeightsError` if it is missing or damaged.
+
+    `remedy` is that of a file of another format.
+    """
     path = Path(path)
     if path.suffix == SAFETENSORS_SUFFIX:
         safetensors = load_extra(str(path), "safetensors", "safetensors")
@@ -234,7 +239,7 @@ def open_tensors(path: str | Path) -> Iterator[TensorFile]:
                 slices = {name: file.get_slice(name) for name in sorted(file.keys())}
             yield _SafetensorsFile(path, slices)
     else:
-        with _reporting_damage(path):
+        with _reporting_damage(path, remedy=remedy):
             file = open_hdf5_to_read(path)
         with file:
             with _reporting_damage(path):
@@ -303,18 +308,23 @@ def _check_size(file: h5py.File, name: str, n_items: int) -> None:
 
 @contextmanager
 def _reporting_damage(
-    path: Path, errors: tuple[type[Exception], ...] = _DAMAGE
+    path: Path,
+    errors: tuple[type[Exception], ...] = _DAMAGE,
+    remedy: str = _REMEDY,
 ) -> Iterator[None]:
-    """Convert errors of h5py and safetensors, which mean damage, to our own."""
+    """Convert errors of h5py and safetensors, which mean damage, to our own.
+
+    `remedy` is that of a file of another format.
+    """
     try:
         yield
     except WeightsError:
         raise
     except errors as error:
-        raise _weights_error(path, error) from None
+        raise _weights_error(path, error, remedy) from None
 
 
-def _weights_error(path: Path, error: Exception) -> Exception:
+def _weights_error(path: Path, error: Exception, remedy: str) -> Exception:
     """Return the error for a file that h5py or safetensors cannot read."""
     if isinstance(error, FileNotFoundError):
         return unreadable_file_error(path, "weights", error=error, kind=WeightsError)
@@ -324,10 +334,11 @@ def _weights_error(path: Path, error: Exception) -> Exception:
             remedy="Give the file in it." if path.is_dir() else None,
         )
     if "signature not found" in str(error) and path.stat().st_size > 0:
-        problem = f"{path}: not HDF5, nor named .safetensors"
+        expected = "expected weights in HDF5 or safetensors"
+        problem = f"{path}: {expected}, found something else"
         if path.suffix == ".hdf5":
             return WeightsError(problem, remedy="Download it again.")
-        return WeightsError(problem, remedy="Give the HDF5 file.")
+        return WeightsError(problem, remedy=remedy)
     reason = f"not a valid weights file: {first_line(error)}"
     return WeightsError(f"{path}: {reason}", remedy="Download it again.")
 

@@ -127,7 +127,7 @@ class OutputSettings:
             )
         chosen = replace(self, file_format=name, pooled=pooled)
         chosen._check_hdf5_options()
-        chosen._check_rows()
+        chosen._check_rows(path)
         return chosen
 
     def _check_hdf5_options(self) -> None:
@@ -155,11 +155,13 @@ class OutputSettings:
                 name=self.name,
             )
 
-    def _check_rows(self) -> None:
+    def _check_rows(self, path: str | Path) -> None:
         """Raise a `SettingsError` for rows that the format or the pooling excludes."""
         if self.format.needs_pooling and not self.pooled:
             raise SettingsError(
-                "format {name} requires {--pooling}: one vector per line",
+                "{path}: {name} holds one vector per sentence",
+                remedy="Add {--pooling mean}.",
+                path=path,
                 name=self.name,
             )
         if self.rows == "tokens" and not self.format.has_rows:

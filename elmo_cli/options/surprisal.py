@@ -20,7 +20,8 @@ class SurprisalSettings:
 
     direction: Direction = option(
         "forward",
-        "Predict each token from the tokens before it, after it, or each in turn.",
+        "Predict each token from the tokens before it (forward), after it (backward), "
+        "or do both.",
         choices=DIRECTIONS,
     )
     entropy: bool = option(False, "Also print the entropy of each prediction.")

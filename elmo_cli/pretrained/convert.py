@@ -49,7 +49,11 @@ def convert_weights(
         problem = unknown_suffix(target)
         raise OutputNameError(problem, remedy=f"Choose {known}.")
     check_output(target, source, may_exist=overwrite)
-    with open_tensors(source) as file:
+    remedy = (
+        "Give weights.hdf5 or softmax.hdf5 of a model, or for a PyTorch language model "
+        "add {--vocabulary-file}."
+    )
+    with open_tensors(source, remedy) as file:
         file.check_kind(BILM, SOFTMAX)
         file.check_whole()
         if dtype is None:

@@ -62,7 +62,9 @@ def no_such_model_error(name: str | Path, start: str = "") -> MissingModelError:
             start=start,
             name=text,
         )
-    return _no_such_name_error(text, start=start, or_a_path=", or give a folder")
+    return _no_such_name_error(
+        text, start=start, or_a_path=", or give a folder or hf:OWNER/NAME"
+    )
 
 
 def _no_such_name_error(

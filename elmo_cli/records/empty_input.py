@@ -1,7 +1,8 @@
 """The rule for inputs without tokens, the same in every command.
 
 Such an input is an error, because the program before a pipe has probably failed. Only a
-table that has a header and no rows is none: its result is a table without rows too.
+table that has a header and no rows is none: its result is a table without rows too. If
+a text may lack tokens, only an input without records is an error.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,8 @@ def require_tokens(
             has_content = True
         yield record
     if has_content or expected.may_be_empty:
+        return
+    if has_records and expected.may_lack_tokens:
         return
     if has_records or not has_header:
         raise InputError(f"{text_input.source.name}: no tokens")

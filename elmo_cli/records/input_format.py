@@ -138,7 +138,7 @@ class InputFormat:
                     "{--input-format tsv} if its cells are separated by tabs."
                 )
                 message = Message(
-                    "{option} has no effect with {format}: it has no columns",
+                    "{option}: requires a table, found {format}",
                     remedy=remedy if suggests_table and self.is_plain else None,
                     option=option_named(name),
                     format=self.name,
@@ -180,6 +180,8 @@ class TextInput:
     """Tokenize the text of a list of words, in place of reading the list as tokens."""
     reads_places: bool = False
     """Read the places of annotated words in tables."""
+    seems_raw: bool = False
+    """True if a warning has said that it seems raw, but is split at white space."""
 
     @property
     def splits_lines(self) -> bool:

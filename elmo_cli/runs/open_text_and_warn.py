@@ -4,6 +4,7 @@
 """
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -43,19 +44,7 @@ def open_text_and_warn(
         reads_places=reads_places,
     )
     log_tokenizer_warning(text_input.tokenizer)
-    if text_settings.tokenizer is None:
-        _warn_of_raw_lines(text_input)
-    return text_input
-
-
-def _warn_of_raw_lines(text_input: TextInput) -> None:
-    """Log a warning if a raw file is split at white space, as in AllenNLP."""
-    is_split = (
-        text_input.format.is_plain and text_input.tokenizer.name == WHITESPACE.name
-    )
-    if not is_split or not text_input.source.is_file:
-        return
-    if find_evidence(read_first_texts(text_input)) == "raw":
+    if text_settings.tokenizer is None and _is_raw_but_split(text_input):
         logger.warning(
             "%s",
             Message(
@@ -64,3 +53,15 @@ def _warn_of_raw_lines(text_input: TextInput) -> None:
                 remedy="Use {--tokenizer auto}.",
             ),
         )
+        return replace(text_input, seems_raw=True)
+    return text_input
+
+
+def _is_raw_but_split(text_input: TextInput) -> bool:
+    """Return whether a raw file is split at white space, as in AllenNLP."""
+    is_split = (
+        text_input.format.is_plain and text_input.tokenizer.name == WHITESPACE.name
+    )
+    if not is_split or not text_input.source.is_file:
+        return False
+    return find_evidence(read_first_texts(text_input)) == "raw"

@@ -131,9 +131,12 @@ def check_pair(pair: object, name: str) -> None:
     items = list(pair) if isinstance(pair, (tuple, list)) else []
     if len(items) == 2 and all(isinstance(each, Occurrence) for each in items):
         return
+    found = kind_of(pair)
+    if isinstance(pair, (tuple, list)):
+        found = f"a {type(pair).__name__} of {counted(len(pair), 'value')}"
     raise InputError(
         f"{name}: expected (word, sentence1, sentence2), or two results of "
-        f"find_occurrence, found {kind_of(pair)}"
+        f"find_occurrence, found {found}"
     )
 
 

@@ -39,6 +39,8 @@ STANDARD_INPUT: Final = "-"
 _NAMES: Final = {None: "the input", STANDARD_INPUT: "standard input"}
 HEAD_BYTES: Final = 4096
 """Number of bytes at the beginning of a file that show its type and format."""
+_NO_LISTS: Final = frozenset({".parquet", ".hdf5", ".h5", ".npy", ".npz"})
+"""Suffixes of files of vectors, which are hardly lists of words."""
 _LIKE_A_FILE: Final = re.compile(r"\S*\.\S*")
 """Name with a suffix and without spaces, which is hardly a text."""
 
@@ -50,10 +52,21 @@ class Source:
     closes it.
     """
 
-    def __init__(self, given: object, advice: str | None = None) -> None:
-        """Take an input. `advice` is for a name that seems to be no name of a file.
+    def __init__(
+        self,
+        given: object,
+        advice: str | None = None,
+        *,
+        shell_advice: str | None = None,
+    ) -> None:
+        """Take an input.
 
-        Without it, the command line advises to pipe a text.
+        Args:
+            given: Path, `-` or open text file.
+            advice: Remedy for a name that seems to be no name of a file, if the input
+                is a list. Without it, the command line advises to pipe a text.
+            shell_advice: Its replacement on the command line, a template in which
+                `{quoted}` is the name and `{piped}` the command that reads a pipe.
         """
         is_path = isinstance(given, (str, Path))
         is_binary = isinstance(given, (io.RawIOBase, io.BufferedIOBase))
@@ -64,6 +77,7 @@ class Source:
             )
         self._given = given
         self._advice = advice
+        self._shell_advice = shell_advice or advice
         self.path = str(given) if is_path else None
         """Path or `-`; None for an open text file."""
         self.name = _NAMES.get(self.path) or str(self.path)
@@ -200,7 +214,7 @@ class Source:
             is_missing = isinstance(error, FileNotFoundError)
             if is_missing and not _LIKE_A_FILE.fullmatch(path):
                 remedy = self._advice
-                shell_remedy = self._advice or (
+                shell_remedy = self._shell_advice or (
                     "Give the name of a file, or pipe a text: "
                     "`echo {quoted} | {piped}`."
                 )
@@ -215,6 +229,7 @@ class Source:
                 kind=InputError,
                 remedy=remedy,
                 shell_remedy=shell_remedy,
+                excluded=() if self._advice is None else _NO_LISTS,
                 quoted=shlex.quote(path),
                 folder=shlex.quote(os.path.normpath(path)),
                 piped=PipedCommand(path),

@@ -120,6 +120,7 @@ def make_tokenizer(
     if not re.fullmatch("[a-z]{2,3}", code):
         raise SettingsError(
             "{--language}: expected a language such as fr or French, found {code}",
+            remedy="`elmo models` lists the languages.",
             code=repr(code),
         )
     splits_by = None

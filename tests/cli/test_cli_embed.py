@@ -188,7 +188,7 @@ def test_the_size_is_said_if_little_space_is_left() -> None:
 def test_a_model_that_nobody_named_is_said_once_and_for_files_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = "Model: mini (small, bundled). For better vectors, use --model original.\n"
+    model = "Model: mini (bundled). For better vectors, use --model original.\n"
     wrong = elmo("embed", "text", "out.hdf5", "--layers", "7")
     assert wrong.exit_code == 2
     assert "Model: " not in wrong.stderr

@@ -138,9 +138,9 @@ def test_wrong_value_has_status_2(options: str, message: str) -> None:
         ),
         (
             "--text-column context",
-            "--text-column has|requires --(queries|pairs)|a table with a",
+            "--text-column: requires|requires --(queries|pairs)|a table with a",
         ),
-        ("--id-column item", "--id-column has no effect with text"),
+        ("--id-column item", "--id-column: requires a table, found text"),
         ("--keep-columns all", "--keep-columns"),
         (
             "--input-format fasta --paragraphs",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from elmo_cli import read_targets
 from elmo_cli.errors.exceptions import (
     InputError,
     MissingFileError,
@@ -37,6 +38,15 @@ def test_a_missing_file_suggests_one_with_a_similar_name(folder: Path) -> None:
     (folder / "corpus.txt").touch()
     error = missing_file_error(folder / "corpsu.txt", InputError, remedy="Name a file.")
     assert str(error).endswith("Did you mean 'corpus.txt'? Name a file.")
+
+
+def test_vectors_are_not_suggested_for_a_list_of_words(folder: Path) -> None:
+    (folder / "bank.parquet").touch()
+    with pytest.raises(MissingInputError) as error:
+        read_targets("bank")
+    assert str(error.value) == (
+        "bank: no such file. Give the name of a file with one word per line."
+    )
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,11 @@ from tests.support.wrong_calls import WrongCall, check_error, each_wrong_call
         "max_words: expected 0 or more, found -1",
     ),
     WrongCall(
+        lambda models: sample_sentences(models.model, 1),  # type: ignore[arg-type]
+        InputError,
+        "text: expected a string or a list of tokens, found 1",
+    ),
+    WrongCall(
         lambda models: measure_surprisal("We sat.", models.model),  # type: ignore[call-overload]
         InputError,
         "model: expected a LanguageModel, found the string 'We sat.'. Give the model "

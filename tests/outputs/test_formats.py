@@ -54,7 +54,7 @@ def test_every_format_holds_the_values(
 ) -> None:
     path = tmp_path_factory.mktemp("file") / f"out.{form}"
     if form == "npy" and "pooling" not in corpus.attributes:
-        with pytest.raises(InputError, match="format npy requires pooling"):
+        with pytest.raises(InputError, match="npy holds one vector per sentence"):
             write(corpus, path)
         return
     write(corpus, path, stops=stops)

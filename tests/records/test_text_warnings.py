@@ -220,9 +220,8 @@ HEADLINES = "".join(
                 "the café\nHe isn’t here —\n“ never ” … a‘b é\n", expected=ENGLISH
             ),
             "6 tokens with typographic marks (isn’t — “), which the model hardly "
-            "knows, the first in line 2. Use --tokenizer moses for raw text, "
-            "which normalizes them. Replace them first in text that is tokenized "
-            "already.",
+            "knows, the first in line 2. If the text is raw, use --tokenizer moses. If "
+            "it is tokenized, replace them by plain quotes and dashes.",
         ),
         (
             InputFile(
@@ -231,8 +230,8 @@ HEADLINES = "".join(
                 expected=ENGLISH,
             ),
             "1 token with typographic marks (’s), which the model hardly knows, "
-            "the first in line 1. Use --tokenizer moses for raw text, which "
-            "normalizes them. Replace them first in text that is tokenized already.",
+            "the first in line 1. If the text is raw, use --tokenizer moses. If it is "
+            "tokenized, replace them by plain quotes and dashes.",
         ),
         (
             InputFile("It rained .\nShe didn\x92t \x96 know .\n\x93Café\x94 “yes” .\n"),

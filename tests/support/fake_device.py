@@ -167,8 +167,6 @@ class FakeDevice(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if kwargs.get("device") is not None:
             is_here = self._is_own(kwargs["device"])
         if not fakes and not is_here:
-            kwargs = {**kwargs}
-            kwargs.pop("pin_memory", None)  # Only a driver can pin memory.
             return func(*args, **kwargs)
         self._check(name, args, kwargs)
         real_args, real_kwargs = tree_map_only(

@@ -1,7 +1,6 @@
 """Target words with their forms, and their positions in records."""
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -62,11 +61,12 @@ def read_targets(
         InputError: The file cannot be read, has no words, or has a form of two words.
         SettingsError: `input_format` is unknown, or there is no such column.
     """
-    remedy = (
-        "Give the name of a file with one word per line, or pipe the words: "
-        f"`echo {shlex.quote(str(path))} | elmo COMMAND ... --words -`."
+    source = Source(
+        path,
+        "Give the name of a file with one word per line.",
+        shell_advice="Give the name of a file with one word per line, or pipe the "
+        "words: `echo {quoted} | {piped}`.",
     )
-    source = Source(path, remedy)
     file_format = find_format(source, input_format)
     is_table = file_format.has_columns
     is_chosen = input_format is not None or column is not None

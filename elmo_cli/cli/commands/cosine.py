@@ -179,6 +179,12 @@ def _check_arguments(
             )
         raise misused_error(f"{unexpected}: unexpected", "Put each sentence in quotes.")
     word, *sentences = arguments
+    if sentences[-1] == STANDARD_INPUT and not reads_lines:
+        command = shlex.join(["elmo", "cosine", word, STANDARD_INPUT])
+        raise SettingsError(
+            "-: reads both sentences from standard input",
+            remedy=f"Use `{literal(command)}`.",
+        )
     if " " in word and " " not in sentences[-1]:
         raise swapped_error(sentences[-1], word, *sentences[:-1])
     for sentence in sentences:

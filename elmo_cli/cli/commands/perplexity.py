@@ -10,7 +10,7 @@ from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
-from elmo_cli.cli.parameter_types import PATH
+from elmo_cli.cli.parameter_types import TEXT_OR_PATH
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import flag
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @command()
-@click.argument("text", metavar="INPUT", type=PATH)
+@click.argument("text", metavar="INPUT", type=TEXT_OR_PATH)
 @option_group(
     "Output",
     flag("--per-sentence", help="Print a table with one row per sentence."),

@@ -15,7 +15,7 @@ from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import choose_command_tokenizer, open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.option_conditions import options_on_command_line
-from elmo_cli.cli.parameter_types import PATH, POSITIVE, WholeNumber
+from elmo_cli.cli.parameter_types import POSITIVE, TEXT_OR_PATH, WholeNumber
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.scored_text import is_typed_text, source_of
 from elmo_cli.cli.shared_options import field_option
@@ -51,7 +51,7 @@ _READING = (
 
 
 @command()
-@click.argument("given", metavar="INPUT", type=PATH, required=False)
+@click.argument("given", metavar="INPUT", type=TEXT_OR_PATH, required=False)
 @shared_options.path_option("--file FILE", hidden=True, help="Same as INPUT.")
 @field_option(PredictionSettings, "top", type=WholeNumber(1), excludes=["--samples"])
 @field_option(PredictionSettings, "direction")
@@ -184,13 +184,17 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
     """Open the texts in a file."""
     from elmo_cli.language_model.gaps import cut_around_gaps
     from elmo_cli.language_model.scored_records import name_columns
+    from elmo_cli.records.warnings.expected import UNKNOWN
 
     if not text_input.format.has_tokens:
         tokenize = partial(cut_around_gaps, tokenize=text_input.tokenizer.tokenize)
         text_input = replace(
             text_input, tokenizer=replace(text_input.tokenizer, tokenize=tokenize)
         )
-    with open_records(text_input, id_rules=IdRules(number_if_repeated=True)) as read:
+    # The first word of a sentence follows a blank line. It has no tokens to predict.
+    expected = UNKNOWN._replace(may_lack_tokens=not each)
+    id_rules = IdRules(number_if_repeated=True)
+    with open_records(text_input, expected, id_rules=id_rules) as read:
         yield _Texts(
             columns=name_columns(read, is_split=text_input.splits_lines),
             chunks=parse_in_chunks(

@@ -11,7 +11,7 @@ from elmo_cli.cli import shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
-from elmo_cli.cli.parameter_types import PATH, names_with_commas
+from elmo_cli.cli.parameter_types import PATH, TEXT_OR_PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import field_option
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @command("surprisal", "--pair-columns GOOD,BAD INPUT...")
-@click.argument("inputs", metavar="INPUT", type=PATH, nargs=-1, required=True)
+@click.argument("inputs", metavar="INPUT", type=TEXT_OR_PATH, nargs=-1, required=True)
 @option_group(
     "Rows",
     field_option(SurprisalSettings, "by", excludes=["--pair-columns"]),

@@ -24,6 +24,8 @@ class Expected(NamedTuple):
     """True if the command can split texts into sentences."""
     may_be_empty: bool = False
     """True if an input without tokens is no error, because others have some."""
+    may_lack_tokens: bool = False
+    """True if a text without tokens has a result, such as the first word."""
     may_lack_rows: bool = True
     """True if a table with a header and no rows is no error, as in a pipeline."""
 

@@ -72,7 +72,7 @@ class InputReport:
         if sample.expected.token_limit is not None:
             self._tallies.append(LongTokens(sample.expected.token_limit))
         if sample.expected.language == "English":
-            self._tallies.append(TypographicMarks())
+            self._tallies.append(TypographicMarks(seems_raw=sample.seems_raw))
         if sample.has_residues:
             self._tallies.append(NotProteins())
         if not sample.is_text:
@@ -126,6 +126,7 @@ def report_for(text_input: TextInput, expected: Expected) -> InputReport:
         has_word_rows=text_input.settings.word_column is not None,
         has_residues=text_input.format.has_sequences
         or text_input.tokenizer.name == "residues",
+        seems_raw=text_input.seems_raw,
         expected=expected,
     )
     return InputReport(sample, text_input.format.number_unit)

@@ -29,6 +29,8 @@ class Sample:
     """True for a table with one word per row."""
     has_residues: bool = False
     """True if each token is a residue."""
+    seems_raw: bool = False
+    """True if a warning has said so."""
     expected: Expected = UNKNOWN
     tokens: Sentence = field(default_factory=list)
     """First tokens, at least `SAMPLE_TOKENS` if the input has so many."""

@@ -89,8 +89,13 @@ class TypographicMarks(Tally):
     MARKS: Final = frozenset("‘’“”–—…")
     N_EXAMPLES: Final = 3
 
-    def __init__(self) -> None:
+    def __init__(self, *, seems_raw: bool = False) -> None:
+        """Count the tokens. `seems_raw` is True if a warning has said so.
+
+        The remedy of that warning is the remedy for the marks too.
+        """
         super().__init__()
+        self._seems_raw = seems_raw
         self._examples: list[str] = []
 
     def count(self, record: Record) -> int:
@@ -104,12 +109,15 @@ class TypographicMarks(Tally):
 
     def warning(self, first: str) -> Message:
         """Return the warning."""
+        remedy = (
+            "If the text is raw, use {--tokenizer moses}. If it is tokenized, replace "
+            "them by plain quotes and dashes."
+        )
         return Message(
             f"{counted(self.n_found, 'token')} with typographic marks "
             f"({' '.join(self._examples)}), which the model hardly knows, "
             f"the first in {first}",
-            remedy="Use {--tokenizer moses} for raw text, which normalizes them. "
-            "Replace them first in text that is tokenized already.",
+            remedy=None if self._seems_raw else remedy,
         )
 
 
