@@ -9,6 +9,7 @@ from elmo_cli.errors.exceptions import (
     InputError,
     MissingFolderError,
     MissingInputError,
+    OutputError,
     SettingsError,
 )
 from elmo_cli.options.text import TextSettings
@@ -198,6 +199,12 @@ def test_a_wrong_option_of_a_call_is_named(
         "word first, then the sentence.",
     ),
     WrongCall(
+        lambda models: models.embedder.word_vector("A cat.", b"cat"),  # type: ignore[arg-type]
+        InputError,
+        "word: expected a string, found bytes. Decode them first, for example by "
+        ".decode().",
+    ),
+    WrongCall(
         lambda models: models.embedder.similarity("cat", "A cat, a cat.", "A cat."),
         InputError,
         "'cat' occurs 2 times in 'A cat , a cat .'. Add occurrence1=1 or "
@@ -238,6 +245,11 @@ def test_a_wrong_word_or_sentence_is_named(
         lambda models: models.embedder.embed_file(StringIO("a"), "x", dtype="float64"),  # type: ignore[arg-type]
         SettingsError,
         "dtype: expected float32 or float16, found 'float64'",
+    ),
+    WrongCall(
+        lambda models: models.embedder.embed_file(models.text, ""),
+        OutputError,
+        "the name of the output is empty. Give the name of a file.",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(models.text, "x.npy"),
@@ -304,7 +316,8 @@ def test_a_wrong_option_of_a_file_is_named(
     WrongCall(
         lambda models: models.embedder.encode([["a"], [b"b"]]),  # type: ignore[list-item]
         InputError,
-        "texts[1][0]: expected a string, found bytes",
+        "texts[1][0]: expected a string, found bytes. Decode them first, for example "
+        "by .decode().",
     ),
     WrongCall(
         lambda models: models.embedder.encode([{"text": "a"}]),  # type: ignore[list-item]

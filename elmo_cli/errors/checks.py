@@ -14,8 +14,6 @@ from elmo_cli.types import Sentence, Text
 _Item = TypeVar("_Item")
 _PATH: Final = re.compile(r"\S*[./\\]\S*")
 """What may be the path of a file rather than a text."""
-_DECODE: Final = "Decode them first, for example by .decode()."
-"""Remedy for bytes."""
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -71,8 +69,6 @@ def check_sentence(
         remedy = None
         if isinstance(sentence, str):
             remedy = "Tokenize it first, for example with elmo_cli.tokenize()."
-        if isinstance(sentence, bytes):
-            remedy = _DECODE
         raise _other_kind_error(name, sentence, expected, remedy)
     tokens: Sentence = list(cast(Sequence[str], sentence))
     for position, token in enumerate(tokens):
@@ -162,8 +158,6 @@ def _batch_remedy(value: object) -> str | None:
     """Return how a value that is no batch becomes one."""
     if isinstance(value, str):
         return "Put it into a list."
-    if isinstance(value, bytes):
-        return _DECODE
     if isinstance(value, Mapping):
         return "Give one of its values. Only HubElmo takes the mapping of TF-Hub."
     if hasattr(value, "columns"):
@@ -176,7 +170,12 @@ def _batch_remedy(value: object) -> str | None:
 def _other_kind_error(
     name: str, value: object, expected: str, remedy: str | None = None
 ) -> InputError:
-    """Return the error for an argument of another kind than the expected one."""
+    """Return the error for an argument of another kind than the expected one.
+
+    `remedy` is that of a value that is not bytes.
+    """
+    if isinstance(value, bytes):
+        remedy = "Decode them first, for example by .decode()."
     return InputError(
         "{name}: expected {expected}, found {found}",
         remedy=remedy,

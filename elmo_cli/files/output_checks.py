@@ -57,6 +57,9 @@ def check_output(
     If it exists, that is an error too, unless `may_exist` is True. Such a file is
     replaced, or continued. If it `is_compared`, it is only read.
     """
+    if not os.fspath(path):  # Its Path would be the current folder.
+        problem = "the name of the output is empty"
+        raise OutputError(problem, remedy="Give the name of a file.")
     path = Path(path)
     check_not_read(path, sources)
     # The methods of Path raise an error for a name that is too long.

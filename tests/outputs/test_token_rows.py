@@ -92,12 +92,11 @@ def test_vectors_of_tokens_are_lists_of_fixed_size() -> None:
 
 
 @pytest.mark.parametrize("text", ["\n\n", ""])
-def test_a_text_without_tokens_gives_no_rows(text: str) -> None:
+def test_a_text_without_tokens_is_an_error(text: str) -> None:
     Path("blank.txt").write_text(text)
-    embed("blank.txt", "out.parquet", output_format="top", rows="tokens")
-    assert read_rows("out.parquet") == []
-    if text:
-        assert parquet.read_schema("out.parquet").names[-1] == "vector"
+    with pytest.raises(InputError, match=r"blank\.txt: no tokens"):
+        embed("blank.txt", "out.parquet", output_format="top", rows="tokens")
+    assert not Path("out.parquet").exists()
 
 
 def test_columns_of_parquet_keep_their_types() -> None:

@@ -200,7 +200,7 @@ def test_an_output_of_an_earlier_version_is_compared_by_its_texts() -> None:
     Path("in.csv").write_text(TABLE.replace("a,x", "new,x"))
     assert embed("in.csv", output, layout="allennlp").was_complete
     Path("in.csv").write_text(TABLE.replace("dog", "cat"))
-    with pytest.raises(OtherInputError, match="its first 3 rows differ"):
+    with pytest.raises(OtherInputError, match="whose first 3 rows differ"):
         embed("in.csv", output, layout="allennlp")
 
 
@@ -208,7 +208,7 @@ def test_one_changed_record_is_a_singular() -> None:
     Path("in.txt").write_text("a cat\n")
     embed("in.txt", Path("one.h5"), layout="allennlp")
     Path("in.txt").write_text("a dog\n")
-    with pytest.raises(OtherInputError, match="its first line differs"):
+    with pytest.raises(OtherInputError, match="whose first line differs"):
         embed("in.txt", Path("one.h5"), layout="allennlp")
 
 

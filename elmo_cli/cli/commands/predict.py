@@ -239,8 +239,10 @@ def _print_answers(
 
         def write(scored: "ScoredRecord[Answer]") -> None:
             if rows is not None:
-                answer = answer_rows(scored.result, model)
-                rows.write(answer, scored.record.columns, scored.names)
+                answer = list(answer_rows(scored.result, model))
+                # An input without tokens is an error, and has no header then.
+                if answer:
+                    rows.write(answer, scored.record.columns, scored.names)
             else:
                 for line in _lines_of(scored.result):
                     click.echo(line)
