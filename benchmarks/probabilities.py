@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.setting import Row, Setting
+from elmo_cli.inference.precision import softmax_type
 from elmo_cli.language_model.softmax import (
     PREDICTIONS_PER_PIECE,
     WORDS_PER_READ,
@@ -20,10 +21,12 @@ from elmo_cli.language_model.softmax_file import write_softmax
 from elmo_cli.language_model.softmax_kernels import softmax_kernel
 from elmo_cli.options.model import Precision
 
+CPU = torch.device("cpu")
 DIM = 512
-TIMES: dict[Precision, float] = {"float32": 1.35, "bfloat16": 6.0}
-"""Targets on a processor with AMX, in times the speed of torch in float32."""
-BITS: dict[Precision, float] = {"float32": 2e-5, "bfloat16": 0.15}
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
+TIMES = {torch.float32: 1.35, torch.bfloat16: 6.0, torch.int16: 2.1}
+"""Targets, in times the speed of torch in float32."""
+BITS = {torch.float32: 2e-5, torch.bfloat16: 0.15, torch.int16: 0.02}
 """Largest allowed error of a log probability."""
 
 
@@ -41,8 +44,8 @@ def probabilities_rows(
     runs: dict[str, Callable[[], Tensor]] = {
         "torch": partial(by_torch, contexts, targets, weight, bias)
     }
-    for precision in TIMES:
-        softmax = FullSoftmax(path, n_words, DIM, torch.device("cpu"), precision)
+    for precision in PRECISIONS:
+        softmax = FullSoftmax(path, n_words, DIM, CPU, precision)
         runs[precision] = partial(softmax.of_targets, contexts, targets)
     few = slice(0, 500)
     exact = by_torch(
@@ -57,21 +60,18 @@ def probabilities_rows(
         turns.append({name: seconds(run) for name, run in runs.items()})
     what = f"{n_predictions:,} predictions of {n_words:,} words"
     rows = []
-    for precision, target in TIMES.items():
-        aim = (
-            f"{target:g} times torch in float32, error at most {BITS[precision]:g} bits"
-        )
-        if not softmax_kernel(getattr(torch, precision)):
-            missing = "not measured: no kernels for it"
-            rows.append(Row(f"CPU, {what}, {precision}", aim, missing))
+    for precision in PRECISIONS:
+        dtype = softmax_type(precision, CPU)
+        target = TIMES[dtype]
+        title = f"CPU, {what}, {precision} ({dtype})".replace("torch.", "")
+        aim = f"{target:g} times torch in float32, error at most {BITS[dtype]:g} bits"
+        if softmax_kernel(dtype) is None:
+            rows.append(Row(title, aim, "not measured: no kernels for it"))
             continue
         times = statistics.median(turn["torch"] / turn[precision] for turn in turns)
         measured = f"{times:.1f} times torch, error {errors[precision]:.1g} bits"
-        met = times >= target and errors[precision] <= BITS[precision]
-        figures = {"turns": turns}
-        rows.append(
-            Row(f"CPU, {what}, {precision}", aim, measured, met=met, figures=figures)
-        )
+        met = times >= target and errors[precision] <= BITS[dtype]
+        rows.append(Row(title, aim, measured, met=met, figures={"turns": turns}))
     return rows
 
 

@@ -44,6 +44,32 @@ class RoundedWeight(NamedTuple):
     exact for up to 132,000 inputs; in int16, they are not used."""
 
 
+class RowMemory:
+    """Rows of inputs, and memory for the whole numbers to which C rounds them."""
+
+    def __init__(self, inputs: Tensor, n_units: int) -> None:
+        """Take inputs, float32, shape (N, in)."""
+        n_rows = len(inputs)
+        self._inputs = inputs.contiguous()
+        self.units = inputs.new_empty(n_rows, n_units)
+        """Whole numbers, 4 bytes per unit, shape (N, units)."""
+        self.scales = inputs.new_empty(n_rows)
+        """Scale of each row, float32, shape (N,)."""
+
+    def arguments(self) -> Rows:
+        """Return the addresses for C."""
+        n_rows, n_inputs = self._inputs.shape
+        return Rows(
+            n=n_rows,
+            dim=n_inputs,
+            n_units=self.units.shape[1],
+            values=address(self._inputs, _FLOAT),
+            indices=None,
+            units=address(self.units, _FLOAT),
+            scales=address(self.scales, _FLOAT),
+        )
+
+
 class IntegerLinear(CompiledLinear):
     """Linear layer in int8 or int16, with inputs and outputs in float32.
 
@@ -73,34 +99,23 @@ class IntegerLinear(CompiledLinear):
         self, inputs: Tensor, workspace: Tensor | None, strides: Strides
     ) -> Tensor:
         assert self._kernel is not None
-        inputs = inputs.contiguous()
-        n_rows, n_inputs = inputs.shape
         n_units = self.weight.shape[1]
         out = self._output(inputs, workspace)
-        units = inputs.new_empty(n_rows, n_units)
-        row_scales = inputs.new_empty(n_rows)
-        rows = Rows(
-            n=n_rows,
-            dim=n_inputs,
-            n_units=n_units,
-            values=address(inputs, _FLOAT),
-            indices=None,
-            units=address(units, _FLOAT),
-            scales=address(row_scales, _FLOAT),
-        )
+        rows = RowMemory(inputs, n_units)
         product = Product(
-            n=n_rows,
+            n=len(inputs),
             n_units=n_units,
             out_dim=self.n_outputs,
-            inputs=address(units, _FLOAT),
+            inputs=address(rows.units, _FLOAT),
             weights=address(self.weight, self.weight.dtype),
             bias=address(self.bias, _FLOAT),
             clip=math.inf,
             out=address(out, _FLOAT),
             strides=strides,
-            scales=self.scales(row_scales),
+            scales=self.scales(rows.scales),
         )
-        run_kernel(self._kernel, RoundedProduct(rows=rows, product=product))
+        arguments = RoundedProduct(rows=rows.arguments(), product=product)
+        run_kernel(self._kernel, arguments)
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@
  *   kernels_step.h             a whole step, once for each data type
  *   kernels_steps.h            consecutive steps with their projections, in one call
  *   kernels_probabilities.h    softmax over a vocabulary, without storing its logits
+ *   kernels_words.h            the products of this softmax, once for each data type
  *   kernels_training.h         steps of an LSTM forwards and backwards, softmax over sampled words
  *
  * inference/fast_lstm.py and model/token_encoder.py have the formulas.

@@ -32,8 +32,8 @@ struct context_sums {
 /* Predictions in n contexts over n_words words of a vocabulary, from `first_word`. Several predictions may share a
  * context, in which each word is added up once.
  *
- * contexts: (n, n_units) in bits, for float32. For tiles, (n / TILE, n_units / TILE, TILE, TILE), with zeros to fill.
- * weights: panels, as in `struct product`.
+ * contexts: (n, n_units) in bits. For tiles, (n / TILE, n_units / TILE, TILE, TILE), with zeros to fill.
+ * weights, scales: as in `struct product`.
  * bias: float32, (n_words,).
  * first_targets: (n + 1,). Context i predicts the targets from first_targets[i] up to first_targets[i + 1].
  * targets: (predictions,), indices of the vocabulary.
@@ -50,9 +50,16 @@ struct words {
     struct total *totals;
     struct context_sums *sums;
     float *target_logits, *logits;
+    struct scales scales;
 };
 
-enum { MOST_ROWS = 512 }; /* rows of a slice for tiles; SLICE for float32 */
+/* Softmax in contexts that are rounded first: words.contexts are rows.units, and words.scales.rows are rows.scales. */
+struct rounded_words {
+    struct rows rows;
+    struct words words;
+};
+
+enum { MOST_ROWS = 512 }; /* rows of a slice for tiles; SLICE for panels */
 
 /* Sums of a piece of work. */
 struct piece {
@@ -229,36 +236,24 @@ static void finish_piece(const struct piece *piece)
     }
 }
 
-void probabilities_float32(const struct words *s)
+#define NAMED(NAME) NAME##_float32
+#define UNIT float
+#include "kernels_words.h"
+
+void probabilities_float32(const struct words *s) { add_words_float32(s); }
+
+#ifdef VNNI
+#define NAMED(NAME) NAME##_int16
+#define UNIT int32_t
+#include "kernels_words.h"
+
+void probabilities_int16(const struct rounded_words *s)
 {
-    if (s->n == 0)
-        return;
-    const int64_t n_units = s->n_units, n_chunks = (s->n_words + CHUNK - 1) / CHUNK;
-    const int64_t slice = rows_of_slice(s, n_chunks, SLICE);
-    ALIGNED float products[SLICE * PANEL];
-    struct piece piece = {.words = s};
-    EACH_OF_SHARE(number, n_chunks * ((s->n + slice - 1) / slice)) {
-        start_piece(&piece, number, slice, PANEL);
-        const int64_t n = piece.end - piece.first, next_step = next_share(n);
-        const float *contexts = s->contexts + piece.first * n_units;
-        for (int64_t word = piece.first_word; word < piece.end_word; word += PANEL) {
-            const float *weights = s->weights + word * n_units;
-            memset(products, 0, n * PANEL * sizeof(float));
-            for (int64_t k = 0; k < n_units; k += DEPTH)
-                for (int64_t row = 0; row < n; row += ROWS) {
-                    const int64_t n_rows = least(ROWS, n - row), after = (k + DEPTH) * PANEL;
-                    multiply_rows_float32[n_rows](
-                        least(DEPTH, n_units - k), contexts + row * n_units + k, n_units, weights + k * PANEL,
-                        products + row * PANEL, PANEL, weights + after + row / ROWS * DEPTH * next_step, next_step);
-                    for (int64_t i = row; k + DEPTH >= n_units && i < row + n_rows; i++)
-                        add_products(&piece, WIDTH, piece.first + i, word, products + i * PANEL);
-                }
-        }
-        finish_piece(&piece);
-    }
+    round_rows_int16(&s->rows);
     GOMP_barrier();
-    join_chunks(s);
+    add_words_int16(&s->words);
 }
+#endif
 
 #ifdef TILES
 TILES_INLINE void finish_products(const void *piece, struct group *group)

@@ -189,7 +189,7 @@ class Values(Arguments):
 
 
 class Words(Arguments):
-    """Softmax over a vocabulary: probabilities_... and logits_..."""
+    """Softmax over words: probabilities_float32 and ..._bfloat16_tiles, logits_..."""
 
     _fields_ = (
         ("n", c_int64),
@@ -206,7 +206,14 @@ class Words(Arguments):
         ("sums", c_void_p),
         ("target_logits", c_void_p),
         ("logits", c_void_p),
+        ("scales", Scales),
     )
+
+
+class RoundedWords(Arguments):
+    """Softmax in contexts that are rounded first: probabilities_int16."""
+
+    _fields_ = (("rows", Rows), ("words", Words))
 
 
 class TrainingCells(Arguments):

@@ -11,12 +11,15 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from elmo_cli.compiled.integer_linear import round_to_integers
 from elmo_cli.compiled.linear import CompiledLinear, make_linear
 from elmo_cli.inference.exact_products import exact_products
+from elmo_cli.inference.precision import softmax_type
 from elmo_cli.language_model.softmax_file import SoftmaxRows, check_softmax, read_rows
 from elmo_cli.language_model.softmax_kernels import (
     LogitLayer,
     bfloat16_logits,
+    int16_logits,
     log_probabilities,
     softmax_kernel,
 )
@@ -35,8 +38,7 @@ _MAX_HELD_BYTES: Final = 2**30
 class FullSoftmax:
     """Softmax of a file. Logits are float32, and sums are float64 (on MPS float32).
 
-    With AMX, `precision` bfloat16 multiplies in bfloat16. Every other precision is
-    float32.
+    `softmax_type` tells in which data type a precision multiplies.
     """
 
     def __init__(
@@ -53,10 +55,7 @@ class FullSoftmax:
         self._n_words = n_words
         self._device = device
         self._sums_dtype = torch.float32 if device.type == "mps" else torch.float64
-        self._dtype = torch.float32
-        is_bfloat16 = device.type == "cpu" and precision == "bfloat16"
-        if is_bfloat16 and softmax_kernel(torch.bfloat16) is not None:
-            self._dtype = torch.bfloat16
+        self._dtype = softmax_type(precision, device)
         self._held: list[LogitLayer] = []
         n_bytes = self._dtype.itemsize * n_words * dim
         if device.type != "cpu" or n_bytes <= _MAX_HELD_BYTES:
@@ -148,6 +147,8 @@ class FullSoftmax:
                 with exact_products():
                     if self._dtype == torch.bfloat16:
                         values = bfloat16_logits(piece, layer)
+                    elif self._dtype == torch.int16:
+                        values = int16_logits(piece, layer)
                     else:
                         values = layer.multiply(piece)
                 logits[:, layer.first : last] = values
@@ -166,6 +167,9 @@ class FullSoftmax:
         bias = rows.bias.to(self._device)
         if self._dtype == torch.bfloat16:
             multiply = CompiledLinear(weight.to(self._dtype))
+            return LogitLayer(rows.first, multiply, bias)
+        if self._dtype == torch.int16:
+            multiply = round_to_integers(weight, None, self._dtype)
             return LogitLayer(rows.first, multiply, bias)
         return LogitLayer(rows.first, make_linear(weight, bias), bias)
 

@@ -1,20 +1,23 @@
 """Log probabilities in C, where the logits stay in the cache.
 
-The kernels are for float32, and with AMX for bfloat16. The bits of a prediction depend
-neither on others nor on the number of threads.
+The kernels are for float32, with VNNI for int16, and with AMX for bfloat16. The bits of
+a prediction depend neither on others nor on the number of threads.
 """
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from elmo_cli.compiled import kernels
-from elmo_cli.compiled.linear import Linear
-from elmo_cli.compiled.structures import Words, address
+from elmo_cli.compiled.integer_linear import IntegerLinear, RowMemory
+from elmo_cli.compiled.linear import Linear, product_kernel
+from elmo_cli.compiled.structures import RoundedWords, Scales, Words, address
+
+_NO_SCALES: Final = Scales(offsets=None, outputs=None, rows=None)
 
 
 class LogitLayer(NamedTuple):
@@ -23,7 +26,7 @@ class LogitLayer(NamedTuple):
     first: int
     """Index of the first word in the vocabulary."""
     multiply: Linear
-    """Layer with the vectors of the words. It adds the bias, except in bfloat16."""
+    """Layer with the vectors of the words. It adds the bias in float32 only."""
     bias: Tensor
     """float32, shape (R,)."""
 
@@ -34,6 +37,8 @@ def softmax_kernel(dtype: torch.dtype, name: str = "probabilities") -> str | Non
     `name` is `probabilities` or `logits`.
     """
     kernel = f"{name}_{dtype}"
+    if dtype == torch.int16 and product_kernel(dtype) is None:
+        return None
     if dtype == torch.bfloat16:
         if not kernels.has_tiles():
             return None
@@ -67,13 +72,21 @@ def log_probabilities(
     chunk = kernels.read_constant("probabilities_chunk")
     for first, layer, bias in layers:
         n_chunks = math.ceil(len(bias) / chunk)
+        n_units = layer.weight.shape[1]
         totals = torch.empty(n_chunks, n, 3, device="cpu")
-        arguments = Words(
+        rounded = None
+        units = factors
+        scales = _NO_SCALES
+        if isinstance(layer, IntegerLinear):
+            rounded = RowMemory(factors, n_units)
+            units = rounded.units
+            scales = layer.scales(rounded.scales)
+        words = Words(
             n=n,
-            n_units=layer.weight.shape[1],
+            n_units=n_units,
             first_word=first,
             n_words=len(bias),
-            contexts=address(factors, dtype),
+            contexts=address(units, units.dtype),
             weights=address(layer.weight, dtype),
             bias=address(bias, torch.float32),
             first_targets=address(first_targets, torch.int64),
@@ -83,8 +96,13 @@ def log_probabilities(
             sums=address(sums, torch.float64),
             target_logits=address(target_logits, torch.float32),
             logits=None,
+            scales=scales,
         )
-        kernels.run_kernel(kernel, arguments)
+        if rounded is None:
+            kernels.run_kernel(kernel, words)
+        else:
+            arguments = RoundedWords(rows=rounded.arguments(), words=words)
+            kernels.run_kernel(kernel, arguments)
     reference, total, mean = sums.t()[:, rows]
     of_targets = torch.empty_like(reference)
     of_targets[order] = target_logits.double()
@@ -117,19 +135,31 @@ def bfloat16_logits(contexts: Tensor, layer: LogitLayer) -> Tensor:
         sums=None,
         target_logits=None,
         logits=address(logits, torch.float32),
+        scales=_NO_SCALES,
     )
     kernels.run_kernel(kernel, arguments)
     return logits
 
 
+def int16_logits(contexts: Tensor, layer: LogitLayer) -> Tensor:
+    """Multiply contexts, (N, P), to logits, float32, (N, R), in int16.
+
+    Contexts are rounded in bits, as for `log_probabilities`.
+    """
+    bits = layer.multiply(_prepare(contexts, torch.int16))
+    return bits.mul_(math.log(2)).add_(layer.bias)
+
+
 def _prepare(contexts: Tensor, dtype: torch.dtype) -> Tensor:
     """Multiply contexts by log2(e), because C computes powers of 2.
 
-    In bfloat16, put them into tiles: (N / t, units / t, t, t).
+    They stay in float32 for int16. In bfloat16, put them into tiles: (N / t, units / t,
+    t, t).
     """
-    contexts = (contexts * math.log2(math.e)).to(dtype)
-    if dtype == torch.float32:
+    contexts = contexts * math.log2(math.e)
+    if dtype != torch.bfloat16:
         return contexts.contiguous()
+    contexts = contexts.to(dtype)
     n, dim = contexts.shape
     tile = kernels.read_constant("tile")
     n_rows = math.ceil(n / tile)

@@ -16,9 +16,9 @@ from elmo_cli.compiled.integer_linear import LARGEST, round_to_integers
 from tests.support.cell_formulas import processor
 from tests.support.processors import processors_with
 from tests.support.strategies import random_tensor, seeds
+from tests.support.whole_numbers import round_rows, round_weights
 
 Array = NDArray[Any]
-SINGLE = np.float32
 
 
 class Kernel(NamedTuple):
@@ -41,24 +41,6 @@ def multiply(
 ) -> Tensor:
     with processor(kernel.processor):
         return round_to_integers(weight, bias, kernel.dtype)(inputs)
-
-
-def round_rows(values: Array, most: int) -> tuple[Array, Array]:
-    """Return the whole numbers of rows, int64, and the scales, float32, (N, 1)."""
-    largest = np.abs(values).max(axis=1, keepdims=True)
-    largest = np.maximum(largest, SINGLE(1e-30))
-    factor = SINGLE(most) / largest
-    # Products of two float32 are exact in float64.
-    whole = np.rint(values.astype(float) * factor.astype(float))
-    return whole.astype(np.int64), largest / SINGLE(most)
-
-
-def round_weights(weight: Array, most: int) -> tuple[Array, Array]:
-    """Return the whole numbers of weights, int64, and the scales, float32, (out,)."""
-    largest = np.abs(weight).max(axis=1)
-    scales = np.maximum(largest, SINGLE(1e-30)) / SINGLE(most)
-    whole = np.rint(weight / scales[:, None])
-    return whole.astype(np.int64), scales
 
 
 def model(inputs: Array, weight: Array, bias: Array | None, most: int) -> Array:

@@ -15,9 +15,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import Tensor
 
 from elmo_cli.compiled import kernels
+from elmo_cli.compiled.integer_linear import round_to_integers
 from elmo_cli.compiled.kernels import has_tiles
-from elmo_cli.compiled.linear import CompiledLinear
+from elmo_cli.compiled.linear import CompiledLinear, Linear
 from elmo_cli.errors.exceptions import WeightsError
+from elmo_cli.inference.precision import softmax_type
 from elmo_cli.language_model import softmax as full_softmax
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.language_model.softmax import FullSoftmax
@@ -31,7 +33,13 @@ from elmo_cli.language_model.surprisal import measure_surprisal
 from elmo_cli.options.model import Precision
 from tests.support import reference
 from tests.support.cell_formulas import PROCESSORS, WAYS, processor
+from tests.support.processors import (
+    needs_int8,
+    processors_with,
+    without_instructions,
+)
 from tests.support.strategies import random_tensor, seeds
+from tests.support.whole_numbers import round_rows, round_weights
 
 CPU = torch.device("cpu")
 N_WORDS = 23
@@ -65,7 +73,7 @@ class Case:
         layers = []
         for first in range(0, len(self.bias), n_words):
             part = slice(first, first + n_words)
-            multiply = CompiledLinear(self.weight[part].to(dtype))
+            multiply = make_layer(self.weight[part], dtype)
             layers.append(LogitLayer(first, multiply, self.bias[part]))
         contexts = self.contexts[rows]
         return log_probabilities(
@@ -80,14 +88,26 @@ class Case:
     def expected(self, dtype: torch.dtype) -> Tensor:
         """Compute them in float64, after the same rounding of the factors."""
         contexts = self.contexts.double()
+        weight = self.weight.double()
         if dtype == torch.bfloat16:
             contexts = (self.contexts * BITS).to(dtype).double() / BITS
-        weight = self.weight.to(dtype).double()
+            weight = self.weight.to(dtype).double()
+        if dtype == torch.int16:
+            whole, row_scales = round_rows((self.contexts * BITS).numpy(), 2047)
+            contexts = torch.from_numpy(whole * row_scales.astype(float)) / BITS
+            whole, scales = round_weights(self.weight.numpy(), 2047)
+            weight = torch.from_numpy(whole * scales.astype(float)[:, None])
         log_p = (contexts @ weight.t() + self.bias).log_softmax(dim=1)
         rows = torch.arange(len(contexts))
         of_targets = log_p[rows, self.targets]
         entropies = -(log_p.exp() * log_p).sum(dim=1)
         return torch.stack([of_targets, entropies])
+
+
+def make_layer(weight: Tensor, dtype: torch.dtype) -> Linear:
+    if dtype == torch.int16:
+        return round_to_integers(weight, None, dtype)
+    return CompiledLinear(weight.to(dtype))
 
 
 @pytest.mark.parametrize("capability", WAYS)
@@ -230,6 +250,8 @@ def test_a_file_with_a_fault_is_reported(
 
 
 KINDS = [(capability, torch.float32) for capability in PROCESSORS]
+for _name in processors_with(torch.int16):
+    KINDS.append((_name, torch.int16))
 if has_tiles():
     KINDS.append(("AVX512", torch.bfloat16))
 each_kernel = pytest.mark.parametrize(("capability", "dtype"), KINDS)
@@ -347,7 +369,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "softmax.hdf5"
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_a_softmax_that_is_read_per_batch_has_equal_bits(
     path: Path, precision: Precision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -367,15 +389,58 @@ def test_a_softmax_that_is_read_per_batch_has_equal_bits(
     assert torch.equal(held, read)
 
 
-def test_bfloat16_without_amx_is_float32(
+def test_every_precision_without_vnni_and_amx_is_float32(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "request_tiles", lambda: False)
     expected = FullSoftmax(path, 5000, 32, CPU).of_targets(CASE.contexts, CASE.targets)
-    for precision in get_args(Precision):
-        softmax = FullSoftmax(path, 5000, 32, CPU, precision)
-        scores = softmax.of_targets(CASE.contexts, CASE.targets)
-        assert torch.equal(scores, expected)
+    with without_instructions("vnni", "avx_vnni"):
+        for precision in get_args(Precision):
+            softmax = FullSoftmax(path, 5000, 32, CPU, precision)
+            scores = softmax.of_targets(CASE.contexts, CASE.targets)
+            assert torch.equal(scores, expected)
+
+
+@needs_int8
+def test_the_types_of_the_softmax_with_vnni(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert softmax_type("int8", CPU) == torch.int16
+    assert softmax_type("float32", CPU) == torch.float32
+    assert softmax_type("float16", CPU) == torch.float32
+    assert softmax_type("bfloat16", torch.device("cuda")) == torch.float32
+    monkeypatch.setattr(kernels, "request_tiles", lambda: False)
+    assert softmax_type("bfloat16", CPU) == torch.int16
+
+
+@needs_int8
+@pytest.mark.parametrize("held_bytes", [0, 2**30])
+def test_a_softmax_in_int16_keeps_its_bits_in_a_pickle(
+    path: Path, held_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(full_softmax, "_MAX_HELD_BYTES", held_bytes)
+    softmax = FullSoftmax(path, 5000, 32, CPU, "int8")
+    again = pickle.loads(pickle.dumps(softmax))
+    scores = softmax.of_targets(CASE.contexts, CASE.targets)
+    assert torch.equal(again.of_targets(CASE.contexts, CASE.targets), scores)
+
+
+@needs_int8
+def test_the_softmax_in_int16_adds_little_to_the_error_of_surprisal() -> None:
+    text = Path(__file__).parents[2] / "examples" / "alice.txt"
+    sentences = [line.split() for line in text.read_text("utf-8").splitlines()[:40]]
+    model = LanguageModel()
+
+    def measure() -> Any:
+        measured = measure_surprisal(model, sentences)
+        return np.array([token.surprisal for text in measured for token in text])
+
+    expected = measure()
+    assert model.files.softmax is not None
+    n_words = len(model.vocabulary)
+    dim = model.engine.architecture.lstm.projection_dim
+    model.softmax = FullSoftmax(model.files.softmax, n_words, dim, CPU, "int8")
+    errors = np.abs(measure() - expected)  # bits
+    assert 1e-5 < errors.mean() < 0.005
+    assert errors.max() < 0.05
 
 
 @needs_tiles
