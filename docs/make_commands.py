@@ -82,6 +82,8 @@ SHARED_OPTIONS: Final = (
 )
 """Sentences above the links to the shared options on the page of a command."""
 
+BAR_IN_CODE: Final = re.compile(r"`([^`]*\|[^`]*)`")
+"""Code with a bar, which would end the cell of a table."""
 HELP_TOPIC: Final = re.compile(r"`elmo help (formats|layers)`")
 TOPIC_LINKS: Final = {
     "formats": "[input formats]({docs}input.md)",
@@ -292,8 +294,14 @@ def table_of_rows(rows: list[Row], docs: str = "") -> str:
             shown += part if part in (", ", " ") else f"<code>{part}</code>"
         anchor = anchor_of(row)
         link = f'<a id="{anchor}" href="#{anchor}">{shown}</a>'
-        lines.append(f"| {link} | {with_links(row.text, row.long_name, docs)} |")
+        text = with_links(row.text, row.long_name, docs)
+        lines.append(f"| {link} | {BAR_IN_CODE.sub(escape_bars, text)} |")
     return "\n".join(lines)
+
+
+def escape_bars(code: re.Match[str]) -> str:
+    """Return code with bars in HTML, where they do not end a cell."""
+    return f"<code>{html.escape(code[1]).replace('|', '&#124;')}</code>"
 
 
 def with_links(text: str, option: str, docs: str = "") -> str:

@@ -88,7 +88,9 @@ class Command(click.Command):
         for option in self.params:
             for name in option.opts:
                 typed_names[name] = name
-                if isinstance(option, Option):
+                if isinstance(option, Option) and option.is_variable(ctx):
+                    typed_names[name] = option.shown(ctx)
+                elif isinstance(option, Option):
                     typed_names[name] = option.typed_name(ctx, default=name)
         ctx.meta[TYPED_COMMAND] = TypedCommand(
             typed_names, ["elmo", str(self.name), *ctx.meta[TYPED_ARGUMENTS]]

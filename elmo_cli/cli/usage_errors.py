@@ -91,9 +91,17 @@ def _message(error: click.UsageError) -> Message:
             )
         return Message(f"{first_name} is missing", remedy=example_of(ctx.command))
     if isinstance(error, click.BadParameter) and error.param is not None:
+        if isinstance(error.param, click.Option) and error.param.is_flag:
+            # Only the value of a variable can be wrong.
+            value = error.param.value_from_envvar(ctx)
+            problem = f"expected 1 or 0, found {value!r}"
+            return Message(f"{_name_of(error.param, ctx)}: {problem}")
         return Message(f"{_name_of(error.param, ctx)}: {error.message}")
     if isinstance(error, click.BadOptionUsage):
         return _wrong_value_count_message(error.option_name, ctx)
+    if isinstance(ctx.command, click.Group) and error.message == "Missing command.":
+        remedy = "`elmo --help` lists the commands."
+        return Message("COMMAND is missing", remedy=remedy)
     return Message(error.message)
 
 

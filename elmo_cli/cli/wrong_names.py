@@ -130,7 +130,9 @@ def _advice_for_place(name: str) -> str:
     for command_name in COMMANDS:
         for option in find_command(command_name).params:
             if isinstance(option, click.Option) and name in option.opts:
-                value = f" {option.metavar}" if option.metavar else ""
+                # Of NAME|FOLDER, the first: in a shell, | is a pipe.
+                metavar = (option.metavar or "").partition("|")[0]
+                value = f" {metavar}" if metavar else ""
                 example = f"elmo {command_name} {name}{value}"
                 return f"Type it after the command, as in `{literal(example)}`."
     return ""

@@ -53,7 +53,7 @@ def download_file(
     URLs of http are only tried if the user allows http, or if there are no others.
     """
     start = "" if model is None else f"{model}: "
-    tried = [url for url in urls if _is_allowed(url, allow_file=allow_file)] or urls
+    tried = [url for url in urls if is_allowed(url, allow_file=allow_file)] or urls
     has_answered = False
     # The name is hidden. Its suffix tells `check` the format.
     unfinished = destination.with_name(f".partial.{destination.name}")
@@ -171,7 +171,7 @@ def _too_large_error(max_bytes: int) -> _NotReceivedError:
     return _NotReceivedError(f"it is larger than {limit}, the limit for this file")
 
 
-def _is_allowed(url: str, *, allow_file: bool) -> bool:
+def is_allowed(url: str, *, allow_file: bool = False) -> bool:
     """Return whether a URL has https, or http that the user allows.
 
     With `allow_file`, it may also be the URL of a file.
@@ -184,7 +184,7 @@ def _is_allowed(url: str, *, allow_file: bool) -> bool:
 
 def _check_scheme(url: str, *, allow_file: bool) -> None:
     """Raise an error for a URL that is not allowed."""
-    if _is_allowed(url, allow_file=allow_file):
+    if is_allowed(url, allow_file=allow_file):
         return
     remedy = "Use https or a path."
     if _scheme(url) == "http":

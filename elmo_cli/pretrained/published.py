@@ -9,7 +9,7 @@ from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.files import disk
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.cache import get_once, n_bytes_downloaded, published_folder
-from elmo_cli.pretrained.download import download_file
+from elmo_cli.pretrained.download import download_file, is_allowed
 from elmo_cli.pretrained.file_checks import check_file
 from elmo_cli.pretrained.limits import size_limit
 from elmo_cli.pretrained.mirror import try_mirror
@@ -107,7 +107,7 @@ def _download_archive(model: PublishedModel, folder: Path) -> None:
         )
         disk.remove(archive)
     except ModelError as error:
-        if "weights" not in model.urls:
+        if not any(is_allowed(url) for url in model.urls.get("weights", ())):
             raise
         logger.warning("the archive failed, so its single files are tried: %s", error)
 

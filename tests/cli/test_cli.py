@@ -187,6 +187,37 @@ def test_an_error_names_the_variable_of_a_wrong_value(
     assert_misused(cosine("-q"), message)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("layers", "9", "expected all, top, average, word_emb, lstm1, lstm2 or "),
+        ("device", "gpu", "expected auto, cpu, cuda, cuda:N or mps, found 'gpu'"),
+        ("tokenizer", "mose", "expected auto, whitespace, moses, "),
+        ("state", "cold", "expected zero, warm or carry, found 'cold'"),
+    ],
+)
+def test_an_error_of_the_library_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, problem: str
+) -> None:
+    variable = f"ELMO_COSINE_{name.upper()}"
+    monkeypatch.setenv(variable, value)
+    result = cosine("-q")
+    assert result.exit_code == 2
+    assert f"Error: --{name} ({variable}): {problem}" in result.stderr
+
+
+def test_the_variable_of_a_flag_is_1_or_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMO_EMBED_OVERWRITE", "maybe")
+    problem = "expected 1 or 0, found 'maybe'"
+    message = f"--overwrite (ELMO_EMBED_OVERWRITE): {problem}"
+    assert_misused(embed_to_lines(), message)
+
+
+def test_an_option_in_place_of_a_command_is_an_error() -> None:
+    message = "COMMAND is missing. `elmo --help` lists the commands."
+    assert_misused(elmo("-q"), message)
+
+
 def embed_to_lines(*options: str) -> Result:
     """Return the result of `elmo embed` of a line to JSON lines."""
     return elmo(

@@ -18,6 +18,8 @@ from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.tensor_files import open_tensors
 from elmo_cli.pretrained.download import download_file
+from elmo_cli.pretrained.published import _download_archive
+from elmo_cli.pretrained.registry import MODELS
 from elmo_cli.pretrained.url_files import download_if_url
 from tests.support.commands import Forked, Terminal
 from tests.support.website import (
@@ -230,7 +232,7 @@ def sends(content: bytes, length: object) -> Answer:
     [
         (status(403), "HTTP Error 403: Forbidden"),
         (breaks_off(1000), "the connection ended after 1,000 of"),
-        (sends(b"<html>Sorry</html>", 18), "not HDF5"),
+        (sends(b"<html>Sorry</html>", 18), "expected weights in HDF5"),
         (repeats(CONTENT), "it is larger than 10 MB, the limit for this file"),
         (sends(b"", 10**21), "it is larger than 10 MB, the limit for this file"),
         (repeats(b".", 0.05), TOO_SLOW),
@@ -242,7 +244,7 @@ def sends(content: bytes, length: object) -> Answer:
         (drips(CHUNKED + b"0\r\n"), TOO_SLOW),
         (drips(CHUNKED + b"0\r\n", b"X: a\r\n" * 10_000, 0.0), NO_END),
         (lambda *_: time.sleep(1), "(The read operation )?timed out"),
-        (sends(b"\x89HDF", "9x"), "not a valid weights file|not HDF5"),
+        (sends(b"\x89HDF", "9x"), "not a valid weights file|expected weights in HDF5"),
     ],
 )
 def test_a_bad_answer_is_reported_and_the_next_mirror_tried(
@@ -329,3 +331,15 @@ def test_two_processes_download_once(site: Site, tmp_path: Path) -> None:
         tmp_path / "log"
     ).read_text()
     assert len(site.requests) == 1
+
+
+def test_single_files_at_http_are_only_tried_after_an_archive_if_http_is_allowed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    [model] = [each for each in MODELS if each.name == "seqvec"]
+    download = Mock(side_effect=ModelError("no network"))
+    monkeypatch.setattr("elmo_cli.pretrained.published.download_file", download)
+    with pytest.raises(ModelError, match="no network"):
+        _download_archive(model, tmp_path)
+    monkeypatch.setenv("ELMO_ALLOW_HTTP", "1")
+    _download_archive(model, tmp_path)
