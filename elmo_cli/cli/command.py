@@ -85,15 +85,19 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. A wrong option ends it with status 2."""
         typed_names = {}
+        variables = {}
         for option in self.params:
             for name in option.opts:
                 typed_names[name] = name
                 if isinstance(option, Option) and option.is_variable(ctx):
                     typed_names[name] = option.shown(ctx)
+                    variables[name] = option.shown(ctx)
                 elif isinstance(option, Option):
                     typed_names[name] = option.typed_name(ctx, default=name)
         ctx.meta[TYPED_COMMAND] = TypedCommand(
-            typed_names, ["elmo", str(self.name), *ctx.meta[TYPED_ARGUMENTS]]
+            typed_names,
+            words=["elmo", str(self.name), *ctx.meta[TYPED_ARGUMENTS]],
+            variables=variables,
         )
         try:
             return super().invoke(ctx)

@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 _BRACE: Final = "{{}"
@@ -34,10 +34,17 @@ class TypedCommand:
     """Its options, and the name that was typed for each: `--cuda` for `--device`."""
     words: Sequence[str] = ()
     """`elmo`, the name of the command and its arguments."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Its options that the environment sets, with their variables:
+    `--layers (ELMO_EMBED_LAYERS)` for `--layers`."""
 
     def with_own_names(self) -> "TypedCommand":
-        """Return the command with each option by its own name, not the typed one."""
-        return TypedCommand({name: name for name in self.names}, self.words)
+        """Return the command with each option by its own name, not the typed one.
+
+        An option that the environment sets keeps its variable.
+        """
+        names = {name: self.variables.get(name, name) for name in self.names}
+        return TypedCommand(names, self.words)
 
 
 class Message:

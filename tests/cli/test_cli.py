@@ -206,6 +206,15 @@ def test_an_error_of_the_library_names_the_variable(
     assert f"Error: --{name} ({variable}): {problem}" in result.stderr
 
 
+def test_a_remedy_names_the_variable_that_must_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ELMO_EMBED_LAYOUT", "packed")
+    result = elmo("embed", "-", "out.parquet", "--model", TINY, stdin="a b\n")
+    assert result.exit_code == 2
+    assert "Remove --layout (ELMO_EMBED_LAYOUT), or write" in result.stderr
+
+
 def test_the_variable_of_a_flag_is_1_or_0(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELMO_EMBED_OVERWRITE", "maybe")
     problem = "expected 1 or 0, found 'maybe'"
