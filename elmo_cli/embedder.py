@@ -40,7 +40,11 @@ from elmo_cli.options.encode_arguments import (
     take_normalize,
     take_texts,
 )
-from elmo_cli.options.layers import Layers, parse_mean_layers
+from elmo_cli.options.layers import (
+    Layers,
+    parse_mean_layers,
+    without_token_layer,
+)
 from elmo_cli.options.model import (
     DEFAULT_BATCH_SIZE,
     InitialState,
@@ -713,7 +717,7 @@ class ElmoEmbedder:
         """
         n_layers = self.architecture.n_layers
         if layers is None:
-            averaged = list(range(1, n_layers)) or [0]
+            averaged = without_token_layer(range(n_layers))
         else:
             averaged = parse_mean_layers(layers, n_layers)
         chosen = self._choose_tokenizer([sentence], tokenizer, language)

@@ -110,6 +110,16 @@ def parse_mean_layers(layers: Layers, n_layers: int) -> list[int]:
     return numbers
 
 
+def without_token_layer(layers: Sequence[int]) -> list[int]:
+    """Return the layers whose mean is taken by default: all but the token layer.
+
+    The vectors of the token layer depend only on spelling. If there is no other layer,
+    it is the only one.
+    """
+    others = [layer for layer in layers if layer != 0]
+    return others or [0]
+
+
 def joins_token_layer(name: str) -> bool:
     """Return whether one vector per token depends on the token layer.
 

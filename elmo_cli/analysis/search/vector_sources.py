@@ -32,6 +32,7 @@ from elmo_cli.options.layers import (
     layers_text,
     parse_layers,
     parse_mean_layers,
+    without_token_layer,
 )
 from elmo_cli.outputs.attributes import check_attributes
 from elmo_cli.outputs.output_rows import LAYER_PREFIX, VECTOR
@@ -179,7 +180,7 @@ class VectorSource:
                 raise self._layers_error(layers, f"{self.path} has {has}.")
             return None
         if layers is None:
-            return [row for row, layer in enumerate(stored) if layer != 0] or [0]
+            return [stored.index(layer) for layer in without_token_layer(stored)]
         if name == "all":
             return parse_mean_layers(layers, len(stored))
         chosen = parse_layers(layers, stored)

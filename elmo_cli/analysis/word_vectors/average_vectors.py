@@ -23,7 +23,7 @@ from elmo_cli.errors.checks import check_sentence, list_texts
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
-from elmo_cli.options.layers import Layers, layers_text
+from elmo_cli.options.layers import Layers, layers_text, without_token_layer
 from elmo_cli.options.selection import Selection, SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
@@ -174,7 +174,7 @@ def _average(
     n_layers = embedder.architecture.n_layers
     layers = averaging.layers
     if layers is None:
-        layers = list(range(1, n_layers))
+        layers = without_token_layer(range(n_layers))
     selection = SelectionSettings(layers_text(layers)).for_model(n_layers)
     at_most = averaging.at_most
     counts: Counter[str] = Counter()
