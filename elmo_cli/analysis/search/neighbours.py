@@ -141,15 +141,20 @@ def _check_default_layers(source: VectorSource) -> None:
     stored = source.stored_layers
     if stored is None:  # `layers` has no effect.
         return
-    has = "only the top layer" if stored == "top" else f"only {stored}"
-    if "," in stored:
-        has = f"only layers {stored}"
-    example = stored
-    if source.attributes.get("pooling") is not None:
-        has = "one vector per sentence"
-        example = "average" if stored == "all" else stored
-    elif stored == "all":
+    is_pooled = source.attributes.get("pooling") is not None
+    if stored == "all" and not is_pooled:
         return
+    example = stored
+    if is_pooled:
+        has = "one vector per sentence"
+        if stored == "all":
+            example = "average"
+    elif stored == "top":
+        has = "only the top layer"
+    elif "," in stored:
+        has = f"only layers {stored}"
+    else:
+        has = f"only {stored}"
     raise SettingsError(
         "{--layers}: required, because {path} has {has}",
         remedy=f"Name the layers of your vectors, such as {{--layers {example}}}.",
