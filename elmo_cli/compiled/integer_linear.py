@@ -26,8 +26,6 @@ LARGEST: Final = {torch.int8: 127, torch.int16: 2047}
 _ZERO: Final = {torch.int8: 128, torch.int16: 0}
 """What is added to whole numbers of the inputs."""
 _FLOAT: Final = torch.float32
-
-
 _PART: Final = 1 << 18
 """Weights that are rounded together, in a core's cache: it takes half the time."""
 

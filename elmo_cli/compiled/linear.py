@@ -15,7 +15,7 @@ from elmo_cli.compiled.kernels import (
     read_constant,
     run_kernel,
 )
-from elmo_cli.compiled.structures import Product, Scales, Strides, address
+from elmo_cli.compiled.structures import NO_SCALES, Product, Scales, Strides, address
 
 
 class Linear:
@@ -140,7 +140,7 @@ class CompiledLinear(Linear):
 
     def scales(self, rows: Tensor | None) -> Scales:
         """Return what turns sums of whole numbers into values; nothing for floats."""
-        return Scales(offsets=None, outputs=None, rows=None)
+        return NO_SCALES
 
     def unpack(self) -> tuple[Tensor, Tensor | None]:
         """Return the weights, shape (out, in), and the bias as before packing."""

@@ -5,7 +5,7 @@ classes.
 """
 
 from ctypes import Structure, c_double, c_int64, c_void_p
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor
@@ -55,6 +55,10 @@ class Scales(Arguments):
     """What turns sums of whole numbers into values."""
 
     _fields_ = (("offsets", c_void_p), ("outputs", c_void_p), ("rows", c_void_p))
+
+
+NO_SCALES: Final = Scales(offsets=None, outputs=None, rows=None)
+"""Scales of products in floating point, which need none."""
 
 
 class Product(Arguments):

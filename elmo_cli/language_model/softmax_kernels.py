@@ -6,7 +6,7 @@ a prediction depend neither on others nor on the number of threads.
 
 import math
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,9 +15,7 @@ from torch.nn import functional
 from elmo_cli.compiled import kernels
 from elmo_cli.compiled.integer_linear import IntegerLinear, RowMemory
 from elmo_cli.compiled.linear import Linear, product_kernel
-from elmo_cli.compiled.structures import RoundedWords, Scales, Words, address
-
-_NO_SCALES: Final = Scales(offsets=None, outputs=None, rows=None)
+from elmo_cli.compiled.structures import NO_SCALES, RoundedWords, Words, address
 
 
 class LogitLayer(NamedTuple):
@@ -76,7 +74,7 @@ def log_probabilities(
         totals = torch.empty(n_chunks, n, 3, device="cpu")
         rounded = None
         units = factors
-        scales = _NO_SCALES
+        scales = NO_SCALES
         if isinstance(layer, IntegerLinear):
             rounded = RowMemory(factors, n_units)
             units = rounded.units
@@ -135,7 +133,7 @@ def bfloat16_logits(contexts: Tensor, layer: LogitLayer) -> Tensor:
         sums=None,
         target_logits=None,
         logits=address(logits, torch.float32),
-        scales=_NO_SCALES,
+        scales=NO_SCALES,
     )
     kernels.run_kernel(kernel, arguments)
     return logits
