@@ -27,7 +27,7 @@ from elmo_cli.errors.checks import (
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Template
 from elmo_cli.errors.missing_attributes import missing_attribute_error
-from elmo_cli.inference.device import Device
+from elmo_cli.inference.device import CPU, Device
 from elmo_cli.inference.encoder import FixedStateEncoder, SentenceEncoder
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.trie import build_trie, index_tokens
@@ -53,8 +53,6 @@ from elmo_cli.text.choose_tokenizer import (
 )
 from elmo_cli.text.tokenizers import tokenize_texts
 from elmo_cli.types import READING_DIRECTIONS, ReadingDirection, Sentence, Text
-
-_CPU: Final = torch.device("cpu")
 
 _Result = TypeVar("_Result")
 
@@ -140,8 +138,9 @@ class LanguageModel:
                 text) or "carry" (from the previous batch). None: "zero", or "warm" for
                 a model that says that it was trained with carried state.
             precision: Precision of the biLM: "float32", "bfloat16" or "float16", "int8"
-                on a processor with VNNI, or "tf32" on an NVIDIA GPU. The
-                softmax is float32, or bfloat16 too with AMX.
+                on a processor with VNNI, or "tf32" on an NVIDIA GPU. The softmax is
+                float32. For "bfloat16" and "int8" it is int16 with VNNI, and for
+                "bfloat16" bfloat16 with AMX.
             batch_tokens: Maximum number of tokens per batch. None means 8,192 on the
                 CPU and 32,768 on a GPU.
             options_file, weight_file: Paths or URLs of options.json and weights.hdf5,
@@ -445,7 +444,7 @@ class LanguageModel:
             is_backward = direction == "backward"
             context_rows = without_first if is_backward else without_last
             target_rows = without_last if is_backward else without_first
-            trie = build_trie(numbers, roots, _CPU, backward=is_backward)
+            trie = build_trie(numbers, roots, CPU, backward=is_backward)
             nodes = trie.nodes.numpy()[context_rows]
             _, first, context_of = np.unique(
                 nodes, return_index=True, return_inverse=True
