@@ -89,7 +89,7 @@ class BiLmRunner:
         """Return the encoder of tokens: the biLM's, or a copy in a lower precision."""
         if self.precision == "float32":
             return bilm.token_encoder
-        return self._prepare(bilm).token_encoder
+        return self._prepare_once(bilm).token_encoder
 
     def run(
         self,
@@ -121,7 +121,7 @@ class BiLmRunner:
             if bilm.device.type == "cpu" and not torch.compiler.is_compiling():
                 encode = _encode_once(ids, mask, encode)
             return bilm.run_bounded(mask, lengths, encode, run_lstm=run_packed).layers
-        prepared = self._prepare(bilm)
+        prepared = self._prepare_once(bilm)
         if encode is None:
             encode = _encode_by(prepared.token_encoder, ids)
         run = partial(
@@ -136,19 +136,21 @@ class BiLmRunner:
         ):
             return run()
 
-    def _prepare(self, bilm: BiLm) -> _Prepared:
+    def _prepare_once(self, bilm: BiLm) -> _Prepared:
         """Prepare a biLM, unless its weights are those of the last time."""
         version = WeightsVersion(bilm.parameters())
         if len(version.key) == 0:
             # Replicas (nn.DataParallel) have no parameters, and share this runner.
-            return _prepare(bilm, self.precision, version)
+            return _prepare_weights(bilm, self.precision, version)
         if self._prepared is None or version.key != self._prepared.version.key:
             self._prepared = None  # The old copy is freed before the new one is made.
-            self._prepared = _prepare(bilm, self.precision, version)
+            self._prepared = _prepare_weights(bilm, self.precision, version)
         return self._prepared
 
 
-def _prepare(bilm: BiLm, precision: Precision, version: WeightsVersion) -> _Prepared:
+def _prepare_weights(
+    bilm: BiLm, precision: Precision, version: WeightsVersion
+) -> _Prepared:
     """Prepare a biLM for inference, and leave it as it is."""
     if precision == "float32":
         dtype = _gates_dtype(bilm)
