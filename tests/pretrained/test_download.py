@@ -144,15 +144,20 @@ def test_http_is_not_tried_after_https_unless_allowed(
     assert destination.read_bytes() == CONTENT
 
 
-def test_http_is_named_if_the_https_server_answers_with_an_error(
-    site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def https_without_encryption(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the server answer for https too, by a connection without encryption."""
     monkeypatch.setattr(
         "urllib.request.HTTPSHandler.https_open",
         lambda self, request: self.do_open(http.client.HTTPConnection, request),
         raising=False,
     )
+
+
+@pytest.mark.usefixtures("https_without_encryption")
+def test_http_is_named_if_the_https_server_answers_with_an_error(
+    site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gone = site.put("/gone", b"", status(404)).replace("http:", "https:")
     monkeypatch.delenv("ELMO_ALLOW_HTTP")
     with pytest.raises(
@@ -161,15 +166,10 @@ def test_http_is_named_if_the_https_server_answers_with_an_error(
         download_file([gone, site.put("/file", CONTENT)], destination, no_check)
 
 
+@pytest.mark.usefixtures("https_without_encryption")
 def test_each_step_of_a_redirect_is_checked(
     site: Site, destination: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Let the server answer for https too, by a connection without encryption."""
-    monkeypatch.setattr(
-        "urllib.request.HTTPSHandler.https_open",
-        lambda self, request: self.do_open(http.client.HTTPConnection, request),
-        raising=False,
-    )
     https = site.url.replace("http:", "https:")
     site.put("/target", CONTENT)
     site.put("/good", b"", redirects(f"{https}/target"))
