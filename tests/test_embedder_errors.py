@@ -123,37 +123,37 @@ def test_a_wrong_option_of_the_model_is_named(
         lambda models: models.embedder.encode(["a"], layers="middle"),
         SettingsError,
         "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
-        "or numbers from 0 to 2 separated by commas, found 'middle'",
+        "or numbers from -3 to 2 separated by commas, found 'middle'",
     ),
     WrongCall(
         lambda models: list(models.embedder.embed_sentences([["the"]], layers=-4)),
         SettingsError,
         "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
-        "or numbers from 0 to 2 separated by commas, found '-4'",
+        "or numbers from -3 to 2 separated by commas, found '-4'",
     ),
     WrongCall(
         lambda models: list(models.embedder.embed_sentences([["the"]], layers=[0, 3])),
         SettingsError,
         "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
-        "or numbers from 0 to 2 separated by commas, found '0,3'",
+        "or numbers from -3 to 2 separated by commas, found '0,3'",
     ),
     WrongCall(
         lambda models: list(models.embedder.embed_sentences([["the"]], layers=[])),
         SettingsError,
         "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
-        "or numbers from 0 to 2 separated by commas, found ''",
+        "or numbers from -3 to 2 separated by commas, found ''",
     ),
     WrongCall(
         lambda models: list(models.embedder.embed_sentences([["the"]], layers=[[0]])),  # type: ignore[list-item]
         SettingsError,
         "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
-        "or numbers from 0 to 2 separated by commas, found '[0]'",
+        "or numbers from -3 to 2 separated by commas, found '[0]'",
     ),
     WrongCall(
         lambda models: list(models.embedder.embed_sentences([["the"]], layers="0,-9")),
         SettingsError,
         "layers: expected all, top, average, sum, word_emb, lstm1, lstm2 "
-        "or numbers from 0 to 2 separated by commas, found '0,-9'",
+        "or numbers from -3 to 2 separated by commas, found '0,-9'",
     ),
     WrongCall(
         lambda models: models.embedder.encode(["a"], tokenizer="words"),
@@ -220,7 +220,7 @@ def test_a_wrong_option_of_a_call_is_named(
         lambda models: models.embedder.similarity("cat", "A cat.", "A cat.", layers=9),
         SettingsError,
         "layers: expected all, top, average, word_emb, lstm1, lstm2 "
-        "or numbers from 0 to 2 separated by commas, found '9'",
+        "or numbers from -3 to 2 separated by commas, found '9'",
     ),
 )
 def test_a_wrong_word_or_sentence_is_named(

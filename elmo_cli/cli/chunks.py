@@ -20,7 +20,7 @@ def parse_in_chunks(
     rows: Iterable[_Row],
     parse: Callable[[_Row], _Query],
     is_ready: Callable[[], bool],
-    name: str,
+    name_of: Callable[[int, _Row], str],
 ) -> Iterator[list[_Query]]:
     """Yield parsed rows in chunks.
 
@@ -31,13 +31,14 @@ def parse_in_chunks(
         rows: Rows, read as they are needed.
         parse: Function that parses a row, or raises an `InputError`.
         is_ready: Function that says whether the next row can be read without waiting.
-        name: Beginning of the error of a row, followed by its number from 1.
+        name_of: Function that returns the beginning of a row's error, such as
+            `pairs.csv, line 3`, by its number from 1 and the row.
     """
     chunk: list[_Query] = []
     error: InputError | None = None
     try:
         for number, row in enumerate(rows, start=1):
-            chunk.append(_parse(row, parse, name=f"{name} {number}"))
+            chunk.append(_parse(row, parse, name=name_of(number, row)))
             if len(chunk) == MAX_CHUNK or not is_ready():
                 yield chunk
                 chunk = []

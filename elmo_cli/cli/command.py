@@ -158,7 +158,7 @@ def _check_output(ctx: click.Context) -> None:
             written.append(paths.pop())
         read += paths
     for path in written:
-        if path != STANDARD_OUTPUT:
+        if path not in ("", STANDARD_OUTPUT):
             check_not_read(path, read)
 
 

@@ -15,7 +15,8 @@ _TOO_LARGE: Final = 2**63
 class NamedPath(click.Path):
     """File, folder or `-`, completed by TAB.
 
-    An empty name is an error. Other errors are reported where the file is read.
+    An empty name is an error. Other errors are reported where the file is read. An
+    argument that stands for several, such as `WORD FILE...`, is checked by its command.
     """
 
     def __init__(self, remedy: str = "Give the name of a file.") -> None:
@@ -25,7 +26,8 @@ class NamedPath(click.Path):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the path as it was typed."""
-        if value == "":
+        is_several = isinstance(param, click.Argument) and " " in str(param.metavar)
+        if value == "" and not is_several:
             self.fail(f"empty. {self._remedy}", param, ctx)
         return super().convert(value, param, ctx)
 

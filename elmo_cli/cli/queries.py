@@ -5,7 +5,7 @@ before the last ones are typed.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from elmo_cli.cli.chunks import parse_in_chunks
 from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.wording import listed
 from elmo_cli.options.column_names import parse_column_names
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.input_rows import texts_of_tokens
+from elmo_cli.records.missing_header import missing_header_error
 from elmo_cli.records.record import Record
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
@@ -48,17 +50,14 @@ def read_queries(
 
     Raise an `InputError` if there are none.
     """
-    is_empty = True
     with source:
         lines, is_ready = source.lines()
         texts = (line.text for line in lines)
-        for chunk in parse_in_chunks(
-            texts, parse, is_ready=is_ready, name="standard input, line"
-        ):
-            is_empty = False
-            yield chunk
-    if is_empty:
-        raise InputError("standard input: no tokens")
+        yield from parse_in_chunks(
+            texts, parse, is_ready=is_ready, name_of=_name_of_line
+        )
+    if not source.has_lines:
+        raise source.empty_error()
 
 
 def query_settings(settings: TextSettings, *, pooled: bool) -> TextSettings:
@@ -92,6 +91,14 @@ def read_query_table(
             choice_of=partial(_column_with_number, "occurrence"),
         )
 
+    found = _names_in_header(text_input)
+    if found and not pooled and "word" not in found:
+        text = text_input.settings.text_column or "text"
+        raise InputError(
+            f"{text_input.source.name}: expected the columns word and {text}, found "
+            f"{listed(found, 'and')}",
+            remedy="Rename the column with the words to word.",
+        )
     yield from _parsed_rows(text_input, parse)
 
 
@@ -117,6 +124,18 @@ class PairColumns(NamedTuple):
         """Return the options by which the table of `read_pair_table` is opened."""
         return replace(settings, text_column=self.first, keep_columns=ALL_COLUMNS)
 
+    def check_found(self, found: Sequence[str]) -> None:
+        """Raise an `InputError` if a table has not all columns of a pair."""
+        has_words = any(name in found for name in ("word", "word1", "start1"))
+        if has_words and self.first in found and self.second in found:
+            return
+        raise InputError(
+            f"expected the columns word, {self.first} and {self.second}, found "
+            f"{listed(found, 'and')}",
+            remedy="Rename the columns, or name those of the sentences with "
+            "{--text-column NAME1,NAME2}.",
+        )
+
 
 def read_pair_table(
     text_input: TextInput, names: PairColumns
@@ -131,10 +150,8 @@ def read_pair_table(
 
     def parse(record: Record) -> "PairRow":
         columns = {names.first: record.text, **record.columns}
-        _check_has(columns, names.second)
-        if "word1" not in columns and "start1" not in columns:
-            _check_has(columns, "word")
-        first = _Side(1, record.text, record.tokens)
+        names.check_found([*columns])
+        first = _Side(1, record.text, record.tokens, names.first)
         second = _second_side(columns[names.second], text_input.tokenizer, names.second)
         if isinstance(columns[names.second], list):
             columns[names.second] = second.text
@@ -148,7 +165,26 @@ def read_pair_table(
         return columns, pair
 
     text_input = replace(text_input, text_option="--text-column NAME1,NAME2")
+    found = _names_in_header(text_input)
+    if found:
+        try:
+            names.check_found(found)
+        except InputError as error:
+            raise InputError(text_input.error(error)) from None
     yield from _parsed_rows(text_input, parse)
+
+
+def _names_in_header(text_input: TextInput) -> list[str]:
+    """Return the columns of a table; none if it shows none, or seems to have none."""
+    source = text_input.source
+    if not text_input.format.has_columns:
+        return []
+    found = text_input.format.column_names(source, text_input.settings)
+    if missing_header_error(
+        found, table=source.name, text_option=text_input.text_option
+    ):
+        return []
+    return found
 
 
 class _Side(NamedTuple):
@@ -157,15 +193,16 @@ class _Side(NamedTuple):
     number: int
     text: str
     tokens: Sentence
+    column: str
 
 
 def _second_side(value: object, tokenizer: Tokenizer, name: str) -> _Side:
     """Return the second sentence of a row, from a text or a list of tokens."""
     if isinstance(value, list):
         tokens = check_sentence(texts_of_tokens(value), name)
-        return _Side(2, " ".join(tokens), tokens)
+        return _Side(2, " ".join(tokens), tokens, name)
     text = str(value or "")
-    return _Side(2, text, tokenizer.tokenize(text))
+    return _Side(2, text, tokenizer.tokenize(text), name)
 
 
 def _occurrence_in_row(side: _Side, columns: Mapping[str, object]) -> "Occurrence":
@@ -173,12 +210,19 @@ def _occurrence_in_row(side: _Side, columns: Mapping[str, object]) -> "Occurrenc
     from elmo_cli.text.alignment import CharacterSpan
     from elmo_cli.text.occurrences import occurrence_at, occurrence_of
 
-    word = str(columns.get(f"word{side.number}", columns.get("word")) or "")
+    if not side.tokens:
+        raise InputError(f"field {side.column!r}: expected a sentence, found none")
+    word_column = f"word{side.number}"
+    if word_column not in columns:
+        word_column = "word"
+    word = str(columns.get(word_column) or "")
     number = _number_in_column(columns, f"occurrence{side.number}", least=1)
     start = _number_in_column(columns, f"start{side.number}", least=0)
     end = _number_in_column(columns, f"end{side.number}", least=0)
     if start is not None and end is not None:
         return occurrence_at(CharacterSpan(start, end), side.text, side.tokens)
+    if not word:
+        raise InputError(f"field {word_column!r}: expected a word, found none")
     column = partial(_column_with_number, f"occurrence{side.number}")
     return occurrence_of(word, side.tokens, number=number, choice_of=column)
 
@@ -194,19 +238,32 @@ def _parsed_rows(
     from elmo_cli.records.warnings.expected import UNKNOWN
 
     if not text_input.format.has_columns:
-        text_input.source.check_exists()
+        text_input.source.check()
         raise SettingsError(
             f"{text_input.source.name}: expected a table, found "
             f"{text_input.format.name}",
-            remedy="Name its format with {--input-format}.",
+            remedy="If it is a table, use {--input-format csv}, or "
+            "{--input-format tsv} if its cells are separated by tabs.",
         )
     # A row has an occurrence in one sentence, so the command cannot split it.
     expected = UNKNOWN._replace(may_split_sentences=False)
     with open_records(text_input, expected, reads_ids=False) as read:
-        name = f"{text_input.source.name}, {text_input.unit}"
         yield from parse_in_chunks(
-            read.records, parse, is_ready=read.is_ready, name=name
+            read.records,
+            parse,
+            is_ready=read.is_ready,
+            name_of=partial(name_of_record, text_input),
         )
+
+
+def name_of_record(text_input: TextInput, number: int, record: Record) -> str:
+    """Return the beginning of a record's error: `pairs.csv, line 3`."""
+    unit = text_input.format.number_unit
+    return f"{text_input.source.name}, {unit} {record.start or number}"
+
+
+def _name_of_line(number: int, line: str) -> str:
+    return f"standard input, line {number}"
 
 
 def _check_has(

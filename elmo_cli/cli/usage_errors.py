@@ -68,6 +68,23 @@ def misused_error(problem: str, advice: str = "") -> click.UsageError:
     return click.UsageError(message.as_options(), ctx)
 
 
+def check_not_empty(arguments: Sequence[str], names: Sequence[str]) -> None:
+    """Raise an error for the first empty argument of the running command.
+
+    `names` are those of the arguments, such as WORD, SENTENCE1 and FILE.
+    """
+    for argument, name in zip(arguments, names, strict=False):
+        if argument.strip():
+            continue
+        if name == "WORD":
+            advice = "Give a word."
+        elif name.startswith("SENTENCE"):
+            advice = "Give a sentence in quotes."
+        else:
+            advice = f"Give the name of a {'folder' if name == 'FOLDER' else 'file'}."
+        raise misused_error(f"{name}: empty", advice)
+
+
 def swapped_error(word: str, *others: str) -> SettingsError:
     """Return the error for a word that was typed after another argument."""
     name = str(click.get_current_context().command.name)
@@ -91,12 +108,13 @@ def _message(error: click.UsageError) -> Message:
             )
         return Message(f"{first_name} is missing", remedy=example_of(ctx.command))
     if isinstance(error, click.BadParameter) and error.param is not None:
+        name = _name_of(error.param, ctx).removesuffix("...")
         if isinstance(error.param, click.Option) and error.param.is_flag:
             # Only the value of a variable can be wrong.
             value = error.param.value_from_envvar(ctx)
             problem = f"expected 1 or 0, found {value!r}"
-            return Message(f"{_name_of(error.param, ctx)}: {problem}")
-        return Message(f"{_name_of(error.param, ctx)}: {error.message}")
+            return Message(f"{name}: {problem}")
+        return Message(f"{name}: {error.message}")
     if isinstance(error, click.BadOptionUsage):
         return _wrong_value_count_message(error.option_name, ctx)
     if isinstance(ctx.command, click.Group) and error.message == "Missing command.":
@@ -120,6 +138,8 @@ def _extra_arguments_message(
     if command.name == "models":
         # A name that is no text cannot be printed as it was typed.
         remedy = f"Use `elmo info {literal(quoted)}`." if last.isprintable() else None
+        if last == "":
+            return Message("'': unexpected, because elmo models takes no arguments")
         return Message(f"{last}: unexpected", remedy=remedy)
     names = arguments_of(command)
     has_output = names[-1:] == ["OUTPUT"]

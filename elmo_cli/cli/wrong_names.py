@@ -78,7 +78,8 @@ def no_such_command_error(
     else:
         question = did_you_mean(name, commands)
         remedy = f"{question} `elmo --help` lists all commands.".lstrip()
-    message = Message(f"{name}: no such command", remedy=remedy)
+    shown = name or "''"
+    message = Message(f"{shown}: no such command", remedy=remedy)
     return click.UsageError(message.as_options(), ctx)
 
 

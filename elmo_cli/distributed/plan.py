@@ -23,6 +23,7 @@ from elmo_cli.distributed.split_inputs import split_inputs
 from elmo_cli.errors.checks import check_choice
 from elmo_cli.errors.exceptions import InputError, OutputError, SettingsError
 from elmo_cli.errors.messages import Message, joined
+from elmo_cli.errors.missing_files import empty_file_error
 from elmo_cli.errors.wording import first_line, system_reason, utf8_name
 from elmo_cli.files.json_form import parse_json
 from elmo_cli.files.parquet_files import FOOTER_CRC32, NO_CRC32, sealed
@@ -165,7 +166,9 @@ def open_plan(
             n_tokens=_n_part_tokens(vector, settings, part_mb),
         )
         if not parts:
-            raise InputError(f"{' '.join(patterns)}: no tokens")
+            if len(inputs) == 1:
+                raise empty_file_error(patterns[0], InputError)
+            raise InputError(f"{' '.join(patterns)}: all files are empty")
         plan = Plan(settings=recorded, inputs=inputs, parts=parts)
         folder.create(
             PLAN, _encode_file(plan, settings, vector=vector, column_types=column_types)

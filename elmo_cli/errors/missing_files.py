@@ -1,4 +1,4 @@
-"""Errors for files that are missing or cannot be read."""
+"""Errors for files that are missing, empty or cannot be read."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -86,6 +86,21 @@ def missing_file_error(
         problem=with_question(f"{name}: no such file", question),
         **values,
     )
+
+
+def empty_file_error(
+    path: str | Path,
+    kind: type[ElmoError],
+    *,
+    remedy: str = "Copy it again, or run the command that wrote it.",
+) -> ElmoError:
+    """Return the error for a file without a single byte."""
+    return kind(f"{path}: the file is empty", remedy=remedy)
+
+
+def is_empty_file(path: str | Path) -> bool:
+    """Return whether a path is a file without a single byte."""
+    return os.path.isfile(path) and os.path.getsize(path) == 0
 
 
 def _similar_file(path: str | Path, excluded: Collection[str]) -> str:

@@ -87,6 +87,8 @@ def read_frequencies(path: str | Path) -> FrequencyList:
         lines, _ = source.lines()
         numbered = ((line.number, line.text) for line in lines if line.text)
         sample = list(islice(numbered, _SAMPLE_LINES))
+        if not source.has_lines:
+            raise source.empty_error()
         form = _find_form(path, [line for _, line in sample])
         for word, count in _read_counts(path, chain(sample, numbered), form):
             counts = counts_of_word.setdefault(word, [])

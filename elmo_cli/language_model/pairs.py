@@ -10,7 +10,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Template
+from elmo_cli.errors.messages import Message, Template
+from elmo_cli.errors.wording import listed
 from elmo_cli.language_model.directed_surprisal import (
     DirectedSurprisals,
     directed_columns,
@@ -25,6 +26,7 @@ from elmo_cli.language_model.scored_records import (
 from elmo_cli.options.model import DEFAULT_BATCH_SIZE, Direction
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.columns import missing_column_error
+from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import Records
 from elmo_cli.records.record import Record
 from elmo_cli.runs.pipeline import per_item
@@ -78,6 +80,10 @@ def _share_correct(good: float, bad: float) -> float:
     if good == bad:
         return 0.5
     return 1.0 if good < bad else 0.0
+
+
+def _error_in_row(start: int, problem: object) -> Message:
+    return Message("row {start}: {problem}", start=start, problem=problem)
 
 
 def pair_columns(direction: Direction) -> list[str]:
@@ -140,6 +146,13 @@ class PairTable:
         options = dict.fromkeys(self.columns, "--pair-columns")
         if self.group is not None:
             options.setdefault(self.group, "--group-by")
+        good, bad = self.columns
+        if good not in names and bad not in names and "." not in good + bad:
+            raise InputError(
+                f"{table}: no columns {good!r} and {bad!r}, found "
+                f"{listed(map(repr, names), 'and')}",
+                remedy="Name two of them with {--pair-columns}.",
+            )
         for name, option in options.items():
             is_nested = "." in name
             if name not in names and not is_nested:
@@ -168,11 +181,12 @@ class PairTable:
         is_ready: Callable[[], bool] | None = None,
         *,
         direction: Direction = "forward",
+        error_at: Callable[[int, object], Message] = _error_in_row,
     ) -> Iterator[ScoredRecord[ScoredPair]]:
         """Yield the pair of each record of `reading`, with the columns to repeat.
 
         `tokenizer` is the one of the records. `batch_size` and `is_ready` are as in
-        `LanguageModel.iter_scores`.
+        `LanguageModel.iter_scores`, and `error_at` is that of a `TextInput`.
         """
         measure_sentences = partial(
             measure_directions,
@@ -183,7 +197,7 @@ class PairTable:
             with_boundary=True,
         )
         measured = per_item(
-            self._read_sentences(records, tokenizer),
+            self._read_sentences(records, tokenizer, error_at),
             lambda read: [*read.good, *read.bad],
             measure_sentences,
         )
@@ -199,7 +213,10 @@ class PairTable:
             yield ScoredRecord(read.names, self._keep_columns(read.record), pair)
 
     def _read_sentences(
-        self, records: Iterable[Record], tokenizer: Tokenizer
+        self,
+        records: Iterable[Record],
+        tokenizer: Tokenizer,
+        error_at: Callable[[int, object], Message],
     ) -> Iterator[_Sentences]:
         _, bad_column = self.columns
         for number, record in enumerate(records, start=1):
@@ -212,7 +229,11 @@ class PairTable:
                 bad = tokenizer.tokenize_sentences(str(text or ""))
             for column, sentences in zip(self.columns, (good, bad), strict=True):
                 if not any(sentences):
-                    raise InputError(f"pair {names[0]}: {column!r} has no sentence")
+                    problem = Message(
+                        f"field {column!r}: expected a sentence, found none",
+                        remedy="Add it, or remove the row.",
+                    )
+                    raise InputError(error_at(record.start or number, problem))
             yield _Sentences(names, record, good=good, bad=bad)
 
     def _keep_columns(self, record: Record) -> Record:
@@ -305,7 +326,7 @@ def run_pairs(
     accuracy: Accuracy,
     *,
     write: WriteRows,
-    tokenizer: Tokenizer,
+    text_input: TextInput,
     batch_size: int = DEFAULT_BATCH_SIZE,
     direction: Direction = "forward",
     file: str | None = None,
@@ -318,7 +339,7 @@ def run_pairs(
         records: Records of the open table.
         accuracy: Counts, to which the pairs are added.
         write: Called with the row of each pair, once it is computed.
-        tokenizer: Tokenizer of the records.
+        text_input: The open table.
         batch_size: Sentences per batch; only matters with carried state.
         direction: Direction in which the model reads, or both.
         file: First value of each row, and group of the pairs unless the table has one.
@@ -327,10 +348,11 @@ def run_pairs(
     for scored in table.measure(
         model,
         records.records,
-        tokenizer=tokenizer,
+        tokenizer=text_input.tokenizer,
         batch_size=batch_size,
         is_ready=records.is_ready,
         direction=direction,
+        error_at=text_input.error_at,
     ):
         names = scored.names if file is None else (file, *scored.names)
         write([scored.result.row], scored.record.columns, names)

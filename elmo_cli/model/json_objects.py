@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.errors.missing_files import unreadable_file_error
+from elmo_cli.errors.missing_files import (
+    empty_file_error,
+    is_empty_file,
+    unreadable_file_error,
+)
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.text_files import read_text
 
@@ -25,6 +29,8 @@ class ValueCheck(NamedTuple):
 
 def read_json(path: str | Path) -> dict[str, Any]:
     """Read a file with a JSON object. Raise a `ModelError` for any other file."""
+    if is_empty_file(path):
+        raise empty_file_error(path, ModelError)
     try:
         content = json.loads(read_text(path, MAX_OPTIONS_BYTES))
     except OSError as error:

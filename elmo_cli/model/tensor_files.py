@@ -25,7 +25,11 @@ from torch import Tensor
 
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import WeightsError
-from elmo_cli.errors.missing_files import unreadable_file_error
+from elmo_cli.errors.missing_files import (
+    empty_file_error,
+    is_empty_file,
+    unreadable_file_error,
+)
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.atomic import new_file
@@ -333,7 +337,9 @@ def _weights_error(path: Path, error: Exception, remedy: str) -> Exception:
             f"{path}: cannot read the weights: {system_reason(error)}",
             remedy="Give the file in it." if path.is_dir() else None,
         )
-    if "signature not found" in str(error) and path.stat().st_size > 0:
+    if is_empty_file(path):
+        return empty_file_error(path, WeightsError, remedy="Download it again.")
+    if "signature not found" in str(error):
         expected = "expected weights in HDF5 or safetensors"
         problem = f"{path}: {expected}, found something else"
         if path.suffix == ".hdf5":

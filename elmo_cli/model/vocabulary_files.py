@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.missing_files import unreadable_file_error
+from elmo_cli.errors.missing_files import (
+    empty_file_error,
+    is_empty_file,
+    unreadable_file_error,
+)
 from elmo_cli.files.file_types import binary_error
 from elmo_cli.files.text_files import not_utf8_error, read_text
 from elmo_cli.model.vocabulary import MAX_TERM_ID, Vocabulary
@@ -36,5 +40,7 @@ def read_words(path: str | Path) -> list[str]:
     except UnicodeDecodeError as error:
         other_type = binary_error(str(path), error.object, advice=_ADVICE)
         raise other_type or not_utf8_error(str(path), error) from None
+    if is_empty_file(path):
+        raise empty_file_error(path, InputError, remedy=_ADVICE)
     words = [line.strip() for line in text.rstrip("\r\n").split("\n")]
     return [word for word in words if word != MAX_TERM_ID]

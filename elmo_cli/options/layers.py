@@ -140,6 +140,6 @@ def _lstm_layers(n_layers: int) -> dict[str, int]:
 def _no_such_layers_error(
     name: str, *, names: Sequence[str], n_layers: int
 ) -> SettingsError:
-    numbers = f"numbers from 0 to {n_layers - 1} separated by commas"
+    numbers = f"numbers from {-n_layers} to {n_layers - 1} separated by commas"
     problem = expected_one_of([*names, numbers], shown(name))
     return SettingsError("{--layers}: {problem}", problem=problem)

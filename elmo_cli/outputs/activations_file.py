@@ -12,7 +12,11 @@ import h5py
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
 from elmo_cli.errors.messages import literal
-from elmo_cli.errors.missing_files import missing_file_error
+from elmo_cli.errors.missing_files import (
+    empty_file_error,
+    is_empty_file,
+    missing_file_error,
+)
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.open_hdf5 import open_hdf5_to_read
@@ -104,6 +108,8 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
         raise InputError(
             f"{path}: {_EXPECTED}, found another folder", remedy="Name a file in it."
         )
+    if is_empty_file(path):
+        raise empty_file_error(path, InputError)
     try:
         # HDF5 2 would cache 8 MB per dataset.
         return open_hdf5_to_read(path, rdcc_nbytes=2 * CHUNK_BYTES)

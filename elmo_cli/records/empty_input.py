@@ -32,8 +32,16 @@ def require_tokens(
         return
     if has_records and expected.may_lack_tokens:
         return
-    if has_records or not has_header:
-        raise InputError(f"{text_input.source.name}: no tokens")
+    if not has_records and has_header:
+        return
+    source = text_input.source
+    if not source.has_lines and not text_input.format.is_binary:
+        raise source.empty_error()
+    if not has_records and _has_header(text_input):
+        raise InputError(f"{source.name}: no rows below the names of the columns")
+    if text_input.format.is_plain:
+        raise InputError(f"{source.name}: no tokens, only blank lines")
+    raise InputError(f"{source.name}: no tokens")
 
 
 def _has_header(text_input: TextInput) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
+from elmo_cli.errors.missing_files import empty_file_error, is_empty_file
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line
 from elmo_cli.options.text import TEXT_COLUMN, TextSettings
@@ -239,6 +240,8 @@ def _open_table(file: Any, name: str) -> Iterator[Any]:
     parquet = load_extra("Parquet", "pyarrow.parquet", "parquet")
     from pyarrow import ArrowException
 
+    if is_empty_file(name):
+        raise empty_file_error(name, InputError)
     try:
         with parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES) as table:
             yield table

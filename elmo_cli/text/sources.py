@@ -20,9 +20,13 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from elmo_cli.callbacks import ignore, never
-from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.exceptions import ElmoError, InputError
 from elmo_cli.errors.messages import PipedCommand
-from elmo_cli.errors.missing_files import missing_file_error, unreadable_file_error
+from elmo_cli.errors.missing_files import (
+    empty_file_error,
+    missing_file_error,
+    unreadable_file_error,
+)
 from elmo_cli.errors.wording import kind_of
 from elmo_cli.files.compression import decompressed
 from elmo_cli.text.line_reader import (
@@ -83,6 +87,8 @@ class Source:
         self.name = _NAMES.get(self.path) or str(self.path)
         """Name in messages."""
         self._file: BinaryIO | None = None
+        self.has_lines = False
+        """True once a line was read, even a blank one."""
 
     @property
     def is_open_text(self) -> bool:
@@ -278,12 +284,31 @@ class Source:
             lines = lines_of_open_file(
                 given, splits_at_cr=splits_at_cr, keep_ends=keep_ends
             )
-            return lines, lambda: True
+            return self._note_first(lines), lambda: True
         reader = LineReader(
             self.name, self.open(should_stop), splits_at_cr=splits_at_cr
         )
         lines = reader.lines(on_bytes, skip_errors=skip_errors, keep_ends=keep_ends)
-        return lines, reader.is_ready
+        return self._note_first(lines), reader.is_ready
+
+    def _note_first(self, lines: Iterator[Line]) -> Iterator[Line]:
+        """Yield lines, and note that there is one."""
+        for line in lines:
+            self.has_lines = True
+            yield line
+            break
+        yield from lines
+
+    def empty_error(self) -> ElmoError:
+        """Return the error for an input without a single line."""
+        if self.path == STANDARD_INPUT:
+            return InputError(
+                f"{self.name} is empty",
+                remedy="Check the command or the file that it comes from.",
+            )
+        if self.path is None:
+            return InputError(f"{self.name} is empty")
+        return empty_file_error(self.path, InputError)
 
 
 def _note_lines(lines: Iterable[str], noted: list[str]) -> Iterator[str]:

@@ -224,8 +224,8 @@ def test_a_table_of_pairs_keeps_all_columns(name: str, expected: list[float]) ->
     write_table(name, WIC)
     result = cosine("--pairs", name)
     warning = (
-        "Warning: 1 row without cosines. The first is row 2: 'lend' is not a token of "
-        "'The bank lent us money .'. Did you mean 'lent'?\n"
+        f"Warning: 1 row without cosines. The first is {name}, row 2: 'lend' is not a "
+        "token of 'The bank lent us money .'. Did you mean 'lent'?\n"
     )
     assert result.stderr == RAW + warning
     assert result.exit_code == 0
@@ -285,9 +285,10 @@ def test_characters_choose_the_tokens_that_they_overlap() -> None:
     write_table("wic.csv", [{"word1": "", **row, **other} for row in chosen])
     result = cosine("--pairs", "wic.csv", "--layers", "2")
     assert "2 annotated words are not one whole token" in result.stderr
-    assert "The first is row 1: 'right-wing'" in result.stderr
+    assert "The first is wic.csv, row 1: 'right-wing'" in result.stderr
     assert (
-        "1 row without cosines. The first is row 4: characters 33:40:" in result.stderr
+        "1 row without cosines. The first is wic.csv, row 4: characters 33:40:"
+        in result.stderr
     )
     rows = csv_rows(result.stdout, "\t")
     layer = 2

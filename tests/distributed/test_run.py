@@ -88,7 +88,10 @@ def test_record_numbers_continue_across_files() -> None:
 def test_a_corpus_without_lines_is_an_error() -> None:
     Path("empty.txt").touch()
     result = elmo("distribute", "empty.txt", "out", *SMALL_PARTS)
-    assert_fails(result, "empty.txt: no tokens")
+    assert_fails(
+        result,
+        "empty.txt: the file is empty. Copy it again, or run the command that wrote it.",
+    )
     assert not Path("out", "_SUCCESS").exists()
 
 

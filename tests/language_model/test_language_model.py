@@ -264,7 +264,7 @@ def test_all_columns_are_kept_but_the_sentences_of_a_pair(model: LanguageModel) 
 def test_an_empty_sentence_is_an_error(
     model: LanguageModel, good: str, bad: str, kind: str
 ) -> None:
-    with pytest.raises(InputError, match=rf"^pair p1: '{kind}' has no sentence$"):
+    with pytest.raises(InputError, match=rf"^row 1: field '{kind}': expected a sen"):
         measure(model, good, bad)
 
 

@@ -14,7 +14,7 @@ def test_an_input_without_tokens_is_an_error(
     folder: Path, tiny: ElmoEmbedder, content: str, output: str
 ) -> None:
     Path("in.txt").write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=r"^in\.txt: no tokens$"):
+    with pytest.raises(InputError, match=r"^in\.txt: (the file is empty|no tokens)"):
         tiny.embed_file("in.txt", output)
     assert not Path(output).exists()
 
@@ -24,7 +24,7 @@ def test_a_table_without_a_header_or_a_text_is_an_error(
     folder: Path, tiny: ElmoEmbedder, content: str
 ) -> None:
     Path("in.csv").write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=r"^in\.csv: no tokens$"):
+    with pytest.raises(InputError, match=r"^in\.csv: (the file is empty|no tokens)"):
         tiny.embed_file("in.csv", "out.hdf5")
 
 

@@ -90,6 +90,8 @@ def read_targets(
                     f"{path}, {location}: {form!r} is a form of {word!r} already",
                     remedy="Name each form once.",
                 )
+    if not targets and not source.has_lines and not file_format.is_binary:
+        raise source.empty_error()
     if not targets:
         raise InputError(
             f"{path}: no words", remedy="Write one word per line, or lemma,form,form."

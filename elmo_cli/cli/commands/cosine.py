@@ -19,7 +19,12 @@ from elmo_cli.cli.queries import (
     read_queries,
 )
 from elmo_cli.cli.row_printer import RowPrinter, cell, open_row_printer
-from elmo_cli.cli.usage_errors import missing_error, misused_error, swapped_error
+from elmo_cli.cli.usage_errors import (
+    check_not_empty,
+    missing_error,
+    misused_error,
+    swapped_error,
+)
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import literal
 from elmo_cli.errors.wording import counted
@@ -152,7 +157,8 @@ def cosine(
     else:
         names = ["cosine"]
     with open_row_printer(row_format, ["line", *names]) as rows:
-        _write_pairs(embedder, chunks, layers=layers, rows=rows)
+        name = "standard input" if pairs in (None, STANDARD_INPUT) else pairs
+        _write_pairs(embedder, chunks, name=str(name), layers=layers, rows=rows)
 
 
 def _check_arguments(
@@ -178,6 +184,7 @@ def _check_arguments(
                 "standard input"
             )
         raise misused_error(f"{unexpected}: unexpected", "Put each sentence in quotes.")
+    check_not_empty(arguments, _ARGUMENTS)
     word, *sentences = arguments
     if sentences[-1] == STANDARD_INPUT and not reads_lines:
         command = shlex.join(["elmo", "cosine", word, STANDARD_INPUT])
@@ -228,10 +235,14 @@ def _find_pair(
 def _write_pairs(
     embedder: "ElmoEmbedder",
     chunks: "Iterable[list[PairRow]]",
+    name: str,
     layers: str | None,
     rows: RowPrinter,
 ) -> None:
-    """Write a row per pair. The cosines are empty where a word was not found."""
+    """Write a row per pair. The cosines are empty where a word was not found.
+
+    `name` is that of the table, for warnings.
+    """
     errors = []
     others = []  # words that are not one whole token each
     n_rows = 0
@@ -241,14 +252,14 @@ def _write_pairs(
             n_rows += 1
             cosines: Sequence[float | None]
             if isinstance(pair, InputError):
-                errors.append(f"row {n_rows}: {stderr.shown_message(pair)}")
+                errors.append(f"{name}, row {n_rows}: {stderr.shown_message(pair)}")
                 cosines = [None] * (
                     embedder.architecture.n_layers + 1 if layers is None else 1
                 )
             else:
                 cosines = _cosines(next(found), layers)
                 others += [
-                    f"row {n_rows}: {occurrence.token!r}"
+                    f"{name}, row {n_rows}: {occurrence.token!r}"
                     for occurrence in pair
                     if not occurrence.is_one_token
                 ]

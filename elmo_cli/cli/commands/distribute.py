@@ -13,7 +13,7 @@ from elmo_cli.cli.load_model import say_model, start_garbage_collector
 from elmo_cli.cli.parameter_types import PATH, POSITIVE, NameChoice, Number, WholeNumber
 from elmo_cli.cli.shared_options import choice, command_option, field_option, flag
 from elmo_cli.cli.stopping import stop_on_signal
-from elmo_cli.cli.usage_errors import missing_error
+from elmo_cli.cli.usage_errors import check_not_empty, missing_error
 from elmo_cli.errors.exceptions import ElmoError, StoppedError
 from elmo_cli.errors.wording import counted, listed, rate_text
 from elmo_cli.files.json_form import json_text
@@ -141,6 +141,7 @@ def distribute(
     end, the exit status is 1. Without a terminal, progress is printed every 30 seconds.
     """
     *inputs, folder = arguments
+    check_not_empty(arguments, [*["INPUT"] * len(inputs), "FOLDER"])
     if status:
         _print_status(folder, as_json=as_json, verify=verify)
         return

@@ -70,7 +70,7 @@ def help(ctx: click.Context, topic: str | None) -> None:
         topics = [*parent.command.commands, *_PAGES]
         question = meant_command(topic) or did_you_mean(topic, topics)
         message = Message(
-            f"{topic}: no such command or topic",
+            f"{topic or repr(topic)}: no such command or topic",
             remedy=question or f"Choose one of {', '.join(topics)}.",
         )
         raise click.UsageError(message.as_options(), parent)

@@ -7,6 +7,7 @@ import click
 from elmo_cli.cli import shared_options
 from elmo_cli.cli.command import command
 from elmo_cli.cli.installation import describe_installation
+from elmo_cli.cli.usage_errors import misused_error
 from elmo_cli.cli.value_completion import complete_models
 from elmo_cli.errors.wording import counted, size_text
 from elmo_cli.files.json_form import json_text
@@ -27,6 +28,8 @@ def info(model: str | None, as_json: bool) -> None:
     downloaded, except for a model on the Hugging Face hub. Without MODEL, the command
     describes your installation, for a bug report, and the default model.
     """
+    if model == "":
+        raise misused_error("MODEL: empty", "Name a model, or leave MODEL out.")
     from elmo_cli.pretrained.describe import describe_model
 
     if model:

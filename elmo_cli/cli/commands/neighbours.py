@@ -17,7 +17,7 @@ from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.queries import query_settings, read_query_table
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
-from elmo_cli.cli.usage_errors import missing_error, swapped_error
+from elmo_cli.cli.usage_errors import check_not_empty, missing_error, swapped_error
 from elmo_cli.errors.exceptions import ModelError, SettingsError
 from elmo_cli.errors.messages import Template, problem_of
 from elmo_cli.options.analysis import NeighbourSettings
@@ -156,9 +156,16 @@ def _split_arguments(
     The query is WORD and SENTENCE, or empty if all arguments are files.
     """
     if are_files:
+        check_not_empty(arguments, ["FILE"] * len(arguments))
         return (), arguments
+    check_not_empty(arguments, ["WORD", "SENTENCE"] + ["FILE"] * len(arguments))
     if arguments[:1] == (STANDARD_INPUT,):
         raise SettingsError(Template("to read queries from a pipe, use {--queries -}"))
+    if arguments[1:2] == (STANDARD_INPUT,):
+        raise SettingsError(
+            "-: expected the sentence itself",
+            remedy="To read queries from a pipe, use {--queries -}.",
+        )
     return arguments[:2], arguments[2:]
 
 

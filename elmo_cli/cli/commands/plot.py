@@ -9,7 +9,7 @@ from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
-from elmo_cli.cli.usage_errors import missing_error, swapped_error
+from elmo_cli.cli.usage_errors import check_not_empty, missing_error, swapped_error
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import PlotSettings
 from elmo_cli.options.fields import settings_from
@@ -52,6 +52,7 @@ def plot(
     if len(arguments) < 3:
         raise missing_error(("FILE", "OUTPUT")[len(arguments) - 1])
     word, *files, output = arguments
+    check_not_empty(arguments, ["WORD", *["FILE"] * len(files), "OUTPUT"])
     if os.path.exists(word) and not os.path.exists(files[0]):
         raise swapped_error(files[0], word, *files[1:], output)
     settings = settings_from(PlotSettings, values)

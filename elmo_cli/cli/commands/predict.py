@@ -16,6 +16,7 @@ from elmo_cli.cli.command_texts import choose_command_tokenizer, open_command_te
 from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import POSITIVE, TEXT_OR_PATH, WholeNumber
+from elmo_cli.cli.queries import name_of_record
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.scored_text import is_typed_text, source_of
 from elmo_cli.cli.shared_options import field_option
@@ -201,7 +202,7 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
                 read.records,
                 partial(_check_record, each=each),
                 is_ready=read.is_ready,
-                name=f"{text_input.source.name}, {text_input.unit}",
+                name_of=partial(name_of_record, text_input),
             ),
             are_from_file=True,
             kept_columns=read.example.columns,

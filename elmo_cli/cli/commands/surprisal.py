@@ -349,7 +349,7 @@ def _print_pairs(
                     opened.records,
                     accuracy,
                     write=rows.write,
-                    tokenizer=text_input.tokenizer,
+                    text_input=text_input,
                     batch_size=batch_size,
                     direction=settings.direction,
                     file=name if len(text_inputs) > 1 else None,
