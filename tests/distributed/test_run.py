@@ -90,7 +90,8 @@ def test_a_corpus_without_lines_is_an_error() -> None:
     result = elmo("distribute", "empty.txt", "out", *SMALL_PARTS)
     assert_fails(
         result,
-        "empty.txt: the file is empty. Copy it again, or run the command that wrote it.",
+        "empty.txt: the file is empty. Copy it again, or run the command that "
+        "wrote it.",
     )
     assert not Path("out", "_SUCCESS").exists()
 
