@@ -61,7 +61,10 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
     ),
 )
 @shared_options.mean_layers_option(
-    help="Layers to average before comparing, such as 2 or 1,2.",
+    help=(
+        "Layers to average before comparing: numbers such as 2 or 1,2, or names such "
+        "as top. See `elmo help layers`."
+    ),
     default_text="all, which compares each layer and their average",
 )
 @shared_options.row_options("plain text, or tsv with --pairs")
@@ -95,10 +98,18 @@ def cosine(
     The output is the cosine similarity in each layer, and for the mean of all layers.
     Layer 0 does not depend on the sentence.
 
-    To compare many pairs, use --pairs with a table such as WiC; the output repeats its
-    columns. In a pipe, type - instead of the sentences. Each input line then has two
-    sentences, separated by a tab, and each output line has the cosines, separated by
-    tabs.
+    To compare many pairs, use --pairs with a table such as WiC. The output is a table:
+    line (the number of the row, from 1), cosine_0, cosine_1, cosine_2 and
+    cosine_average, or with --layers only cosine, then the columns of the input. For
+    typed sentences and pipes, --format prints such a table too.
+
+    In a pipe, type - instead of the sentences. Each input line then has two sentences,
+    separated by a tab. Each output line has the cosines of layers 0, 1, 2 and their
+    average, separated by tabs, or with --layers one cosine. There is no header.
+
+    A pair whose word is missing, or occurs several times without a number, has empty
+    cosines. A warning counts such pairs, and the exit status is 0. A line without a tab
+    is an error.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     _check_arguments(arguments, has_table=pairs is not None, reads_lines=reads_lines)
