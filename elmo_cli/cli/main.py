@@ -176,7 +176,10 @@ def error_line(error: Exception) -> str | None:
         # For example, the permission is missing, or the name is too long.
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.errno in _ERRORS_OF_STREAMS:
-        return f"standard output or a temporary file: cannot write it: {error.strerror}"
+        problem = f"cannot write it: {error.strerror}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            problem += ". Free some space."
+        return f"standard output or a temporary file: {problem}"
     if isinstance(error, (MemoryError, RuntimeError)):
         from elmo_cli.inference.memory import is_out_of_memory
 

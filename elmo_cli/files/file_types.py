@@ -41,7 +41,7 @@ _MAGICS: Final = {
     b"\xff\xfe": _UTF_16,
     b"\xfe\xff": _UTF_16,
     b"PAR1\x15": _PARQUET,
-    _ZIP: FileType("a zip file"),
+    _ZIP: FileType("a zip file", "Unpack it first."),
     b"PK\x05\x06": FileType("an empty zip file"),
     b"%PDF-": FileType("PDF", "Extract its text first, for example with `pdftotext`."),
     b"\x89HDF\r\n": FileType("HDF5"),
@@ -50,8 +50,8 @@ _MAGICS: Final = {
     b"\xd0\xcf\x11\xe0": _OFFICE_DOCUMENT,
     b"{\\rtf": FileType("RTF", _SAVE_AS_TEXT),
     b"SQLite format 3\0": FileType("SQLite"),
-    b"7z\xbc\xaf\x27\x1c": FileType("a 7z archive"),
-    b"Rar!\x1a\x07": FileType("a RAR archive"),
+    b"7z\xbc\xaf\x27\x1c": FileType("a 7z archive", "Unpack it first."),
+    b"Rar!\x1a\x07": FileType("a RAR archive", "Unpack it first."),
     b"\x80\2": FileType("a pickle"),
     b"\x80\3": FileType("a pickle"),
     b"\x80\4": FileType("a pickle"),
@@ -70,7 +70,7 @@ def binary_type(content: bytes) -> FileType | None:
         remedy = f"Pipe in `{program} FILE`, or name the file."
         return FileType(f"{compression.name} data", remedy)
     if content[_TAR_POSITION] == b"ustar":
-        return FileType("a tar archive")
+        return FileType("a tar archive", "Unpack it first.")
     if content.startswith(_ZIP):
         for part, file_type in _IN_ZIPS.items():
             if part in content:
@@ -108,7 +108,7 @@ def binary_error(
     if file_type is None:
         return None
     if file_type.encoding is None:
-        remedy = advice or file_type.remedy
+        remedy = advice or file_type.remedy or "Name a text in its place."
         command = ""
     else:
         remedy = "Convert it with {command}."

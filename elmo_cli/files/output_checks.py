@@ -66,7 +66,7 @@ def check_output(
     if os.path.exists(path):
         if not os.path.isfile(path):
             found = "a device or a pipe"
-            remedy = None
+            remedy = "Name a file."
             if os.path.isdir(path):
                 found = "a folder"
                 remedy = f"Name a file in it, such as {literal(path / 'vectors.hdf5')}."

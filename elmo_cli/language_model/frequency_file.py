@@ -120,7 +120,8 @@ def _read_counts(
         elif count is None and number > 1:  # The first line may be a header.
             raise InputError(
                 f"{path}, line {number}: expected a word and its count, "
-                f"found {line[:60]!r}"
+                f"found {line[:60]!r}",
+                remedy="Correct the line, or remove it.",
             )
 
 

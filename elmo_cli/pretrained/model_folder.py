@@ -49,7 +49,8 @@ def _no_single_model_error(
         refuse_other_program(path, f"{problem}. {path.name} is")
     if options and weights:
         return ModelError(problem, remedy="Give the two files instead of the folder.")
-    return MissingModelError(problem)
+    both = f"{FILE_NAMES['options']} and {FILE_NAMES['weights']}"
+    return MissingModelError(problem, remedy=f"Give a folder with {both}.")
 
 
 def _check_regular(files: ModelFiles) -> None:

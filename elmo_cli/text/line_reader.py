@@ -180,7 +180,8 @@ class LineReader:
                 raise
             location = f"{self._name}, line {self.number + 1}"
             raise InputError(
-                f"{location}: reading failed: {first_line(error)}"
+                f"{location}: reading failed: {first_line(error)}",
+                remedy="The file is damaged. Copy it again.",
             ) from None
 
 

@@ -219,7 +219,7 @@ def test_a_tar_archive_is_refused(
 ) -> None:
     path = tmp_path / "a"
     path.write_bytes(compress(tarfile.TarInfo("a.txt").tobuf() + bytes(1024)))
-    with pytest.raises(InputError, match=r"a tar archive, not UTF-8 text$"):
+    with pytest.raises(InputError, match=r"a tar archive, not UTF-8 text\. Unpack it"):
         read_records(path)
 
 

@@ -83,6 +83,11 @@ def read_targets(
         entries = _targets_of_lines(source)
     targets: dict[str, str] = {}
     for location, forms in entries:
+        if not forms[0] and any(forms):
+            raise InputError(
+                f"{path}, {location}: expected a word, found none",
+                remedy="Add it, or remove its forms.",
+            )
         for form in filter(None, forms):
             word = targets.setdefault(form, forms[0])
             if word != forms[0]:

@@ -17,7 +17,12 @@ from elmo_cli.cli.parameter_types import PATH, WholeNumber
 from elmo_cli.cli.queries import query_settings, read_query_table
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
-from elmo_cli.cli.usage_errors import check_not_empty, missing_error, swapped_error
+from elmo_cli.cli.usage_errors import (
+    check_not_empty,
+    missing_error,
+    misused_error,
+    swapped_error,
+)
 from elmo_cli.errors.exceptions import ModelError, SettingsError
 from elmo_cli.errors.messages import Template, problem_of
 from elmo_cli.options.analysis import NeighbourSettings
@@ -186,6 +191,8 @@ def _check_paths(
         names = ("WORD", "SENTENCE", "FILE")
         raise missing_error("FILE" if has_query_option else names[len(query)])
     first = paths[0]
+    if has_sentence and os.path.isfile(query[0]) and not os.path.exists(paths[-1]):
+        raise misused_error(f"{query[0]}: a file, but WORD comes first")
     if has_sentence and " " in query[0] and " " not in query[1]:
         raise swapped_error(query[1], query[0], *paths)
     if has_query_option and first.isalpha() and not os.path.exists(first):

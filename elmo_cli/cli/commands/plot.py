@@ -9,9 +9,14 @@ from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command
 from elmo_cli.cli.parameter_types import OUTPUT_PATH, WholeNumber
 from elmo_cli.cli.shared_options import field_option
-from elmo_cli.cli.usage_errors import check_not_empty, missing_error, swapped_error
+from elmo_cli.cli.usage_errors import (
+    check_not_empty,
+    missing_error,
+    misused_error,
+    swapped_error,
+)
 from elmo_cli.errors.wording import counted
-from elmo_cli.options.analysis import PlotSettings
+from elmo_cli.options.analysis import FIGURE_SUFFIXES, PlotSettings
 from elmo_cli.options.fields import settings_from
 
 
@@ -55,6 +60,8 @@ def plot(
     check_not_empty(arguments, ["WORD", *["FILE"] * len(files), "OUTPUT"])
     if os.path.exists(word) and not os.path.exists(files[0]):
         raise swapped_error(files[0], word, *files[1:], output)
+    if files[0].endswith(FIGURE_SUFFIXES) and not output.endswith(FIGURE_SUFFIXES):
+        raise misused_error(f"{files[0]}: OUTPUT comes last")
     settings = settings_from(PlotSettings, values)
 
     with progress_bar.progress_bar(" records", leave=False) as bar:

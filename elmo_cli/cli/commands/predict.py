@@ -218,7 +218,10 @@ def _check_record(record: Record, *, each: bool) -> Record:
     if not each:
         return record._replace(tokens=check_gaps(record.tokens))
     if GAP in mark_gaps(record.tokens):
-        raise InputError(f"--each cannot be used with a gap ({GAP})")
+        raise InputError(
+            f"--each: cannot be combined with a gap ({GAP})",
+            remedy="Remove one of them.",
+        )
     return record
 
 
