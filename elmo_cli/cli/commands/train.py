@@ -166,7 +166,7 @@ def train(
     options_file = start_settings.options_file
     if not (init_from or options_file or start_settings.preset):
         raise missing_error("--preset, --options-file or --init-from")
-    if options_file is None:
+    if init_from is None or options_file is None:
         model_settings = ModelSettings(model=init_from)
     else:
         model_settings = ModelSettings(options_file=options_file, weight_file=init_from)
