@@ -83,16 +83,16 @@ WRONG_ARGUMENTS = [
             open_activations(models.vectors), value, "new.svg"
         ),
     ),
-    wrong("the input", NOT_A_STRING, lambda models, value: read_targets(value)),
+    wrong("path", NOT_A_STRING, lambda models, value: read_targets(value)),
     wrong(
-        "the input",
+        "corpus",
         NOT_A_STRING,
         lambda models, value: write_occurrences(
             models.embedder, value, "new.jsonl", {"cat": "cat"}
         ),
     ),
     wrong(
-        "the input",
+        "input_file",
         NOT_A_STRING,
         lambda models, value: models.embedder.embed_file(value, "new.hdf5"),
     ),

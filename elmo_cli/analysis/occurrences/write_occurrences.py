@@ -313,7 +313,11 @@ def write_occurrences(
     check_embedder(embedder)
     words = targets.targets_of(words)
     opened = open_text_and_warn(
-        corpus, text_settings, embedder.files, reads_places=True
+        corpus,
+        text_settings,
+        embedder.files,
+        argument="corpus",
+        reads_places=True,
     )
     with opened.source:
         plan = plan_occurrences(

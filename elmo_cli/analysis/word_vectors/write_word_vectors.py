@@ -64,7 +64,9 @@ def write_word_vectors(
     """
     check_embedder(embedder)
     averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
-    opened = open_text_and_warn(corpus, text_settings, embedder.files)
+    opened = open_text_and_warn(
+        corpus, text_settings, embedder.files, argument="corpus"
+    )
     with opened.source:
         for option in ("shard", "keep_columns"):
             if getattr(opened.settings, option):
