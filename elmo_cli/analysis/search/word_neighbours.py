@@ -139,7 +139,10 @@ def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
             f"queries: expected (sentence, word), found the string {queries!r}",
             remedy=remedy,
         )
-    return list(check_batch(cast(Sequence[Query], queries), "queries"))
+    listed = list(check_batch(cast(Sequence[Query], queries), "queries"))
+    if not listed:
+        raise InputError("queries: expected at least one query, found none")
+    return listed
 
 
 def _is_one(queries: object) -> bool:
