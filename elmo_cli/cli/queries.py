@@ -46,11 +46,12 @@ def read_queries(
 ) -> Iterator[list[_Query]]:
     """Yield the parsed lines of standard input, in lists that are ready together.
 
+    `parse` gets a line with the white space around it, because a cell may be empty.
     Raise an `InputError` if there are none.
     """
     is_empty = True
     with source:
-        lines, is_ready = source.lines()
+        lines, is_ready = source.lines(keep_ends=True)
         texts = (line.text for line in lines)
         for chunk in parse_in_chunks(
             texts, parse, is_ready=is_ready, name="standard input, line"

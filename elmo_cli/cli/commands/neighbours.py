@@ -93,12 +93,13 @@ def neighbours(
     together. SENTENCE is tokenized and embedded as FILE was. For vectors that another
     program wrote, add --model and --layers.
 
-    Each result is a cosine, a line number or id, and the sentence with the word marked.
-    SENTENCE itself is left out. To judge a cosine, compare it with the average for two
-    random tokens, which is printed on standard error.
+    Each result is a cosine, a line number (from 1) or id, and the sentence with the
+    word marked. SENTENCE itself is left out. To judge a cosine, compare it with the
+    average for two random tokens, which is printed on standard error.
 
     To search for many words, use --queries. The output is then a table with
-    query_number, rank, cosine, file, line, id, position (from 0), token and sentence.
+    query_number and rank (from 1), cosine, file, line (from 1), id, position (from 0),
+    token and sentence. Files written with --pooling have no position and token.
     """
     has_query_option = sentence is not None or queries is not None
     query, paths = _split_arguments(arguments, are_files=has_query_option)
