@@ -962,7 +962,8 @@ class ElmoEmbedder:
             paragraphs: Join hard-wrapped lines up to the next blank line.
             shard: "3/16" embeds every 16th line, starting with the third. None means
                 all lines.
-            skip_errors: Continue after an error, and write an empty record.
+            skip_errors: Skip records that are not UTF-8, otherwise invalid, or too long
+                for memory. They get no tokens.
             text_column: Column with the text, or with a list of tokens. None means
                 `text` or `tokens`.
             word_column: Column with one word per row, in place of `text_column`.

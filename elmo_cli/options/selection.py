@@ -23,8 +23,8 @@ class SelectionSettings:
 
     layers: str = option(
         "all",
-        "Layers to write: all, top, average, sum, or numbers such as 0,2. See "
-        "`elmo help layers`.",
+        "Layers to write: all, top, average, sum, word_emb, lstm1, lstm2, or numbers "
+        "such as 0,-1. See `elmo help layers`.",
         value="CHOICE",
     )
     mix: tuple[float, ...] | None = option(

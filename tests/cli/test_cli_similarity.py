@@ -495,6 +495,29 @@ def test_queries_come_from_standard_input() -> None:
             assert row[name] == ("" if value is None else str(value))
 
 
+def test_a_query_whose_word_is_not_found_has_no_neighbours() -> None:
+    queries = (
+        f"word\ttext\nbank\t{NEW}\nbnak\t{NEW}\nbank\t\nshe\tHe sat.\nbank\t{NEW}\n"
+    )
+    result = elmo(*PIPED, stdin=queries)
+    assert result.exit_code == 0
+    warning = "Warning: 3 rows without neighbours. The first is row 2: 'bnak' is not a "
+    assert warning in result.stderr
+    assert "on average" in result.stderr
+    rows = csv_rows(result.stdout, "\t")
+    assert [row["query_number"] for row in rows] == ["1", "1", "5", "5"]
+    cosines = [row["cosine"] for row in rows]
+    assert cosines[:2] == cosines[2:]
+
+
+def test_no_neighbours_are_found_if_no_word_is() -> None:
+    result = elmo(*PIPED, stdin=f"word\ttext\nbnak\t{NEW}\n")
+    assert result.exit_code == 0
+    assert csv_rows(result.stdout, "\t") == []
+    assert result.stdout.startswith("query_number\trank\tcosine\t")
+    assert "1 row without neighbours. The first is row 1: 'bnak'" in result.stderr
+
+
 def test_a_query_from_standard_input_is_answered_like_one_of_the_command_line() -> None:
     query = f"word\ttext\nbank\t{NEW}\n"
     answers = elmo(*PIPED, "--json", stdin=query)

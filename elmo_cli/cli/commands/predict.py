@@ -91,9 +91,9 @@ def predict(
     table, or - for standard input.
 
     The output is the most probable words in the vocabulary, with their probabilities;
-    </S> is the end of the sentence. A text may have one gap. It is predicted from both
-    sides, and so is each token with --each. After a blank line, the first word of a
-    sentence is predicted.
+    </S> is the end of the sentence. A gap is predicted from both sides, and so is each
+    token with --each. A text with two gaps is an error. A blank line predicts the first
+    word of a sentence.
 
     For a file or standard input, the output is a table with one row per predicted word:
     the line number of the text (from 1) or its id, the rank of the word, the word and
