@@ -1,4 +1,4 @@
-"""Write the pages of the commands from their helps and from the examples.
+"""Write the pages of the commands from their helps, examples and columns.
 
 python docs/make_commands.py            # write the pages
 python docs/make_commands.py --check    # exit status 1 if a page is not up to date
@@ -6,7 +6,8 @@ python docs/make_commands.py --run      # run the examples and write their outpu
 
 Each command has a page in docs/commands. docs/commands.md is written by hand, except
 for its tables: the commands, the options that many commands share, and hidden options.
-The examples are in docs/parts/command_examples.md.
+The examples are in docs/parts/command_examples.md, with the other sections that are
+written by hand, such as Columns.
 """
 
 import html
@@ -87,7 +88,7 @@ BAR_IN_CODE: Final = re.compile(r"`([^`]*\|[^`]*)`")
 HELP_TOPIC: Final = re.compile(r"`elmo help (formats|layers)`")
 TOPIC_LINKS: Final = {
     "formats": "[input formats]({docs}input.md)",
-    "layers": "[their shapes]({docs}output.md#shapes)",
+    "layers": "[names and shapes of layers]({docs}output.md#shapes)",
 }
 """Link that replaces a topic of `elmo help` in the description of an option."""
 COMMANDS_WITH: Final = {
@@ -105,6 +106,14 @@ Names = str
 """Names of an option with its value, as its help shows them."""
 
 
+class HandWritten(NamedTuple):
+    """Parts of a page that are written by hand."""
+
+    examples: str
+    sections: list[str]
+    """Sections after the description, each with its heading."""
+
+
 class Row(NamedTuple):
     """Row of an option."""
 
@@ -117,12 +126,12 @@ class Row(NamedTuple):
 
 def pages() -> dict[Path, str]:
     """Return the content of every page by its path."""
-    examples = read_examples()
+    by_hand = read_hand_written()
     rows = {name: command_rows(find_command(name)) for name in COMMANDS}
     shared = shared_rows(list(rows.values()))
     made = {OVERVIEW: overview(OVERVIEW.read_text(encoding="utf-8"), shared)}
     for name in COMMANDS:
-        text = command_page(name, examples.get(name), rows[name], shared)
+        text = command_page(name, by_hand[name], rows[name], shared)
         made[PAGES / f"{name}.md"] = text
     return made
 
@@ -145,16 +154,22 @@ def overview(text: str, shared: dict[Names, Row]) -> str:
     return MADE.sub(replace, text)
 
 
-def read_examples() -> dict[str, str]:
-    """Return the example of each command, with its output."""
+def read_hand_written() -> dict[str, HandWritten]:
+    """Return the parts of each page that are written by hand.
+
+    A heading of the third level begins a section of the page.
+    """
     content = EXAMPLES.read_text(encoding="utf-8")
     _, *parts = re.split(r"^## (.+)\n\n", content, flags=re.MULTILINE)
-    examples = {}
+    by_hand = {}
     for name, text in zip(parts[::2], parts[1::2], strict=True):
         without_comments = re.sub(r"<!--.*?-->\n", "", text).strip()
         # The pages are in a folder, and the pictures beside it.
-        examples[name] = re.sub(r"(\]\()(\w+\.svg\))", r"\1../\2", without_comments)
-    return examples
+        text = re.sub(r"(\]\()(\w+\.svg\))", r"\1../\2", without_comments)
+        first, *others = re.split(r"^#(?=## )", text, flags=re.MULTILINE)
+        sections = [section.strip() for section in others]
+        by_hand[name] = HandWritten(first.strip(), sections)
+    return by_hand
 
 
 def tables_of_commands() -> str:
@@ -169,9 +184,9 @@ def tables_of_commands() -> str:
 
 
 def command_page(
-    name: str, example: str | None, rows: list[Row], shared: dict[Names, Row]
+    name: str, by_hand: HandWritten, rows: list[Row], shared: dict[Names, Row]
 ) -> str:
-    """Return the page of a command: usage, examples, description, options."""
+    """Return the page of a command: usage, examples, description, columns, options."""
     command = find_command(name)
     full_name = f"elmo {name}"
     ctx = click.Context(command, info_name=full_name)
@@ -181,12 +196,12 @@ def command_page(
             usage += f"\n{full_name} [OPTIONS] {other}"
     summary, *description = paragraphs(command.help or "")
     parts = [f"# {full_name}", summary, f"```text\n{usage}\n```"]
-    if example is not None:
-        parts += ["## Examples", example]
+    parts += ["## Examples", by_hand.examples]
     # The examples above, which say what they are for, replace those of the help.
     description = [text for text in description if not text.startswith("```sh")]
     if description:
         parts += ["## Description", *description]
+    parts += by_hand.sections
     common = [row for row in rows if is_shared(row, shared)]
     own = [row for row in rows if not is_shared(row, shared)]
     parts.append("## Options")

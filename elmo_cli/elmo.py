@@ -14,7 +14,7 @@ from elmo_cli.errors.checks import (
     check_sentence,
     check_type,
 )
-from elmo_cli.errors.exceptions import InputError, ModelError, SettingsError
+from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.inference.uncompiled import uncompiled
 from elmo_cli.model.allennlp_state import rename_allennlp_state
@@ -24,7 +24,7 @@ from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable, pad_ids
 from elmo_cli.options.model import ModelSettings, Precision
 from elmo_cli.pretrained.find_model import find_files_by_settings
-from elmo_cli.pretrained.load_bilm import load_bilm
+from elmo_cli.pretrained.load_bilm import check_module, load_bilm
 
 _Path: TypeAlias = str | Path | None
 
@@ -82,8 +82,8 @@ class Elmo(nn.Module):
         """Load a model: the default one unless files, `module` or `model` are given.
 
         Args:
-            options_file: Path or URL of options.json, with `weight_file`; alone, a
-                `model`.
+            options_file: Path or URL of options.json, with `weight_file`. The name of a
+                model may stand in its place, alone.
             weight_file: Path or URL of weights.hdf5.
             num_output_representations: Number of mixes, at least 1, each with its own
                 weights.
@@ -114,18 +114,19 @@ class Elmo(nn.Module):
             raise SettingsError(
                 f"dropout: expected a number from 0 to 1, found {dropout}"
             )
+        if weight_file is None and model is None and not _is_json(options_file):
+            # Elmo("original") is a model by its name.
+            model = options_file
+            options_file = None
         settings = ModelSettings(
             model=model,
             options_file=options_file,
             weight_file=weight_file,
             precision=precision,
         )
+        check_module(module, settings)
         if module is None:
             module = load_bilm(find_files_by_settings(settings))
-        elif not (options_file is None and weight_file is None and model is None):
-            raise ModelError(
-                "Give either options_file and weight_file, or module, or model"
-            )
         self.bilm = module
         if requires_grad:
             self.bilm.requires_grad_(True)
@@ -318,6 +319,11 @@ class Elmo(nn.Module):
             raise InputError(
                 f"word_inputs: expected shape {shape}, found {tuple(word_inputs.shape)}"
             )
+
+
+def _is_json(file: _Path) -> bool:
+    """Return whether a value is the path or the URL of options.json."""
+    return str(file).endswith(".json")
 
 
 def _reshaped_if_blank(word_inputs: Tensor, inputs: Tensor) -> Tensor:

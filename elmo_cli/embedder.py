@@ -26,7 +26,7 @@ from elmo_cli.errors.checks import (
 from elmo_cli.errors.exceptions import ModelError, SettingsError
 from elmo_cli.errors.messages import literal
 from elmo_cli.errors.missing_attributes import missing_attribute_error
-from elmo_cli.inference.device import Device
+from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.inference.similarity import Similarity, compare_vectors, mean_of_tokens
 from elmo_cli.inference.weights_version import WeightsVersion
@@ -50,6 +50,7 @@ from elmo_cli.options.model import (
     InitialState,
     ModelSettings,
     Precision,
+    check_device,
     is_device,
 )
 from elmo_cli.options.output import (
@@ -198,6 +199,8 @@ class ElmoEmbedder:
             WeightsError: The weights cannot be read, or do not fit the model.
             DeviceError: The device is not available.
             SettingsError: Another argument has a wrong value.
+            InputError: Another argument has a wrong type, or the device lacks the
+                precision.
         """
         if weight_file is not None and is_device(weight_file):
             raise SettingsError(
@@ -209,6 +212,10 @@ class ElmoEmbedder:
             # In AllenNLP the first argument is the file with the options.
             options_file = model
             model = None
+        if device == "cpu":
+            device_name = str(choose_device(cuda_device, "cuda_device"))
+        else:
+            device_name = check_device(device)
         settings = ModelSettings(
             model=model,
             options_file=options_file,
@@ -216,7 +223,7 @@ class ElmoEmbedder:
             vocabulary_file=vocabulary_file,
             state=state,
             precision=precision,
-            device=str(cuda_device if device == "cpu" else device),
+            device=device_name,
             batch_tokens=batch_tokens,
         )
         self._engine = load_engine(settings)

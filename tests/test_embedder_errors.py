@@ -4,7 +4,7 @@ from io import BytesIO, StringIO
 
 import pytest
 
-from elmo_cli import ElmoEmbedder, open_activations
+from elmo_cli import ElmoEmbedder, EmbedBatch, open_activations
 from elmo_cli.errors.exceptions import (
     InputError,
     MissingFolderError,
@@ -72,6 +72,27 @@ def test_a_missing_file_is_named(wrong: WrongCall, models: SmallModels) -> None:
         lambda models: ElmoEmbedder(model=TINY, batch_tokens=0),
         SettingsError,
         "batch_tokens: expected 1 or more, found 0",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder(model=TINY, cuda_device="gpu"),  # type: ignore[call-overload]
+        SettingsError,
+        "cuda_device: expected -1 for the CPU or the number of a GPU, found 'gpu'",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder(model=TINY, cuda_device=-2),
+        SettingsError,
+        "cuda_device: expected -1 for the CPU or the number of a GPU, found -2",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder(model=TINY, device=["cpu"]),  # type: ignore[call-overload]
+        SettingsError,
+        "device: expected auto, cpu, cuda, cuda:N or mps, found ['cpu']",
+    ),
+    WrongCall(
+        lambda models: EmbedBatch(TINY, device="gpu"),
+        SettingsError,
+        "device: expected auto, cpu, cuda, cuda:N or mps, found 'gpu'. Did you mean "
+        "'cuda'?",
     ),
 )
 def test_a_wrong_option_of_the_model_is_named(

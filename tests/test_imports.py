@@ -116,6 +116,14 @@ def test_modules_that_need_no_torch_load_none() -> None:
     assert loaded <= {"numpy"}
 
 
+def test_tokens_load_no_tokenizer() -> None:
+    loaded = loaded_by(
+        "import elmo_cli; elmo_cli.LanguageModel().score([['The', 'cat', 'sat']])"
+    )
+    assert "torch" in loaded
+    assert "sacremoses" not in loaded
+
+
 def test_the_library_changes_no_threads_and_loads_no_compiler() -> None:
     loaded = loaded_by(
         "import os; before = dict(os.environ); import elmo_cli; "

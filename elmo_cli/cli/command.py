@@ -1,5 +1,6 @@
 """Command of `elmo`: options by headings, their conditions, and advice in errors."""
 
+import os
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Final
@@ -8,6 +9,7 @@ import click
 from click.core import augment_usage_errors
 
 from elmo_cli.cli.command_texts import say_tokenizer
+from elmo_cli.cli.main import VARIABLES
 from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS, Option, variable_of
 from elmo_cli.cli.parameter_types import OutputPath
 from elmo_cli.cli.stderr import (
@@ -26,6 +28,8 @@ Decorator = Callable[[Any], Any]
 
 _MAX_NAME: Final = 30
 """Maximum length of the name of an option on the line of its text."""
+_WITHOUT_OPTIONS: Final = ("help", "completion")
+"""Commands that do not warn about variables, because they have none."""
 OTHER_OPTIONS: Final = "Other options"
 """Heading of -q, -v and --help, which comes last."""
 
@@ -170,13 +174,42 @@ def command(name: str | None = None, *other_usages: str) -> Decorator:
         def call(**values: object) -> Any:
             if "row_format" in values and values.pop("as_json"):
                 values["row_format"] = "jsonl"
-            with report_run():
+            ctx = click.get_current_context()
+            with report_run(_used_variables(ctx)):
+                others = _other_variables(ctx)
+                if others:
+                    # Most runs have none.
+                    from elmo_cli.cli.wrong_variables import warn_of_variables
+
+                    warn_of_variables(others, ctx.command)
                 return function(**values)
 
         make_command = click.command(name, cls=Command, other_usages=other_usages)
         return make_command(verbosity_options(call))
 
     return make
+
+
+def _used_variables(ctx: click.Context) -> list[str]:
+    """Return the variables that the running command uses."""
+    names = [name for name in VARIABLES if os.environ.get(name)]
+    for option in ctx.command.params:
+        if isinstance(option, Option) and option.is_variable(ctx):
+            names.append(str(option.envvar))
+    return sorted(names)
+
+
+def _other_variables(ctx: click.Context) -> list[str]:
+    """Return the variables ELMO_... that are none of the running command."""
+    if ctx.command.name in _WITHOUT_OPTIONS:
+        return []
+    known = {str(option.envvar) for option in ctx.command.params}
+    known.update(VARIABLES)
+    return [
+        name
+        for name in sorted(os.environ)
+        if name.startswith("ELMO_") and os.environ[name] and name not in known
+    ]
 
 
 def option_group(heading: str, *decorators: Decorator) -> Decorator:

@@ -27,7 +27,7 @@ from elmo_cli.version import __version__
 
 INSTALLED: Final = Path(__file__).parents[2]
 """Folder with the metadata of installed packages."""
-_VARIABLES: Final = {
+VARIABLES: Final = {
     "ELMO_MODEL": "Default model. [default: the bundled model]",
     "ELMO_CACHE": "Folder for downloads. [default: ~/.cache/elmo-cli]",
     "ELMO_MIRROR": "URL or folder of a model mirror to try first.",
@@ -109,7 +109,7 @@ class ElmoGroup(click.Group):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the variables, and where the documentation is."""
         with formatter.section("Environment"):
-            formatter.write_dl(list(_VARIABLES.items()))
+            formatter.write_dl(list(VARIABLES.items()))
         formatter.write_paragraph()
         formatter.write_text(_documentation())
 

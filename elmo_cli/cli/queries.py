@@ -46,11 +46,12 @@ def read_queries(
 ) -> Iterator[list[_Query]]:
     """Yield the parsed lines of standard input, in lists that are ready together.
 
+    `parse` gets a line with the white space around it, because a cell may be empty.
     Raise an `InputError` if there are none.
     """
     is_empty = True
     with source:
-        lines, is_ready = source.lines()
+        lines, is_ready = source.lines(keep_ends=True)
         texts = (line.text for line in lines)
         for chunk in parse_in_chunks(
             texts, parse, is_ready=is_ready, name="standard input, line"
@@ -68,21 +69,28 @@ def query_settings(settings: TextSettings, *, pooled: bool) -> TextSettings:
 
 def read_query_table(
     text_input: TextInput, *, pooled: bool
-) -> "Iterator[list[Occurrence]]":
+) -> "Iterator[list[Occurrence | InputError]]":
     """Yield the queries of a table, in lists of rows that are ready together.
 
     A row has a sentence, in the column `word` the word to search for, and optionally in
     the column `occurrence` its number in the sentence. Where tokens are pooled, the
-    sentence is the query.
+    sentence is the query. A row without such a word has the error in its place.
     """
     from elmo_cli.text.occurrences import Occurrence, occurrence_of
 
-    def parse(record: Record) -> Occurrence:
+    def parse(record: Record) -> Occurrence | InputError:
+        if not pooled:
+            _check_has(record.columns, "word", "Besides the text, the columns are")
+        try:
+            return find(record)
+        except InputError as error:
+            return error
+
+    def find(record: Record) -> Occurrence:
         if not record.tokens:
             raise InputError("expected a sentence, found an empty text")
         if pooled:
             return Occurrence(record.tokens, 0)
-        _check_has(record.columns, "word", "Besides the text, the columns are")
         word = str(record.columns["word"] or "")
         number = _number_in_column(record.columns, "occurrence", least=1)
         return occurrence_of(

@@ -289,7 +289,10 @@ mean_layers_option = partial(
     "--layers N,...",
     "layers",
     shell_complete=complete_values("average", "top", "0", "1", "2", "1,2"),
-    help="Layers to average, such as 2 or 1,2.",
+    help=(
+        "Layers to average: numbers such as 2 or 1,2, or names such as top. See `elmo "
+        "help layers`."
+    ),
     default_text="all but layer 0, which only reflects spelling",
 )
 dtype_option = partial(field_option, OutputSettings, "dtype")

@@ -1,11 +1,10 @@
 """Messages on standard error, with -q and -v."""
 
 import logging
-import os
 import platform
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -122,7 +121,7 @@ def verbosity() -> int:
 
 
 @contextmanager
-def report_run() -> Iterator[None]:
+def report_run(variables: Sequence[str]) -> Iterator[None]:
     """Print versions and variables before a block with -v, and its time after it."""
     started = time.monotonic()
     is_verbose = verbosity() > 0
@@ -133,7 +132,6 @@ def report_run() -> Iterator[None]:
             f"elmo {__version__}, Python {platform.python_version()}, "
             f"torch {metadata.version('torch')}"
         )
-        variables = sorted(name for name in os.environ if name.startswith("ELMO_"))
         say(", ".join([versions, *variables]))
     try:
         yield

@@ -16,7 +16,12 @@ from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Template
 from elmo_cli.inference.device import Device
 from elmo_cli.options.layers import Layers
-from elmo_cli.options.model import InitialState, ModelSettings, Precision
+from elmo_cli.options.model import (
+    InitialState,
+    ModelSettings,
+    Precision,
+    check_device,
+)
 from elmo_cli.options.output import Dtype
 from elmo_cli.options.selection import Pooling, SelectionSettings
 from elmo_cli.options.text import TextSettings
@@ -107,7 +112,7 @@ class EmbedBatch:
                 model=model,
                 state=state,
                 precision=precision,
-                device=str(device),
+                device=check_device(device),
                 batch_tokens=batch_tokens,
             ),
             text=TextSettings(

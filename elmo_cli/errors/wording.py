@@ -64,24 +64,30 @@ def did_you_mean(
 ) -> str:
     """Return the question whether another word was meant: `Did you mean 'hdf5'?`.
 
-    It is a synonym, or a word with a similar key. Without one the question is empty.
+    Without a `similar_word` the question is empty.
     """
+    similar = similar_word(word, others, key)
+    return f"Did you mean {similar!r}?" if similar else ""
+
+
+def similar_word(
+    word: str, others: Iterable[str], key: Callable[[str], str] = str
+) -> str:
+    """Return a synonym of a word, or a word with a similar key, or ""."""
     from difflib import get_close_matches  # Most runs need none.
 
     by_key = {key(other).casefold(): other for other in others}
     typed = key(word).casefold()
     synonym = _SYNONYMS.get(typed)
     if synonym in by_key:
-        return f"Did you mean {by_key[synonym]!r}?"
+        return by_key[synonym]
     for each in by_key:
         if sorted(each) == sorted(typed):  # Letters were swapped.
-            return f"Did you mean {by_key[each]!r}?"
+            return by_key[each]
     # Half of the letters of a short word are those of many others.
     cutoff = 0.6 if len(typed) > 3 else 0.8
     similar = get_close_matches(typed, by_key, n=1, cutoff=cutoff)
-    if not similar:
-        return ""
-    return f"Did you mean {by_key[similar[0]]!r}?"
+    return by_key[similar[0]] if similar else ""
 
 
 def kind_of(value: object) -> str:

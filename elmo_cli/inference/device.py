@@ -1,16 +1,16 @@
 """Devices: the CPU, GPUs of NVIDIA and of Apple."""
 
 import os
-import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.exceptions import DeviceError, SettingsError
-from elmo_cli.errors.messages import Message
-from elmo_cli.errors.wording import counted, expected_one_of
+from elmo_cli.errors.exceptions import DeviceError
+from elmo_cli.errors.messages import Message, option_named, option_of
+from elmo_cli.errors.wording import counted
+from elmo_cli.options.model import check_device
 
 Device: TypeAlias = str | int | torch.device
 """Name of a device or number of a GPU; see `choose_device`."""
@@ -20,22 +20,22 @@ CPU: Final = torch.device("cpu")
 _SYNONYMS: Final = {"-1": "cpu", "cuda": "cuda:0", "mps:0": "mps"}
 
 
-def choose_device(device: Device) -> torch.device:
+def choose_device(device: Device, argument: str = "device") -> torch.device:
     """Return the device that a name or a number selects.
 
-    Raise a `DeviceError` if it is missing.
+    Raise a `DeviceError` if it is missing, and a `SettingsError` for another value.
 
-    `cuda` is the first GPU of CUDA, and `auto` too, or else the CPU. -1 is the CPU, N
-    `cuda:N`.
+    Args:
+        device: `cuda` is the first GPU of CUDA, and `auto` too, or else the CPU. -1 is
+            the CPU, N `cuda:N`.
+        argument: Argument with the device, for errors.
     """
-    name = f"cuda:{device}" if str(device).isdecimal() else str(device)
+    typed = check_device(device, argument)
+    name = f"cuda:{typed}" if typed.isdecimal() else typed
     chosen = _SYNONYMS.get(name, name)
     # To count GPUs starts CUDA, which a process that forks must not do.
     if chosen == "cpu":
         return torch.device(chosen)
-    if not re.fullmatch("auto|mps|cuda:[0-9]+", chosen):
-        problem = expected_one_of(["auto", "cpu", "cuda", "cuda:N", "mps"], name)
-        raise SettingsError("{--device}: {problem}", problem=problem)
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if chosen == "auto":
         return torch.device("cuda:0" if n_gpus > 0 else "cpu")
@@ -43,16 +43,19 @@ def choose_device(device: Device) -> torch.device:
     if chosen in gpus or (chosen == "mps" and torch.backends.mps.is_available()):
         return torch.device(chosen)
     raise DeviceError(
-        "{--device} {name}: {reason}",
-        name=name,
-        reason=_missing_gpu_reason(chosen, n_gpus),
+        "{option} {name}: {reason}",
+        option=option_of(argument),
+        name=name if argument == "device" else typed,
+        reason=_missing_gpu_reason(chosen, n_gpus, argument),
     )
 
 
-def _missing_gpu_reason(name: str, n_gpus: int) -> Message:
+def _missing_gpu_reason(name: str, n_gpus: int, argument: str) -> Message:
     """Return why a GPU is missing, and what to do."""
+    is_number = argument == "cuda_device"
+    cpu = option_named("--cuda-device -1" if is_number else "--device cpu")
     if name == "mps":
-        return Message("torch finds no Apple GPU", remedy="Use {--device cpu}.")
+        return Message("torch finds no Apple GPU", remedy="Use {cpu}.", cpu=cpu)
     if n_gpus > 0:
         return Message(
             f"torch finds {counted(n_gpus, 'GPU')}, and numbers start at 0",
@@ -60,9 +63,10 @@ def _missing_gpu_reason(name: str, n_gpus: int) -> Message:
         )
     if torch.version.cuda is None and torch.version.hip is None:
         return Message(
-            f"torch {torch.__version__} was built without CUDA",
-            remedy="Install a build with CUDA from https://pytorch.org, or use "
-            "{--device cpu}.",
+            "torch {version} was built without CUDA",
+            remedy="Install a build with CUDA from https://pytorch.org, or use {cpu}.",
+            cpu=cpu,
+            version=torch.__version__,
         )
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
@@ -71,9 +75,11 @@ def _missing_gpu_reason(name: str, n_gpus: int) -> Message:
             remedy="Change or unset it.",
         )
     return Message(
-        f"the NVIDIA driver is missing, or too old for CUDA {torch.version.cuda}",
+        "the NVIDIA driver is missing, or too old for CUDA {version}",
         remedy="Install a newer driver or an older torch (`nvidia-smi` shows the CUDA "
-        "version of the driver), or use {--device cpu}.",
+        "version of the driver), or use {cpu}.",
+        cpu=cpu,
+        version=torch.version.cuda,
     )
 
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.inference.uncompiled import uncompiled
 from elmo_cli.integrations.hub_inputs import read_hub_inputs
@@ -16,7 +15,7 @@ from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.scalar_mix import ScalarMix
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.find_model import find_files_by_settings
-from elmo_cli.pretrained.load_bilm import load_bilm
+from elmo_cli.pretrained.load_bilm import check_module, load_bilm
 
 
 class HubElmo(nn.Module):
@@ -49,10 +48,10 @@ class HubElmo(nn.Module):
             ElmoError: The model is missing or invalid, or is given twice.
         """
         super().__init__()
-        if model is not None and module is not None:
-            raise ModelError("Give either model or module, not both")
+        settings = ModelSettings(model=model)
+        check_module(module, settings)
         if module is None:
-            module = load_bilm(find_files_by_settings(ModelSettings(model=model)))
+            module = load_bilm(find_files_by_settings(settings))
         self.bilm = module
         if requires_grad:
             self.bilm.requires_grad_(True)

@@ -40,6 +40,7 @@ from elmo_cli.options.model import (
     InitialState,
     ModelSettings,
     Precision,
+    check_device,
 )
 from elmo_cli.options.text import DEFAULT_TEXT_SETTINGS, TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
@@ -153,6 +154,8 @@ class LanguageModel:
             WeightsError: A file of weights cannot be read, or does not fit the model.
             DeviceError: The device is not available.
             SettingsError: Another argument has a wrong value.
+            InputError: Another argument has a wrong type, or the device lacks the
+                precision.
         """
         settings = ModelSettings(
             model=model,
@@ -162,7 +165,7 @@ class LanguageModel:
             softmax_file=softmax_file,
             state=state,
             precision=precision,
-            device=str(device),
+            device=check_device(device),
             batch_tokens=batch_tokens,
         )
         files = find_files_by_settings(settings, with_softmax=True)

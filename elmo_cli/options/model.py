@@ -1,12 +1,16 @@
 """Options of a model: its files, initial state, precision and device."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from elmo_cli.errors.checks import check_at_least
+from elmo_cli.errors.checks import check_at_least, check_type
+from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import Template, joined, option_named, option_of
+from elmo_cli.errors.wording import expected_one_of
 from elmo_cli.options.fields import check_choices, option
 from elmo_cli.types import READING_DIRECTIONS, ReadingDirection
 
@@ -19,6 +23,9 @@ Direction = Literal["forward", "backward", "both"]
 """Context of a prediction: the tokens before it, those after it, or each in turn."""
 DIRECTIONS: Final = get_args(Direction)
 _DEVICE: Final = re.compile(r"auto|cpu|(mps|cuda)(:\d+)?|-?\d+")
+_USABLE_DEVICE: Final = re.compile(r"auto|cpu|mps(:0)?|cuda(:\d+)?|-1|\d+")
+_DEVICE_NAMES: Final = ("auto", "cpu", "cuda", "cuda:N", "mps")
+_FILES: Final = ("options_file", "weight_file", "vocabulary_file", "softmax_file")
 DEFAULT_BATCH_SIZE: Final = 64
 """Sentences per batch. It changes results of carried state only."""
 
@@ -31,6 +38,27 @@ def reading_directions(direction: Direction) -> tuple[ReadingDirection, ...]:
 def is_device(value: object) -> bool:
     """Return whether a value names a device: "cuda:0", 0 or a `torch.device`."""
     return _DEVICE.fullmatch(str(value)) is not None
+
+
+def check_device(device: object, name: str = "device") -> str:
+    """Return the name of a device; raise a `SettingsError` for another value.
+
+    Args:
+        device: Name or number of a device, or a `torch.device`.
+        name: Name of the argument.
+    """
+    text = str(device)
+    if _USABLE_DEVICE.fullmatch(text):
+        return text
+    names: tuple[str, ...] = _DEVICE_NAMES
+    if name == "cuda_device":
+        names = ("-1 for the CPU", "the number of a GPU")
+    found = device if isinstance(device, (int, list, tuple)) else text
+    raise SettingsError(
+        "{option}: {problem}",
+        option=option_of(name),
+        problem=expected_one_of(names, found),
+    )
 
 
 @dataclass(frozen=True)
@@ -95,6 +123,38 @@ class ModelSettings:
         check_choices(self)
         if self.batch_tokens is not None:
             check_at_least("batch_tokens", self.batch_tokens, 1)
+        for name in _FILES:
+            file = getattr(self, name)
+            if file is not None:
+                check_type(name, file, (str, os.PathLike), "a path or a URL")
+        self._check_one_model()
+
+    def _check_one_model(self) -> None:
+        """Raise a `SettingsError` unless a model is given in one way, or in none."""
+        files = []
+        if self.options_file is not None:
+            files.append(option_named("--options-file"))
+        if self.weight_file is not None:
+            files.append(option_named("--weight-file"))
+        if self.model is not None and files:
+            remedy = "Remove one of them."
+            if len(files) == 2:
+                remedy = "Remove {--model}, or the two files."
+            raise SettingsError(
+                "{--model}: cannot be combined with {files}",
+                remedy=remedy,
+                files=joined(files, " and "),
+            )
+        if self.options_file is not None and self.weight_file is None:
+            raise SettingsError(
+                Template("{--options-file}: requires {--weight-file}"),
+                remedy="Add it, or remove {--options-file}.",
+            )
+        if self.weight_file is not None and self.options_file is None:
+            raise SettingsError(
+                Template("{--weight-file}: requires {--options-file}"),
+                remedy="Add it, or remove {--weight-file}.",
+            )
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> "ModelSettings":

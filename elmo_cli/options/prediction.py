@@ -21,7 +21,7 @@ class PredictionSettings:
     )
     each: bool = option(False, "Predict substitutes for each token of the text.")
     samples: int | None = option(
-        None, "Sample N random continuations of the text.", value="N"
+        None, "Print N random continuations of each text, not single words.", value="N"
     )
     temperature: float = option(
         1,

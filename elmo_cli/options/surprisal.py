@@ -24,7 +24,7 @@ class SurprisalSettings:
         "or do both.",
         choices=DIRECTIONS,
     )
-    entropy: bool = option(False, "Also print the entropy of each prediction.")
+    entropy: bool = option(False, "Also print the entropy of each prediction, in bits.")
     by: UnitKind | None = option(
         None,
         "Unit of a row. Words are separated by spaces, regions by `|`.",
@@ -50,7 +50,8 @@ class SurprisalSettings:
     )
     group_by: str | None = option(
         None,
-        "Also print the accuracy of {--pair-columns} for each value of COLUMN.",
+        "Also print the accuracy of {--pair-columns} for each value of COLUMN, on "
+        "standard error.",
         value="COLUMN",
     )
 

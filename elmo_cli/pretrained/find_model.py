@@ -15,7 +15,7 @@ from pathlib import Path
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ElmoError, ModelError, SettingsError
-from elmo_cli.errors.messages import Message, Template, literal
+from elmo_cli.errors.messages import Message, literal, option_of
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.archive import unpack_once
 from elmo_cli.pretrained.hub import HUB_PREFIX, find_in_hub
@@ -38,10 +38,9 @@ def find_files_by_settings(
 ) -> ModelFiles:
     """Find the files of a model from any of the ways to give one.
 
-    `options_file` alone is a `model`. Without a vocabulary or softmax, the file next to
-    the weights is used. `with_softmax` requires a softmax, and a vocabulary next to it
-    or to the weights. Without it, the files are for vectors, which need both
-    directions.
+    Without a vocabulary or softmax, the file next to the weights is used.
+    `with_softmax` requires a softmax, and a vocabulary next to it or to the weights.
+    Without it, the files are for vectors, which need both directions.
     """
     files = _find_files(settings, with_softmax=with_softmax)
     if not with_softmax:
@@ -78,27 +77,20 @@ def _find_options_and_weights(
     settings: ModelSettings, *, with_softmax: bool
 ) -> ModelFiles:
     """Find the files of a model, before a vocabulary or softmax of its own is given."""
-    model = settings.model
-    options_file = settings.options_file
-    weight_file = settings.weight_file
-    if isinstance(model, ModelFiles):
-        return model
-    if model is None and options_file is not None and weight_file is not None:
-        return _find_two_files(options_file=options_file, weight_file=weight_file)
-    if weight_file is not None or (model is not None and options_file is not None):
-        raise ModelError(
-            Template(
-                "Give either {--options-file} and {--weight-file}, or {--model}, or "
-                "none"
-            )
+    if isinstance(settings.model, ModelFiles):
+        return settings.model
+    if settings.options_file is not None and settings.weight_file is not None:
+        return _find_two_files(
+            options_file=settings.options_file, weight_file=settings.weight_file
         )
-    name = options_file if model is None else model
     is_softmax_missing = with_softmax and settings.softmax_file is None
-    return find_files_by_name(name, with_softmax=is_softmax_missing)
+    return find_files_by_name(settings.model, with_softmax=is_softmax_missing)
 
 
 def _find_two_files(*, options_file: str | Path, weight_file: str | Path) -> ModelFiles:
     """Return the files of a model with options and weights given by path or URL."""
+    _check_is_file("options_file", options_file)
+    _check_is_file("weight_file", weight_file)
     options = download_if_url(options_file, "options")
     weights = download_if_url(weight_file, "weights")
     if weights.suffix != ".pkl":
@@ -114,6 +106,27 @@ def _find_two_files(*, options_file: str | Path, weight_file: str | Path) -> Mod
     if published is None or published != model_of_url(str(options_file)):
         return files
     return replace(files, name=published.name, language=published.language_code)
+
+
+def _check_is_file(name: str, file: str | Path) -> None:
+    """Raise a `SettingsError` for a model or a folder in place of one of its files."""
+    option = option_of(name)
+    if isinstance(file, str) and file == "":
+        raise SettingsError("{option}: the name of the file is empty", option=option)
+    if os.path.isdir(file):
+        raise SettingsError(
+            "{option}: expected a file, found the folder {folder}",
+            remedy="Name the file in it.",
+            option=option,
+            folder=file,
+        )
+    if isinstance(file, str) and published_model(file) is not None:
+        raise SettingsError(
+            "{option}: expected a file, found the model {model}",
+            remedy=f"Use {{--model {file}}} alone.",
+            option=option,
+            model=file,
+        )
 
 
 def find_files_by_name(
@@ -179,13 +192,11 @@ class ResolvedModel:
 
 def resolve_model(settings: ModelSettings) -> ResolvedModel:
     """Resolve a model before its text is opened. Only one of the hub is downloaded."""
-    model = settings.model
-    options_file = settings.options_file
-    if model is None and options_file is not None and settings.weight_file is not None:
-        published = model_of_url(str(options_file))
-        is_local = os.path.isfile(options_file)
+    if settings.options_file is not None:
+        published = model_of_url(str(settings.options_file))
+        is_local = os.path.isfile(settings.options_file)
     else:
-        name = options_file if model is None else model
+        name = settings.model
         if name is None:
             name = default_model()
         published = published_model(name) if isinstance(name, str) else None

@@ -14,9 +14,9 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from elmo_cli.errors.checks import check_texts
 from elmo_cli.errors.exceptions import SettingsError
@@ -31,6 +31,9 @@ from elmo_cli.options.tokenizer_names import (
 from elmo_cli.pretrained.registry import language_code
 from elmo_cli.text.sentences import load_splitter, split_into_sentences
 from elmo_cli.types import Sentence
+
+if TYPE_CHECKING:
+    from sacremoses import MosesTokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +137,7 @@ def make_tokenizer(
     if parts.kind == "spacy":
         function = _load_spacy(code, segmenter=parts.segmenter)
     else:
-        function = _load_moses(code)
+        function = _find_moses(code)
     full_name = f"{parts.kind}:{code}"
     if parts.segmenter is not None:
         full_name = f"{full_name}:{parts.segmenter}"
@@ -183,14 +186,25 @@ def has_moses_rules(language: str) -> bool:
     return language in (*NonbreakingPrefixes().available_langs, *_WITH_LETTERS)
 
 
-def _load_moses(language: str) -> Callable[[str], list[str]]:
-    from sacremoses import MosesTokenizer
-
-    if not has_moses_rules(language):
+def _find_moses(language: str) -> Callable[[str], list[str]]:
+    if language != "en" and not has_moses_rules(language):
         problem = "Moses has no rules for this language, so those of English are used"
         remedy = f"Check the code, or use spacy:{language} if spaCy supports it."
         logger.warning("tokenizer moses:%s: %s. %s", language, problem, remedy)
-    return partial(MosesTokenizer(lang=language).tokenize, escape=False)
+    return partial(_tokenize_by_moses, language)
+
+
+def _tokenize_by_moses(language: str, text: str) -> list[str]:
+    tokens: list[str] = _load_moses(language).tokenize(text, escape=False)
+    return tokens
+
+
+@cache
+def _load_moses(language: str) -> "MosesTokenizer":
+    """Load the rules of Moses when the first text needs them: it takes 0.2 s."""
+    from sacremoses import MosesTokenizer
+
+    return MosesTokenizer(lang=language)
 
 
 def _load_spacy(

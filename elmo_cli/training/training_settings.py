@@ -115,7 +115,8 @@ class TrainingSettings:
     )
     max_length: int = option(
         100,
-        "Maximum tokens per sentence, with {--state zero}; the rest is cut off.",
+        "Maximum tokens per sentence, with {--state zero}; a longer sentence is split "
+        "into pieces.",
         value="N",
     )
     batch_size: int = option(

@@ -281,6 +281,62 @@ def test_verbose_shows_versions_and_the_time() -> None:
     assert re.search(r"\nTime: \d+\.\d s\n$", result.stderr)
 
 
+def test_verbose_lists_the_variables_that_a_command_uses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("ELMO_COSINE_LAYERS", "ELMO_EMBED_PRECISION", "ELMO_KERNELS"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("ELMO_COSINE_STATE", "")
+    monkeypatch.setenv("ELMO_CACHE", "cache")
+    first_line = cosine("-v").stderr.splitlines()[0]
+    assert first_line.partition(", ELMO_")[2] == "CACHE, ELMO_COSINE_LAYERS"
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("ELMO_COSINE_LAYRES", "Did you mean 'ELMO_COSINE_LAYERS'?"),
+        ("ELMO_COSIN_LAYERS", "Did you mean 'ELMO_COSINE_LAYERS'?"),
+        ("ELMO_EMBED_PRECISON", "Did you mean 'ELMO_EMBED_PRECISION'?"),
+        ("ELMO_EMBED_CUDA", "Did you mean 'ELMO_EMBED_DEVICE'?"),
+        ("ELMO_NEIGHBORS_TOP", "Did you mean 'ELMO_NEIGHBOURS_TOP'?"),
+        ("ELMO_WORDVECTORS_MODEL", "Did you mean 'ELMO_WORD_VECTORS_MODEL'?"),
+        ("ELMO_LAYERS", "Did you mean 'ELMO_COSINE_LAYERS'?"),
+        ("ELMO_MODLE", "Did you mean 'ELMO_MODEL'?"),
+        ("ELMO_CACHE_DIR", "Did you mean 'ELMO_CACHE'?"),
+        ("ELMO_EMBED_XYZ", "`elmo embed --help` lists the options."),
+    ],
+)
+def test_a_wrong_variable_is_a_warning(
+    name: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = cosine().stderr
+    monkeypatch.setenv(name, "1")
+    assert cosine().stderr == f"Warning: {name}: no such variable. {remedy}\n{expected}"
+    assert cosine("-q").stderr == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["ELMO_EMBED_LAYERS", "ELMO_KERNELS", "ELMO_TEST_SEED", "ELMO_MY_TEXTS"]
+)
+def test_another_variable_is_no_warning(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = cosine().stderr
+    monkeypatch.setenv(name, "1")
+    assert cosine().stderr == expected
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["help"], ["completion", "bash"], ["cosine", "--help"]]
+)
+def test_a_help_does_not_warn_about_variables(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_COSIN_LAYERS", "1")
+    assert elmo(*arguments).stderr == ""
+
+
 def test_very_verbose_shows_the_traceback(folder: Path) -> None:
     once = elmo("embed", "nothing", "out", "--model", TINY, "-v")
     assert once.stderr.splitlines()[-1].startswith("Error: ")

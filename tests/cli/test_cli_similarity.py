@@ -198,6 +198,51 @@ def test_every_pair_is_answered_with_an_object_of_json(
     assert_allclose(found, answers, atol=2e-6)
 
 
+def test_a_line_whose_word_is_not_found_has_empty_cosines(
+    expected: list[float],
+) -> None:
+    stdin = f"{RIVER}\t{MONEY}\nA cat.\t{MONEY}\n\t{MONEY}\n{RIVER}\t{MONEY}\n"
+    warning = (
+        "Warning: 2 lines without cosines. The first is line 2: 'bank' is not a token "
+        "of 'A cat .'. Choose 'A', 'cat' or '.'.\n"
+    )
+    all_layers = cosine("bank", "-", stdin=stdin)
+    one_layer = cosine("bank", "-", "--layers", "2", stdin=stdin)
+    table = cosine("bank", "-", "--format", "csv", stdin=stdin)
+    for result in (all_layers, one_layer, table):
+        assert result.stderr == RAW + warning
+        assert result.exit_code == 0
+    found = [line.split("\t") for line in all_layers.stdout.splitlines()]
+    no_cosines = ["", "", "", ""]
+    assert found[1:3] == [no_cosines, no_cosines]
+    for line in (found[0], found[3]):
+        assert_allclose([float(value) for value in line], expected, atol=2e-6)
+    number = f"{expected[2]:.6f}"
+    assert one_layer.stdout.splitlines() == [number, "", "", number]
+    rows = csv_rows(table.stdout)
+    assert [row["line"] for row in rows] == ["1", "2", "3", "4"]
+    assert {rows[1][name] for name in COLUMNS} == {""}
+    assert rows[1]["sentence1"] == "A cat."
+
+
+def test_an_occurrence_that_a_line_lacks_has_an_empty_cosine() -> None:
+    stdin = "a bank\tthe bank\na bank\tbank bank\n"
+    result = cosine("bank", "-", "--layers", "0", "--occurrence2", "2", stdin=stdin)
+    assert result.exit_code == 0
+    assert result.stdout == "\n1.000000\n"
+    problem = "1 line without cosines. The first is line 1: 'bank' occurs once in "
+    assert problem in result.stderr
+
+
+def test_a_line_without_a_tab_stops_after_the_lines_before_it() -> None:
+    stdin = f"{RIVER}\t{MONEY}\nA cat.\t{MONEY}\n\n{RIVER}\t{MONEY}\n"
+    result = cosine("bank", "-", "--layers", "2", stdin=stdin)
+    assert result.exit_code == 1
+    assert len(result.stdout.splitlines()) == 2
+    problem = "line 3: expected two sentences separated by a tab, found 1"
+    assert f"Error: standard input, {problem}\n" in result.stderr
+
+
 # Pairs from a table
 
 
@@ -448,6 +493,29 @@ def test_queries_come_from_standard_input() -> None:
         assert float(row.pop("cosine")) == pytest.approx(hit.pop("cosine"), abs=1e-6)
         for name, value in hit.items():
             assert row[name] == ("" if value is None else str(value))
+
+
+def test_a_query_whose_word_is_not_found_has_no_neighbours() -> None:
+    queries = (
+        f"word\ttext\nbank\t{NEW}\nbnak\t{NEW}\nbank\t\nshe\tHe sat.\nbank\t{NEW}\n"
+    )
+    result = elmo(*PIPED, stdin=queries)
+    assert result.exit_code == 0
+    warning = "Warning: 3 rows without neighbours. The first is row 2: 'bnak' is not a "
+    assert warning in result.stderr
+    assert "on average" in result.stderr
+    rows = csv_rows(result.stdout, "\t")
+    assert [row["query_number"] for row in rows] == ["1", "1", "5", "5"]
+    cosines = [row["cosine"] for row in rows]
+    assert cosines[:2] == cosines[2:]
+
+
+def test_no_neighbours_are_found_if_no_word_is() -> None:
+    result = elmo(*PIPED, stdin=f"word\ttext\nbnak\t{NEW}\n")
+    assert result.exit_code == 0
+    assert csv_rows(result.stdout, "\t") == []
+    assert result.stdout.startswith("query_number\trank\tcosine\t")
+    assert "1 row without neighbours. The first is row 1: 'bnak'" in result.stderr
 
 
 def test_a_query_from_standard_input_is_answered_like_one_of_the_command_line() -> None:

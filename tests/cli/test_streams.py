@@ -184,9 +184,9 @@ def test_the_lines_before_an_error_are_answered_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def parse(line: str) -> str:
-        if line == "d":
+        if line == "d\n":
             raise InputError("no more")
-        return line
+        return line.strip()
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\nc\nd\n")))
     monkeypatch.setattr("elmo_cli.cli.chunks.MAX_CHUNK", 2)

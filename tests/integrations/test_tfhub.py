@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from torch import Tensor
 
 from elmo_cli import ElmoEmbedder, HubElmo
-from elmo_cli.errors.exceptions import InputError, ModelError
+from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.pretrained.load_bilm import load_bilm
 from tests.support.golden import GOLDEN
 from tests.support.strategies import RandomModel, batches, models
@@ -267,5 +267,5 @@ def test_inputs_that_do_not_fit_are_an_error(
 
 
 def test_model_and_module_exclude_each_other(hub: HubElmo) -> None:
-    with pytest.raises(ModelError, match=r"^Give either model or module, not both$"):
+    with pytest.raises(SettingsError, match=r"^module: cannot be combined"):
         HubElmo(TINY, module=hub.bilm)

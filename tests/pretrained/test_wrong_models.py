@@ -112,28 +112,125 @@ def test_a_wrong_name_of_a_model_is_named(
 @pytest.mark.usefixtures("folder")
 @each_wrong_call(
     WrongCall(
-        lambda models: ElmoEmbedder(weight_file=models.weights),  # type: ignore[call-overload]
-        ModelError,
-        "Give either options_file and weight_file, or model, or none",
+        lambda models: ElmoEmbedder(options_file="a.json"),  # type: ignore[call-overload]
+        SettingsError,
+        "options_file: requires weight_file. Add it, or remove options_file.",
     ),
+    WrongCall(
+        lambda models: ElmoEmbedder(weight_file=models.weights),  # type: ignore[call-overload]
+        SettingsError,
+        "weight_file: requires options_file. Add it, or remove weight_file.",
+    ),
+    WrongCall(
+        lambda models: LanguageModel(options_file=models.options),
+        SettingsError,
+        "options_file: requires weight_file. Add it, or remove options_file.",
+    ),
+    WrongCall(
+        lambda models: LanguageModel(weight_file="a.hdf5"),
+        SettingsError,
+        "weight_file: requires options_file. Add it, or remove weight_file.",
+    ),
+    WrongCall(
+        lambda models: Elmo(options_file="a.json"),
+        SettingsError,
+        "options_file: requires weight_file. Add it, or remove options_file.",
+    ),
+    WrongCall(
+        lambda models: Elmo("https://a.org/b.json"),
+        SettingsError,
+        "options_file: requires weight_file. Add it, or remove options_file.",
+    ),
+    WrongCall(
+        lambda models: Elmo(weight_file=models.weights),
+        SettingsError,
+        "weight_file: requires options_file. Add it, or remove weight_file.",
+    ),
+)
+def test_a_file_without_the_other_is_refused(
+    wrong: WrongCall, models: SmallModels
+) -> None:
+    check_error(wrong, models)
+
+
+@pytest.mark.usefixtures("folder")
+@each_wrong_call(
+    WrongCall(
+        lambda models: ElmoEmbedder("mini", models.weights),
+        SettingsError,
+        "options_file: expected a file, found the model mini. Use model='mini' alone.",
+    ),
+    WrongCall(
+        lambda models: Elmo(models.folder, models.weights),
+        SettingsError,
+        "options_file: expected a file, found the folder FOLDER. Name the file in it.",
+    ),
+    WrongCall(
+        lambda models: LanguageModel(options_file=models.options, weight_file=""),
+        SettingsError,
+        "weight_file: the name of the file is empty",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder(models.options, ["a.hdf5"]),  # type: ignore[call-overload]
+        InputError,
+        "weight_file: expected a path or a URL, found a value of type list",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder(vocabulary_file=3),  # type: ignore[call-overload]
+        InputError,
+        "vocabulary_file: expected a path or a URL, found 3",
+    ),
+)
+def test_what_is_no_file_of_a_model_is_named(
+    wrong: WrongCall, models: SmallModels
+) -> None:
+    check_error(wrong, models)
+
+
+@pytest.mark.usefixtures("folder")
+@each_wrong_call(
     WrongCall(
         lambda models: ElmoEmbedder(  # type: ignore[call-overload]
             "mini", options_file=models.options, weight_file=models.weights
         ),
-        ModelError,
-        "Give either options_file and weight_file, or model, or none",
+        SettingsError,
+        "model: cannot be combined with options_file and weight_file. Remove model, or "
+        "the two files.",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder(models.embedder.files, models.weights),  # type: ignore[call-overload]
+        SettingsError,
+        "model: cannot be combined with weight_file. Remove one of them.",
+    ),
+    WrongCall(
+        lambda models: ElmoEmbedder.from_pretrained("mini", options_file="a.json"),
+        SettingsError,
+        "model: cannot be combined with options_file. Remove one of them.",
     ),
     WrongCall(
         lambda models: Elmo(models.options, models.weights, model=TINY),
-        ModelError,
-        "Give either options_file and weight_file, or model, or none",
+        SettingsError,
+        "model: cannot be combined with options_file and weight_file. Remove model, or "
+        "the two files.",
     ),
     WrongCall(
         lambda models: Elmo(
             models.options, models.weights, module=models.embedder.elmo_bilm
         ),
-        ModelError,
-        "Give either options_file and weight_file, or module, or model",
+        SettingsError,
+        "module: cannot be combined with options_file and weight_file. Remove module, "
+        "or the two files.",
+    ),
+    WrongCall(
+        lambda models: HubElmo("mini", module=models.embedder.elmo_bilm),
+        SettingsError,
+        "module: cannot be combined with model. Remove one of them.",
+    ),
+    WrongCall(
+        lambda models: Elmo(module=models.embedder),  # type: ignore[arg-type]
+        InputError,
+        "module: expected a BiLm, found a value of type ElmoEmbedder. Give "
+        "ElmoEmbedder().elmo_bilm.",
     ),
 )
 def test_two_ways_to_give_a_model_are_refused(

@@ -57,7 +57,8 @@ class Neighbours(Generic[_Nearest]):
     """Neighbours, the nearest first: a list for one query, and a list of lists for
     several queries."""
     mean_cosine: float | None
-    """Mean cosine of all pairs of two tokens of the files; None for fewer than two."""
+    """Mean cosine of all pairs of two tokens of the files; None for fewer than two, or
+    without a query."""
 
 
 def neighbour_columns(*, pooled: bool) -> list[str]:

@@ -108,6 +108,8 @@ def find_word_neighbours(
             )
             for index, query in enumerate(_list_queries(queries))
         ]
+        if not occurrences:
+            return Neighbours(nearest=[], mean_cosine=None)
 
         def is_excluded(index: int, neighbour: Neighbour) -> bool:
             query = occurrences[index]

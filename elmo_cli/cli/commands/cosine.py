@@ -2,9 +2,9 @@
 
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -18,7 +18,7 @@ from elmo_cli.cli.queries import (
     read_pair_table,
     read_queries,
 )
-from elmo_cli.cli.row_printer import RowPrinter, cell, open_row_printer
+from elmo_cli.cli.row_printer import cell, open_row_printer
 from elmo_cli.cli.usage_errors import missing_error, misused_error, swapped_error
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import literal
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from elmo_cli.cli.queries import PairRow
     from elmo_cli.embedder import ElmoEmbedder
     from elmo_cli.inference.similarity import Similarity
-    from elmo_cli.text.occurrences import Occurrence
+    from elmo_cli.text.occurrences import Occurrence, OccurrencePair
     from elmo_cli.text.tokenizers import Tokenizer
 
 _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
@@ -61,7 +61,10 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
     ),
 )
 @shared_options.mean_layers_option(
-    help="Layers to average before comparing, such as 2 or 1,2.",
+    help=(
+        "Layers to average before comparing: numbers such as 2 or 1,2, or names such "
+        "as top. See `elmo help layers`."
+    ),
     default_text="all, which compares each layer and their average",
 )
 @shared_options.row_options("plain text, or tsv with --pairs")
@@ -95,10 +98,18 @@ def cosine(
     The output is the cosine similarity in each layer, and for the mean of all layers.
     Layer 0 does not depend on the sentence.
 
-    To compare many pairs, use --pairs with a table such as WiC; the output repeats its
-    columns. In a pipe, type - instead of the sentences. Each input line then has two
-    sentences, separated by a tab, and each output line has the cosines, separated by
-    tabs.
+    To compare many pairs, use --pairs with a table such as WiC. The output is a table:
+    line (the number of the row, from 1), cosine_0, cosine_1, cosine_2 and
+    cosine_average, or with --layers only cosine, then the columns of the input. For
+    typed sentences and pipes, --format prints such a table too.
+
+    In a pipe, type - instead of the sentences. Each input line then has two sentences,
+    separated by a tab. Each output line has the cosines of layers 0, 1, 2 and their
+    average, separated by tabs, or with --layers one cosine. There is no header.
+
+    A pair whose word is missing, or occurs several times without a number, has empty
+    cosines. A warning counts such pairs, and the exit status is 0. A line without a tab
+    is an error.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     _check_arguments(arguments, has_table=pairs is not None, reads_lines=reads_lines)
@@ -111,11 +122,11 @@ def cosine(
 
     resolved = resolve_model(model_settings)
 
-    def find_typed_pair(sentences: Sequence[str], tokenizer: "Tokenizer") -> "PairRow":
-        return _find_pair(
-            sentences,
+    def typed_pair(sentences: Sequence[str], tokenizer: "Tokenizer") -> _TypedPair:
+        return _TypedPair(
             words=(arguments[0], word2 or arguments[0]),
             numbers=(occurrence1, occurrence2),
+            sentences=sentences,
             tokenizer=tokenizer,
         )
 
@@ -130,29 +141,32 @@ def cosine(
         tokenizer = choose_command_tokenizer(
             text_settings, resolved, first, are_typed=False
         )
-        chunks = read_queries(
-            source, lambda line: find_typed_pair(line.split("\t"), tokenizer)
-        )
+
+        def parse(line: str) -> "PairRow":
+            return typed_pair(_sentences_in_line(line), tokenizer).find_or_error()
+
+        chunks = read_queries(source, parse)
     else:
         typed = raw_or_all(arguments[1:])
         tokenizer = choose_command_tokenizer(text_settings, resolved, typed)
         # A wrong word is an error before the model is loaded.
-        chunks = [[find_typed_pair(arguments[1:], tokenizer)]]
+        pair = typed_pair(arguments[1:], tokenizer)
+        chunks = [[(pair.columns(), pair.find())]]
     if layers == "all":  # Each layer, as in the other commands.
         layers = None
     embedder = load_resolved_embedder(
         resolved, check_layers=partial(parse_mean_layers, layers or "all")
     )
-    if pairs is None and row_format is None:
-        _print_cosines(embedder, chunks, layers, for_people=not reads_lines)
+    if pairs is None and not reads_lines and row_format is None:
+        _print_for_people(embedder, chunks, layers)
         return
-    if layers is None:
-        numbers = range(embedder.architecture.n_layers)
-        names = [f"cosine_{name}" for name in [*numbers, "average"]]
-    else:
-        names = ["cosine"]
-    with open_row_printer(row_format, ["line", *names]) as rows:
-        _write_pairs(embedder, chunks, layers=layers, rows=rows)
+    unit = "row" if pairs is not None else "line"
+    comparisons = _compare_pairs(embedder, chunks, layers, unit=unit)
+    if pairs is None and row_format is None:
+        for comparison in comparisons:
+            click.echo("\t".join(map(cell, comparison.cosines)))
+        return
+    _print_table(comparisons, row_format, _cosine_names(embedder, layers))
 
 
 def _check_arguments(
@@ -195,67 +209,106 @@ def _check_arguments(
             )
 
 
-def _find_pair(
-    sentences: Sequence[str],
-    *,
-    words: tuple[str, str],
-    numbers: tuple[int | None, int | None],
-    tokenizer: "Tokenizer",
-) -> "PairRow":
-    """Return the columns of a pair of typed sentences, and its two occurrences."""
-    from elmo_cli.text.occurrences import numbers_after, occurrence_of
+class _TypedPair(NamedTuple):
+    """Two typed sentences, and the words to find in them."""
 
+    words: tuple[str, str]
+    numbers: tuple[int | None, int | None]
+    """Which occurrence of each word, from 1; None if it should occur once."""
+    sentences: Sequence[str]
+    tokenizer: "Tokenizer"
+
+    def columns(self) -> dict[str, object]:
+        """Return the columns of its row."""
+        columns: dict[str, object] = {}
+        for side in (1, 2):
+            columns[f"word{side}"] = self.words[side - 1]
+            columns[f"occurrence{side}"] = self.numbers[side - 1] or 1
+            columns[f"sentence{side}"] = self.sentences[side - 1]
+        return columns
+
+    def find(self) -> "OccurrencePair":
+        """Return the two occurrences, or raise an `InputError`."""
+        return self._find_on_side(1), self._find_on_side(2)
+
+    def find_or_error(self) -> "PairRow":
+        """Return its columns, and the two occurrences or why they were not found."""
+        try:
+            return self.columns(), self.find()
+        except InputError as error:
+            return self.columns(), error
+
+    def _find_on_side(self, side: int) -> "Occurrence":
+        from elmo_cli.text.occurrences import numbers_after, occurrence_of
+
+        return occurrence_of(
+            self.words[side - 1],
+            self.tokenizer.tokenize(self.sentences[side - 1]),
+            number=self.numbers[side - 1],
+            choice_of=partial(numbers_after, f"--occurrence{side} "),
+        )
+
+
+def _sentences_in_line(line: str) -> list[str]:
+    """Return the two sentences in a line of standard input."""
+    sentences = [sentence.strip() for sentence in line.split("\t")]
     if len(sentences) != 2:
         raise InputError(
             f"expected two sentences separated by a tab, found {len(sentences)}"
         )
-    columns: dict[str, object] = {}
-    for side in (1, 2):
-        columns[f"word{side}"] = words[side - 1]
-        columns[f"occurrence{side}"] = numbers[side - 1] or 1
-        columns[f"sentence{side}"] = sentences[side - 1]
-
-    def find_on_side(side: int) -> "Occurrence":
-        tokens = tokenizer.tokenize(sentences[side - 1])
-        choice_of = partial(numbers_after, f"--occurrence{side} ")
-        return occurrence_of(
-            words[side - 1], tokens, number=numbers[side - 1], choice_of=choice_of
-        )
-
-    return columns, (find_on_side(1), find_on_side(2))
+    return sentences
 
 
-def _write_pairs(
+def _cosine_names(embedder: "ElmoEmbedder", layers: str | None) -> list[str]:
+    """Return the names of the columns with the cosines of a pair."""
+    if layers is not None:
+        return ["cosine"]
+    numbers = range(embedder.architecture.n_layers)
+    return [f"cosine_{name}" for name in [*numbers, "average"]]
+
+
+class _Comparison(NamedTuple):
+    """Pair with its cosines."""
+
+    number: int
+    """Number of its row or line, from 1."""
+    cosines: Sequence[float | None]
+    """None where a word was not found."""
+    columns: Mapping[str, object]
+
+
+def _compare_pairs(
     embedder: "ElmoEmbedder",
     chunks: "Iterable[list[PairRow]]",
     layers: str | None,
-    rows: RowPrinter,
-) -> None:
-    """Write a row per pair. The cosines are empty where a word was not found."""
+    *,
+    unit: str,
+) -> "Iterator[_Comparison]":
+    """Yield the cosines of each pair. At the end, warn about pairs without any.
+
+    `unit` is what a pair is in the input: a row or a line.
+    """
     errors = []
     others = []  # words that are not one whole token each
-    n_rows = 0
+    number = 0
+    n_cosines = 1 if layers is not None else embedder.architecture.n_layers + 1
     for chunk in chunks:
         found = iter(_similarities(embedder, chunk, layers))
         for columns, pair in chunk:
-            n_rows += 1
-            cosines: Sequence[float | None]
+            number += 1
             if isinstance(pair, InputError):
-                errors.append(f"row {n_rows}: {stderr.shown_message(pair)}")
-                cosines = [None] * (
-                    embedder.architecture.n_layers + 1 if layers is None else 1
-                )
-            else:
-                cosines = _cosines(next(found), layers)
-                others += [
-                    f"row {n_rows}: {occurrence.token!r}"
-                    for occurrence in pair
-                    if not occurrence.is_one_token
-                ]
-            rows.write([[n_rows, *cosines]], columns)
+                errors.append(f"{unit} {number}: {stderr.shown_message(pair)}")
+                yield _Comparison(number, [None] * n_cosines, columns)
+                continue
+            others += [
+                f"{unit} {number}: {occurrence.token!r}"
+                for occurrence in pair
+                if not occurrence.is_one_token
+            ]
+            yield _Comparison(number, _cosines(next(found), layers), columns)
     if errors:
         stderr.warn(
-            f"{counted(len(errors), 'row')} without cosines. The first is {errors[0]}"
+            f"{counted(len(errors), unit)} without cosines. The first is {errors[0]}"
         )
     if others:
         are = "is" if len(others) == 1 else "are"
@@ -264,6 +317,16 @@ def _write_pairs(
             "vector is the mean of all tokens that the characters overlap. The first "
             f"is {others[0]}"
         )
+
+
+def _print_table(
+    comparisons: "Iterable[_Comparison]", row_format: str | None, names: Sequence[str]
+) -> None:
+    """Print a row per pair, with its cosines under `names`."""
+    with open_row_printer(row_format, ["line", *names]) as rows:
+        for comparison in comparisons:
+            row = [comparison.number, *comparison.cosines]
+            rows.write([row], comparison.columns)
 
 
 def _similarities(
@@ -281,22 +344,14 @@ def _cosines(similarity: "Similarity", layers: str | None) -> list[float]:
     return [similarity.average]
 
 
-def _print_cosines(
+def _print_for_people(
     embedder: "ElmoEmbedder",
     chunks: "Iterable[list[PairRow]]",
     layers: str | None,
-    *,
-    for_people: bool,
 ) -> None:
-    """Print the cosines of each pair, or `for_people` a table of all layers.
-
-    People get four decimals, and programs six.
-    """
+    """Print the cosine of each pair, or if `layers` is None a table of all layers."""
     for chunk in chunks:
         for similarity in _similarities(embedder, chunk, layers):
-            if not for_people:
-                click.echo("\t".join(map(cell, _cosines(similarity, layers))))
-                continue
             if layers is not None:
                 click.echo(f"{similarity.average:.4f}")
                 continue

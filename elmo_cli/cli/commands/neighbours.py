@@ -18,8 +18,9 @@ from elmo_cli.cli.queries import query_settings, read_query_table
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error, swapped_error
-from elmo_cli.errors.exceptions import ModelError, SettingsError
+from elmo_cli.errors.exceptions import InputError, ModelError, SettingsError
 from elmo_cli.errors.messages import Template, problem_of
+from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import NeighbourSettings
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -93,12 +94,16 @@ def neighbours(
     together. SENTENCE is tokenized and embedded as FILE was. For vectors that another
     program wrote, add --model and --layers.
 
-    Each result is a cosine, a line number or id, and the sentence with the word marked.
-    SENTENCE itself is left out. To judge a cosine, compare it with the average for two
-    random tokens, which is printed on standard error.
+    Each result is a cosine, a line number (from 1) or id, and the sentence with the
+    word marked. SENTENCE itself is left out. To judge a cosine, compare it with the
+    average for two random tokens, which is printed on standard error. With several
+    files, the path stands before the number.
 
-    To search for many words, use --queries. The output is then a table with
-    query_number, rank, cosine, file, line, id, position (from 0), token and sentence.
+    To search for many words, use --queries (in a pipe, --queries - --input-format tsv).
+    The output is then a table with query_number and rank (from 1), cosine, file, line
+    (from 1), id, position (from 0), token and sentence. Files written with --pooling
+    have no position and token. A query whose word is missing, or occurs several times
+    without a number, has no rows. A warning counts such queries.
     """
     has_query_option = sentence is not None or queries is not None
     query, paths = _split_arguments(arguments, are_files=has_query_option)
@@ -119,7 +124,7 @@ def neighbours(
         from elmo_cli.pretrained.find_model import resolve_model
 
         model = resolve_model(model_settings)
-        chunks: Iterable[list[Occurrence]]
+        chunks: Iterable[list[Occurrence | InputError]]
         if queries is not None:
             table = open_command_text(
                 queries, query_settings(text_settings, pooled=pooled), model
@@ -217,17 +222,29 @@ def _typed_sentence(sentence: str, tokenizer: "Tokenizer") -> "Occurrence":
 
 def _search(
     files: "VectorFiles",
-    chunks: "Iterable[list[Occurrence]]",
+    chunks: "Iterable[list[Occurrence | InputError]]",
     embedder: "ElmoEmbedder",
     *,
     settings: NeighbourSettings,
     layers: str | None,
 ) -> "Iterator[list[Neighbour]]":
-    """Yield the neighbours of each query, and print the mean cosine once."""
+    """Yield the neighbours of each query, and print the mean cosine once.
+
+    A query whose word was not found has none. At the end, warn about such queries.
+    """
     from elmo_cli.analysis.search.word_neighbours import find_word_neighbours
 
     has_printed = False
-    for queries in chunks:
+    n_rows = 0
+    errors = []
+    for chunk in chunks:
+        queries = []
+        for query in chunk:
+            n_rows += 1
+            if isinstance(query, InputError):
+                errors.append(f"row {n_rows}: {stderr.shown_message(query)}")
+            else:
+                queries.append(query)
         with progress_bar.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
             found = find_word_neighbours(
@@ -248,8 +265,15 @@ def _search(
             stderr.say(
                 f"Cosine of two random {pair}: {found.mean_cosine:.4f} on average"
             )
-        has_printed = True
-        yield from found.nearest
+            has_printed = True
+        nearest = iter(found.nearest)
+        for query in chunk:
+            yield [] if isinstance(query, InputError) else next(nearest)
+    if errors:
+        stderr.warn(
+            f"{counted(len(errors), 'row')} without neighbours. The first is "
+            f"{errors[0]}"
+        )
 
 
 def _print_table(

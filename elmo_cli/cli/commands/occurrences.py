@@ -54,9 +54,10 @@ def occurrences(
     $ zcat corpus.gz | elmo occurrences - bank.parquet --words targets.txt
 
     The suffix of OUTPUT chooses its format. Parquet (.parquet) has one row per
-    occurrence: its word, form, line (from 1), id, position (from 0), sentence and
-    vector. HDF5 (.hdf5) has one array per line, like `elmo embed`, and an interrupted
-    run can be resumed. `elmo change`, `elmo plot` and `elmo neighbours` read both.
+    occurrence: its word, form, id, line (from 1), position (from 0), sentence and
+    vector. HDF5 (.hdf5) has one array per line, like `elmo embed`, which is empty if
+    the line has no target word, and an interrupted run can be resumed. `elmo change`,
+    `elmo plot` and `elmo neighbours` read both.
 
     By default, the vectors are of the top layer. In files of `elmo embed`, these
     commands average layers 1 and 2, so cosines differ: to get the same, use --layers
@@ -66,7 +67,7 @@ def occurrences(
     occurrence a row is about, by the characters of the word: in a column
     indexes_target_token, such as 14:18, in start and end, or in the spans of JSON. The
     number of occurrences of each word is printed on standard error. If there are none
-    at all, the exit status is 1.
+    at all, nothing is written, and the exit status is 1.
     """
     from elmo_cli.analysis.occurrences.targets import read_targets
     from elmo_cli.analysis.occurrences.write_occurrences import (

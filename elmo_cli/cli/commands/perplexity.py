@@ -61,13 +61,13 @@ def perplexity(
 
     The forward direction predicts each token and the end of the sentence, and the
     backward direction each token and the start of the sentence. The average is over the
-    log probabilities of both. Tokens outside the vocabulary count as the word <UNK>.
-    Blank lines are skipped.
+    log probabilities of both. In the column "all words", tokens outside the vocabulary
+    count as the word <UNK>; "known words" leaves them out. Blank lines do not count.
 
-    With --per-sentence, each row begins with the id of the record, or its line number
-    from 1. The columns are tokens, unknown, log_p_forward, log_p_backward,
-    perplexity_forward, perplexity_backward and perplexity_average. Log probabilities
-    are natural logarithms. For one row per token, use `elmo surprisal`.
+    With --per-sentence, each row begins with the line number of the sentence, from 1,
+    or its id. Then come the numbers of tokens and of unknown tokens, the log
+    probabilities (natural logarithms) and the perplexities. Blank lines have a row
+    without perplexities. For one row per token, use `elmo surprisal`.
     """
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)

@@ -78,7 +78,7 @@ def predict(
     row_format: str | None,
     **values: Any,
 ) -> None:
-    """Predict the word that follows INPUT, or that fills the gap ___ in it.
+    """Predict the word that follows INPUT, or that fills the gap `___` in it.
 
     \b
     $ elmo predict "The cat sat on the"
@@ -92,12 +92,14 @@ def predict(
 
     The output is the most probable words in the vocabulary, with their probabilities;
     </S> is the end of the sentence. A gap is predicted from both sides, and so is each
-    token with --each.
+    token with --each. A text with two gaps is an error. A blank line predicts the first
+    word of a sentence.
 
     For a file or standard input, the output is a table with one row per predicted word:
-    the id of the text, or its line number from 1, then the rank of the word, the word
-    and its probability. --each adds the position of the token, from 0, the token, and
-    whether it is in the vocabulary.
+    the line number of the text (from 1) or its id, the rank of the word, the word and
+    its probability. --each adds the position of the token (from 0), the token, and
+    known, which is 1 for a word of the vocabulary, else 0. --samples prints plain
+    texts; for a table, add --format.
     """
     settings = settings_from(PredictionSettings, values)
     model_settings = settings_from(ModelSettings, values)

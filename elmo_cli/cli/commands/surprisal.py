@@ -92,17 +92,19 @@ def surprisal(
 
     INPUT is a text file with one sentence per line, a table such as CSV, - for standard
     input, or the text itself, if it contains a space. By default, raw text is
-    recognized and tokenized (moses); tokenized text is split at spaces.
+    recognized and tokenized (moses); tokenized text is split at spaces. Blank lines get
+    no rows, but they are counted.
 
     The output is a table with one row per token: its line (from 1) or id, its position
     (from 0), surprisal and log frequency in bits, its number of characters, and known,
     which is 1 for a word of the vocabulary, else 0. Exclude unknown words: they all get
     the surprisal of <UNK>.
 
-    With --by word, region or sentence, each row has the sums over its tokens. --entropy
-    adds the expected surprisal at each position, in bits. With --pair-columns, each row
-    has the surprisals of two sentences, and correct, which is 1 if the good one is more
-    probable, 0.5 for a tie, else 0.
+    With --by word, region or sentence, each row sums the surprisal of its tokens, and
+    the log frequency of its words without punctuation. Its length counts the characters
+    of the unit, including spaces. --entropy adds the expected surprisal, in bits. With
+    --pair-columns, each row has the surprisals of two sentences, and correct, which is
+    1 if the good one is more probable, 0.5 for a tie, else 0.
     """
     settings = settings_from(SurprisalSettings, values)
     model_settings = settings_from(ModelSettings, values)

@@ -156,9 +156,9 @@ def train(
     spaces.
 
     Use the model with --model FOLDER, the folder of --output. It contains options.json,
-    weights.hdf5, vocab.txt, softmax.hdf5, and card.md, which describes
-    the training. With validation text, its perplexity is printed. To resume after
-    Ctrl-C or a crash, repeat the command.
+    weights.hdf5, vocab.txt and softmax.hdf5. card.md and training.json describe the
+    training. With validation text, its perplexity is printed. To resume after Ctrl-C or
+    a crash, repeat the command.
     """
     text_settings = settings_from(TextSettings, values)
     start_settings = settings_from(StartSettings, values)
@@ -166,7 +166,7 @@ def train(
     options_file = start_settings.options_file
     if not (init_from or options_file or start_settings.preset):
         raise missing_error("--preset, --options-file or --init-from")
-    if options_file is None:
+    if init_from is None or options_file is None:
         model_settings = ModelSettings(model=init_from)
     else:
         model_settings = ModelSettings(options_file=options_file, weight_file=init_from)

@@ -210,6 +210,7 @@ def test_a_query_is_a_sentence_with_its_word(tmp_path: Path) -> None:
     for nearest in two.nearest:
         found = [hit.marked for hit in nearest]
         assert found == [hit.marked for hit in expected.nearest]
+    assert find_word_neighbours(embedder, path, []).nearest == []
     with pytest.raises(ElmoError, match=r"^'dog' is not a token of 'A cat ran \.'"):
         find_word_neighbours(embedder, path, ("A cat ran.", "dog"))
 
