@@ -9,6 +9,7 @@ import torch
 from elmo_cli.compiled import linear
 from elmo_cli.compiled.kernels import processor_has
 from elmo_cli.compiled.linear import product_kernel
+from elmo_cli.inference.precision import AS_INT16, ROUNDED, find_arithmetic
 from tests.support.cell_formulas import PROCESSORS, processor
 
 needs_bfloat16 = pytest.mark.skipif(
@@ -33,6 +34,12 @@ def processors_with(dtype: torch.dtype) -> list[str]:
             if product_kernel(dtype) is not None:
                 kinds.append(kind)
     return kinds
+
+
+def other_arithmetic() -> str:
+    """Return an arithmetic of bfloat16 that another kind of processor has."""
+    here = find_arithmetic("bfloat16", torch.device("cpu"))
+    return ROUNDED if here == AS_INT16 else AS_INT16
 
 
 @contextmanager
