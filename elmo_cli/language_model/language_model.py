@@ -214,7 +214,12 @@ class LanguageModel:
         return self.engine.architecture.directions
 
     def tokenize(self, text: str) -> Sentence:
-        """Split a text into tokens, like the methods that take texts."""
+        """Split a text into tokens, like the methods that take texts.
+
+        Raises:
+            InputError: The text is not a string.
+        """
+        check_type("text", text, str, "a string")
         chosen = choose_tokenizer_of_strings([text], DEFAULT_TEXT_SETTINGS, self.files)
         return chosen.tokenize(text)
 
