@@ -20,6 +20,7 @@ from elmo_cli.cli.command_list import (
     OTHER_NAMES,
     find_command,
 )
+from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS
 from elmo_cli.cli.streams import prepare_streams
 from elmo_cli.errors.exceptions import ElmoError, StoppedError
 from elmo_cli.errors.wording import first_line
@@ -66,6 +67,11 @@ class ElmoGroup(click.Group):
             # Python flushes sys.stdout at exit, which would fail again.
             sys.stdout = io.StringIO()
             sys.exit(1)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, and keep them for errors."""
+        ctx.meta[TYPED_ARGUMENTS] = list(args)  # The parser empties `args`.
+        return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command with a name, or None."""

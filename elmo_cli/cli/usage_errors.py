@@ -82,7 +82,9 @@ def _message(error: click.UsageError) -> Message:
     if ctx is None:
         return Message(error.message)
     if isinstance(error, click.NoSuchOption):
-        return no_such_option_message(error.option_name, ctx.command)
+        return no_such_option_message(
+            error.option_name, ctx.command, ctx.meta[TYPED_ARGUMENTS]
+        )
     if isinstance(error, click.MissingParameter) and error.param is not None:
         first_name = _name_of(error.param, ctx).split(" ")[0].removesuffix("...")
         if first_name == "INPUT" and _is_piped():

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from elmo_cli.cli.command_list import COMMANDS, find_command
+from elmo_cli.cli.command_list import COMMANDS, OTHER_NAMES, find_command
 from elmo_cli.errors.messages import Message, literal
 from elmo_cli.errors.wording import did_you_mean, listed
 
@@ -88,8 +88,17 @@ def meant_command(name: str) -> str:
     return f"Use `{meant}`." if meant else ""
 
 
-def no_such_option_message(name: str, command: click.Command) -> Message:
-    """Return the message for an option that a command does not have."""
+def no_such_option_message(
+    name: str, command: click.Command, arguments: Sequence[str] = ()
+) -> Message:
+    """Return the message for an option that a command does not have.
+
+    `arguments` are those of a group, in which a command may follow the option.
+    """
+    if isinstance(command, click.Group):
+        index = _index_of_command(name, arguments)
+        if index is not None:
+            return _option_before_command_message(name, arguments, index)
     shown = _long_names(command, are_hidden=False)
     hidden = _long_names(command, are_hidden=True)
     own_name = "elmo" if isinstance(command, click.Group) else f"elmo {command.name}"
@@ -111,7 +120,7 @@ def no_such_option_message(name: str, command: click.Command) -> Message:
         # The hyphens would make all names alike.
         remedy = did_you_mean(name, shown, key=lambda each: each.lstrip("-"))
         if isinstance(command, click.Group):
-            remedy = _advice_for_place(name) or remedy
+            remedy = _advice_for_place(name, COMMANDS) or remedy
         remedy = remedy or f"`{own_name} --help` lists the options."
     return Message(f"{name}: no such option", remedy=remedy)
 
@@ -125,17 +134,75 @@ def _long_names(command: click.Command, *, are_hidden: bool) -> list[str]:
     return names
 
 
-def _advice_for_place(name: str) -> str:
+def _index_of_command(name: str, arguments: Sequence[str]) -> int | None:
+    """Return the index of the command that follows an option, or None.
+
+    In `elmo --model train surprisal`, `train` is the value of the option.
+    """
+    index_of_value = None
+    for index, argument in enumerate(arguments):
+        command_name = _name_of_command(argument)
+        if command_name not in COMMANDS:
+            continue
+        option = _option_named(name, command_name)
+        is_flag = option is not None and option.is_flag
+        if is_flag or arguments[index - 1] != name:
+            return index
+        index_of_value = index
+    return index_of_value
+
+
+def _option_before_command_message(
+    name: str, arguments: Sequence[str], index: int
+) -> Message:
+    """Return the message for an option before the command, at `index`."""
+    command_name = _name_of_command(arguments[index])
+    option = _option_named(name, command_name)
+    lacks_value = (
+        option is not None and not option.is_flag and arguments[index - 1] == name
+    )
+    if option is None or (lacks_value and name in MEANT_DEVICES):
+        return no_such_option_message(name, find_command(command_name))
+    if lacks_value:
+        remedy = _advice_for_place(name, [command_name])
+    else:
+        words = ["elmo", arguments[index], *arguments[:index], *arguments[index + 1 :]]
+        remedy = f"Type it after the command: `{literal(shlex.join(words))}`."
+    return Message(f"{name}: no such option", remedy=remedy)
+
+
+def _advice_for_place(name: str, command_names: Sequence[str]) -> str:
     """Return where to type an option of a command, or "" if no command has it."""
-    for command_name in COMMANDS:
-        for option in find_command(command_name).params:
-            if isinstance(option, click.Option) and name in option.opts:
-                # Of NAME|FOLDER, the first: in a shell, | is a pipe.
-                metavar = (option.metavar or "").partition("|")[0]
-                value = f" {metavar}" if metavar else ""
-                example = f"elmo {command_name} {name}{value}"
-                return f"Type it after the command, as in `{literal(example)}`."
+    for command_name in command_names:
+        option = _option_named(name, command_name)
+        if option is not None and not option.hidden:
+            words = ["elmo", command_name, name]
+            if not option.is_flag:
+                words.append(_example_value(option))
+            example = literal(" ".join(words))
+            return f"Type it after the command, as in `{example}`."
     return ""
+
+
+def _name_of_command(argument: str) -> str:
+    """Return the name of the command that an argument may be."""
+    return OTHER_NAMES.get(argument, argument)
+
+
+def _option_named(name: str, command_name: str) -> click.Option | None:
+    """Return the option of a command with a name, or None."""
+    for option in find_command(command_name).params:
+        if isinstance(option, click.Option) and name in option.opts:
+            return option
+    return None
+
+
+def _example_value(option: click.Option) -> str:
+    """Return a value for an option in an example: one of its choices, or NAME."""
+    if isinstance(option.type, click.Choice):
+        return str(option.type.choices[0])
+    # Of NAME|FOLDER, the first: in a shell, | is a pipe.
+    return (option.metavar or "").partition("|")[0]
 
 
 def example_of(command: click.Command) -> str:

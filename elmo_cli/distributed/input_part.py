@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from elmo_cli.errors.wording import counted
+
 
 class Part(NamedTuple):
     """A stretch of an input, which becomes one file."""
@@ -20,5 +22,5 @@ class Part(NamedTuple):
     """SHA-256 of its bytes, after decompression. Parquet has none."""
 
     def __str__(self) -> str:
-        records = f"{self.n_records:,} records from {self.line:,}"
-        return f"part {self.number} ({self.path}, {records})"
+        records = counted(self.n_records, "record")
+        return f"part {self.number} ({self.path}, {records} from {self.line:,})"

@@ -43,8 +43,9 @@ class ChangeSettings:
 
     measure: Measure = option(
         "apd",
-        "Measure of change: apd (mean cosine distance of all pairs), prt (inverse "
-        "cosine of the means) or jsd (Jensen-Shannon divergence over clusters).",
+        "Measure of change: apd (mean cosine distance of all pairs, 0 to 2), prt "
+        "(inverse cosine of the means, 1 without change) or jsd (Jensen-Shannon "
+        "divergence over clusters, in nats, 0 to 0.69).",
         choices=MEASURES,
     )
     permutations: int = option(
@@ -55,7 +56,8 @@ class ChangeSettings:
     )
     correction: Correction | None = option(
         None,
-        "Adjust p for the number of words: bh (false discovery rate) or bonferroni.",
+        "Adjust the p of {--permutations} for the number of words: bh (false discovery "
+        "rate) or bonferroni.",
         default_text="none",
         choices=CORRECTIONS,
     )
@@ -102,7 +104,8 @@ class AveragingSettings:
     )
     at_most: int | None = option(
         None,
-        "Average only the first N occurrences of a word.",
+        "Average only the first N occurrences of a word, but not fewer than "
+        "{--min-count}.",
         default_text="all",
         value="N",
     )

@@ -101,7 +101,8 @@ class TextSettings:
     )
     skip_errors: bool = option(
         False,
-        "Continue after an error, and write an empty record.",
+        "Skip records that are not UTF-8, otherwise invalid, or too long for memory. "
+        "They get no tokens.",
     )
     shard: str | None = option(
         None,

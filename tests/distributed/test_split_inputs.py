@@ -409,3 +409,12 @@ def test_nested_fields_and_whole_floats_are_those_of_embed() -> None:
     shutil.rmtree("out")
     Path("plain.parquet").unlink()
     assert_rows_equal_embed("in.jsonl", *options)
+
+
+def test_a_message_counts_the_records_of_a_part() -> None:
+    part = Part(
+        number=1, first=1, path="text.txt", start=4, line=2, n_lines=1, n_records=1
+    )
+    assert str(part) == "part 1 (text.txt, 1 record from 2)"
+    longer = part._replace(n_records=1200)
+    assert str(longer) == "part 1 (text.txt, 1,200 records from 2)"

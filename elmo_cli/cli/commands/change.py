@@ -29,11 +29,18 @@ _LEVEL = 0.05
 @field_option(ChangeSettings, "correction", requires=["--permutations"])
 @shared_options.words_option(default_text="the target words of OLD and NEW")
 @field_option(ChangeSettings, "match")
-@field_option(TargetSettings, "ignore_case", requires=["--words"])
+@field_option(
+    TargetSettings,
+    "ignore_case",
+    requires=["--words"],
+    help="Match --words regardless of case.",
+)
 @shared_options.mean_layers_option()
 @shared_options.row_options()
 @shared_options.figure_options("the changes")
-@shared_options.input_format_option(requires=["--words"])
+@shared_options.input_format_option(
+    requires=["--words"], help="Format of --words; see `elmo help formats`."
+)
 @shared_options.text_column_option(
     help="Column of --words with the words.",
     default_text="word",
@@ -63,13 +70,15 @@ def change(
     $ elmo change old.hdf5 new.hdf5 --words targets.txt --format csv
 
     OLD and NEW are files from `elmo occurrences` for two corpora, or patterns of such
-    names. With --words, they can also be HDF5 files with all tokens. The output is a
-    table with one row per word: the word, its change, and how often it occurs in OLD
-    and in NEW. Words with fewer than 3 occurrences in OLD or NEW are skipped.
+    names. With --words, they can also be HDF5 files from `elmo embed` or folders from
+    `elmo distribute`. The output is a table with one row per word: word, change, and
+    n_old and n_new, which are its occurrences in OLD and NEW. Words with fewer than 3
+    in either are skipped, with a message.
 
     --permutations adds p: the occurrences are divided at random into two groups of the
-    original sizes, and p is the share of divisions with at least this much change. Out
-    of many words, some have a small p by chance, so --correction adds an adjusted p.
+    original sizes, and p is the share of divisions with at least this much change, so
+    it is at least 1 / (N + 1). Repeated runs divide alike. Out of many words, some have
+    a small p by chance, so --correction adds adjusted_p.
     """
     from elmo_cli.analysis.change.measure_change import measure_change
     from elmo_cli.analysis.change.occurrence_matrices import read_occurrences

@@ -43,9 +43,10 @@ def convert(
     $ elmo convert weights.hdf5 small.hdf5 --dtype float16
     $ elmo convert model.pt my-model --vocabulary-file vocab.txt
 
-    The suffixes choose HDF5 or safetensors for the weights of a model or a softmax.
-    float16 halves the size of the file; the weights are still loaded as float32. OUTPUT
-    appears once it is complete.
+    INPUT is weights.hdf5 or softmax.hdf5 of a model, or the same as safetensors. The
+    suffix of OUTPUT chooses its format: .hdf5, .h5 or .safetensors, which needs
+    `pip install "elmo-cli[safetensors]"`. float16 takes half the space of float32; the
+    weights are still loaded as float32. OUTPUT appears once it is complete.
 
     With --vocabulary-file, INPUT is a word-level LSTM language model of PyTorch, such
     as Gulordava's: an Embedding, an LSTM and a Linear, saved as a module or a state

@@ -107,7 +107,11 @@ _WITHOUT_RAY = [("--engine", "none")]
 @shared_options.model_options()
 @option_group(
     "Speed",
-    shared_options.device_option(requires=_WITHOUT_RAY),
+    shared_options.device_option(
+        requires=_WITHOUT_RAY,
+        help="Device of --engine none: cpu, cuda, cuda:N or N, mps, or auto (a CUDA "
+        "GPU if there is one). With Ray, use --gpus-per-worker.",
+    ),
     shared_options.precision_option(),
     shared_options.batch_tokens_option(),
 )
@@ -132,13 +136,15 @@ def distribute(
 
     INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
     pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all
-    inputs. FOLDER is a path that all workers can access, or a URI. Without Ray, use
-    --engine none; without a cluster, leave out --address.
+    inputs. FOLDER is a path that all workers can access, or a URI. Each of its Parquet
+    files is a part. Without Ray (`pip install "elmo-cli[ray]"`), use --engine none;
+    without a cluster, leave out --address.
 
     To resume after an interruption, repeat the command. To change an option, choose
     another FOLDER. When everything is done, FOLDER contains the file _SUCCESS, and
-    `open_activations` reads FOLDER as if it were one file. If parts are missing at the
-    end, the exit status is 1. Without a terminal, progress is printed every 30 seconds.
+    `open_activations` reads FOLDER as if it were one file. If parts are missing, the
+    exit status is 1, also of --status. With --shard, only parts that failed count.
+    Without a terminal, progress is printed every 30 seconds.
     """
     *inputs, folder = arguments
     if status:

@@ -115,9 +115,10 @@ def embed(
     split at spaces.
 
     By default, OUTPUT is HDF5 with one float32 array per line, shaped (layers, tokens,
-    width) and named "0", "1", ... or by the ids in INPUT. Its suffix or --format
-    chooses another format. OUTPUT appears once it is complete. If a run to HDF5
-    is interrupted, repeat the command: it resumes at its last checkpoint.
+    width) and named "0", "1", ... or by the ids in INPUT. A blank line gets an empty
+    array. The suffix of OUTPUT or --format chooses another format. OUTPUT appears once
+    it is complete, and must not exist without --overwrite. With HDF5, the same command
+    resumes an interrupted run at its last checkpoint, and leaves a complete file as is.
     """
     model_settings = settings_from(ModelSettings, values)
     settings = _EmbedSettings(

@@ -54,6 +54,13 @@ def help(ctx: click.Context, topic: str | None) -> None:
     \b
     $ elmo help embed
     $ elmo help layers
+
+    Without an argument, `elmo help` lists the commands.
+
+    \b
+    formats   formats of inputs and outputs, columns, tokenizers
+    layers    what each layer is good for, values of --layers and --mix
+    numbers   which numbers count from 0, and which from 1
     """
     parent = ctx.find_root()
     assert isinstance(parent.command, click.Group)

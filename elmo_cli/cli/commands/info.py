@@ -23,8 +23,9 @@ def info(model: str | None, as_json: bool) -> None:
     $ elmo info mini
     $ elmo info ./my-model
 
-    MODEL is a name listed by `elmo models`, a folder or a zip file. Nothing is
-    downloaded, except for a model on the Hugging Face hub. Without MODEL, the command
+    MODEL is a name listed by `elmo models`, hf:OWNER/NAME, a folder or a zip file.
+    Only a model on the Hugging Face hub (hf:) is downloaded. Of others that are not on
+    this computer, you see no architecture and no files. Without MODEL, the command
     describes your installation, for a bug report, and the default model.
     """
     from elmo_cli.pretrained.describe import describe_model

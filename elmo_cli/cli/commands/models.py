@@ -41,7 +41,8 @@ def models(
     $ elmo models --language fr
 
     Bundled and downloaded models work offline. Available models are downloaded on first
-    use, or with `elmo download`.
+    use, or with `elmo download`. A model with the status import cannot be downloaded:
+    `elmo info NAME` says how to import it. A hyphen means unknown (null in JSON).
     """
     if remove is not None:
         from elmo_cli.pretrained.remove import remove_model

@@ -33,7 +33,8 @@ from elmo_cli.text.sources import Source
 @click.argument("output", metavar="OUTPUT", type=OUTPUT_PATH)
 @shared_options.path_option(
     "--words FILE",
-    help="File of the words that get a vector, one per line, in this order.",
+    help="File of the words that get a vector, one per line, in this order. Words that "
+    "are too rare in INPUT are left out.",
     default_text="the words of INPUT that occur often enough, most frequent first",
 )
 @shared_options.mean_layers_option(requires=["INPUT"])
@@ -71,10 +72,11 @@ def word_vectors(
 
     INPUT is a text, one sentence per line. The vector of a word is the mean over its
     occurrences there, so it reflects what the word means in this text. Without INPUT,
-    the vectors of --words come from the token encoder (layer 0 of `elmo embed`) and
-    reflect little more than spelling.
+    the vectors of --words come from the token encoder. They are half as wide as layer 0
+    of `elmo embed`, which contains them twice, and reflect little more than spelling.
 
-    The suffix of OUTPUT chooses its format. OUTPUT appears once it is complete.
+    The suffix of OUTPUT chooses its format. Only npz and tsv also contain the counts of
+    the words in INPUT. OUTPUT appears once it is complete.
 
     \b
     .txt .vec .w2v  word2vec text; .gz may follow
