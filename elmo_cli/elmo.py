@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from elmo_cli.errors.checks import (
     check_at_least,
     check_batch,
+    check_flag,
     check_sentence,
     check_type,
 )
@@ -20,7 +21,7 @@ from elmo_cli.inference.uncompiled import uncompiled
 from elmo_cli.model.allennlp_state import rename_allennlp_state
 from elmo_cli.model.bilm import BiLm
 from elmo_cli.model.characters import character_ids
-from elmo_cli.model.scalar_mix import ScalarMix
+from elmo_cli.model.scalar_mix import ScalarMix, check_parameters
 from elmo_cli.model.token_encoder import PADDING_INDEX, TokenTable, pad_ids
 from elmo_cli.options.model import ModelSettings, Precision
 from elmo_cli.pretrained.find_model import find_files_by_settings
@@ -109,6 +110,9 @@ class Elmo(nn.Module):
         """
         super().__init__()
         check_at_least("num_output_representations", num_output_representations, 1)
+        check_flag("requires_grad", requires_grad)
+        check_flag("do_layer_norm", do_layer_norm)
+        check_flag("keep_sentence_boundaries", keep_sentence_boundaries)
         check_type("dropout", dropout, Real, "a number from 0 to 1")
         if not 0 <= dropout <= 1:
             raise SettingsError(
@@ -127,6 +131,12 @@ class Elmo(nn.Module):
         check_module(module, settings)
         if module is None:
             module = load_bilm(find_files_by_settings(settings))
+        if scalar_mix_parameters is not None:
+            scalar_mix_parameters = check_parameters(
+                "scalar_mix_parameters",
+                scalar_mix_parameters,
+                module.architecture.n_layers,
+            )
         self.bilm = module
         if requires_grad:
             self.bilm.requires_grad_(True)
@@ -241,6 +251,8 @@ class Elmo(nn.Module):
                 the CPU, ids are outside the model's range.
         """
         check_type("inputs", inputs, Tensor, "a tensor of ids, as batch_to_ids returns")
+        if word_inputs is not None:
+            check_type("word_inputs", word_inputs, Tensor, "a tensor of indices")
         if self.token_table is not None and word_inputs is not None:
             inputs = _reshaped_if_blank(word_inputs, inputs)
         self._check_shapes(inputs, word_inputs)
@@ -312,8 +324,10 @@ class Elmo(nn.Module):
             raise InputError(
                 f"inputs: expected shape (B, T, {n_ids}), found {tuple(inputs.shape)}"
             )
-        if inputs.is_floating_point():
+        if inputs.is_floating_point() or inputs.dtype == torch.bool:
             raise InputError(f"inputs: expected int64, found {inputs.dtype}")
+        if word_inputs is not None and word_inputs.is_floating_point():
+            raise InputError(f"word_inputs: expected int64, found {word_inputs.dtype}")
         shape = tuple(inputs.shape[:-1])
         if word_inputs is not None and word_inputs.shape != shape:
             raise InputError(

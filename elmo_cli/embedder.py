@@ -804,13 +804,29 @@ class ElmoEmbedder:
         typed = raw_or_all(list(strings_in([sentence1, sentence2])))
         chosen = self._choose_tokenizer(typed, tokenizer, language)
         other_word = word if word2 is None else word2
+        other_argument = "word" if word2 is None else "word2"
         one = tokens_around(word, sentence1, chosen, "sentence1", order="word")
-        other = tokens_around(other_word, sentence2, chosen, "sentence2", order="word")
+        other = tokens_around(
+            other_word,
+            sentence2,
+            chosen,
+            "sentence2",
+            order="word",
+            word_name=other_argument,
+        )
         first = occurrence_of(
-            word, one, occurrence1, partial(numbers_after, "occurrence1=")
+            word,
+            one,
+            occurrence1,
+            partial(numbers_after, "occurrence1="),
+            argument="occurrence1",
         )
         second = occurrence_of(
-            other_word, other, occurrence2, partial(numbers_after, "occurrence2=")
+            other_word,
+            other,
+            occurrence2,
+            partial(numbers_after, "occurrence2="),
+            argument="occurrence2",
         )
         return first, second
 
@@ -1011,17 +1027,26 @@ class ElmoEmbedder:
                 "text_settings: cannot be combined with other arguments for the input",
                 remedy="Put them into text_settings.",
             )
-        text_input = open_text_and_warn(input_file, text_settings, self.files)
+        text_input = open_text_and_warn(
+            input_file, text_settings, self.files, argument="input_file"
+        )
         with text_input.source:
+            layers_argument = "layers"
             if layers is None:
                 layers = output_format
+                layers_argument = "output_format"
             elif output_format != "all":
                 raise SettingsError(
                     "layers: cannot be combined with output_format",
                     remedy="Remove one of them.",
                 )
             selection = SelectionSettings.from_arguments(
-                layers, mix=mix, gamma=gamma, pooling=pooling, normalize=normalize
+                layers,
+                mix=mix,
+                gamma=gamma,
+                pooling=pooling,
+                normalize=normalize,
+                layers_argument=layers_argument,
             )
             # A layer that the model lacks is an error before the output is looked at.
             selection.check_for_model(self.architecture.n_layers)

@@ -220,6 +220,21 @@ def test_a_wrong_option_of_a_call_is_named(
         "word first, then the sentence.",
     ),
     WrongCall(
+        lambda models: models.embedder.similarity("cat", "A cat.", "A cat.", word2=3),  # type: ignore[arg-type]
+        InputError,
+        "word2: expected a string, found 3",
+    ),
+    WrongCall(
+        lambda models: models.embedder.similarity(
+            "cat",
+            "A cat.",
+            "A cat.",
+            occurrence2="1",  # type: ignore[arg-type]
+        ),
+        InputError,
+        "occurrence2: expected a whole number, found the string '1'",
+    ),
+    WrongCall(
         lambda models: models.embedder.word_vector("A cat.", b"cat"),  # type: ignore[arg-type]
         InputError,
         "word: expected a string, found bytes. Decode them first, for example by "
@@ -261,6 +276,25 @@ def test_a_wrong_word_or_sentence_is_named(
         lambda models: models.embedder.embed_file(StringIO("a"), "x", "top", layers=2),
         SettingsError,
         "layers: cannot be combined with output_format. Remove one of them.",
+    ),
+    WrongCall(
+        lambda models: models.embedder.embed_file(StringIO("a"), "x", "foo"),
+        SettingsError,
+        "output_format: expected all, top, average, sum, word_emb, lstm1, lstm2 "
+        "or numbers from 0 to 2 separated by commas, found 'foo'",
+    ),
+    WrongCall(
+        lambda models: models.embedder.embed_file(StringIO("a"), "x", None),  # type: ignore[arg-type]
+        InputError,
+        "output_format: expected a name or numbers, found None",
+    ),
+    WrongCall(
+        lambda models: models.embedder.embed_file(
+            StringIO("a"), "x", output_format="top", mix=[0, 0, 0]
+        ),
+        SettingsError,
+        "output_format has no effect with mix, which is of all layers. Remove one of "
+        "them.",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(StringIO("a"), "x", dtype="float64"),  # type: ignore[arg-type]
@@ -378,23 +412,35 @@ def test_what_is_no_text_is_named(wrong: WrongCall, models: SmallModels) -> None
     check_error(wrong, models)
 
 
+def _closed_file() -> StringIO:
+    file = StringIO("a")
+    file.close()
+    return file
+
+
 @pytest.mark.usefixtures("folder")
 @each_wrong_call(
     WrongCall(
         lambda models: models.embedder.embed_file(BytesIO(b"a"), "x"),  # type: ignore[arg-type]
         InputError,
-        "the input: expected a path or an open text file, found a binary file",
+        "input_file: expected a path or an open text file, found a binary file",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(["s.txt"], "x"),  # type: ignore[arg-type]
         InputError,
-        "the input: expected a path or an open text file, found a value of type list",
+        "input_file: expected a path or an open text file, found a value of type list",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(iter(["a b"]), "x"),  # type: ignore[arg-type]
         InputError,
-        "the input: expected a path or an open text file, found a value of type "
+        "input_file: expected a path or an open text file, found a value of type "
         "list_iterator",
+    ),
+    WrongCall(
+        lambda models: models.embedder.embed_file(_closed_file(), "x"),
+        InputError,
+        "input_file: expected an open text file, found a closed one. Open it again, or "
+        "give its path.",
     ),
 )
 def test_what_is_no_input_is_named(wrong: WrongCall, models: SmallModels) -> None:

@@ -28,7 +28,7 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 
 def check_at_least(name: str, value: int, least: int) -> None:
     """Raise a `SettingsError` for a number that is too small, or for another value."""
-    if not isinstance(value, Integral):
+    if not isinstance(value, Integral) or isinstance(value, bool):
         raise SettingsError(
             "{name}: expected a whole number, found {found}",
             name=name,
@@ -41,6 +41,28 @@ def check_at_least(name: str, value: int, least: int) -> None:
             value=value,
             least=least,
         )
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise a `SettingsError` unless a value is True or False, perhaps of NumPy."""
+    is_of_numpy = str(getattr(value, "dtype", "")) == "bool"
+    if not isinstance(value, bool) and not is_of_numpy:
+        raise SettingsError(
+            "{option}: expected True or False, found {found}",
+            option=option_of(name),
+            found=kind_of(value),
+        )
+
+
+def check_function(name: str, value: object) -> None:
+    """Raise an `InputError` for an argument that is neither a function nor None."""
+    if value is not None and not callable(value):
+        raise _other_kind_error(name, value, "a function")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise an `InputError` for an argument that is not the path of a file."""
+    check_type(name, value, (str, os.PathLike), "a path")
 
 
 def check_type(

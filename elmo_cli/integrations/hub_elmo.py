@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from elmo_cli.errors.checks import check_flag
 from elmo_cli.inference.bilm_runner import BiLmRunner
 from elmo_cli.inference.uncompiled import uncompiled
 from elmo_cli.integrations.hub_inputs import read_hub_inputs
@@ -48,6 +49,8 @@ class HubElmo(nn.Module):
             ElmoError: The model is missing or invalid, or is given twice.
         """
         super().__init__()
+        check_flag("trainable", trainable)
+        check_flag("requires_grad", requires_grad)
         settings = ModelSettings(model=model)
         check_module(module, settings)
         if module is None:
@@ -80,7 +83,7 @@ class HubElmo(nn.Module):
         def tokens(
             tokens: Sequence[Sequence[str]], sequence_len: Sequence[int] | Tensor
         ) -> Any:
-            return self(tokens, sequence_len, signature="tokens")
+            return self({"tokens": tokens, "sequence_len": sequence_len})
 
         return {"default": default, "tokens": tokens}
 

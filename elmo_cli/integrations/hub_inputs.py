@@ -1,13 +1,14 @@
 """Inputs of TF-Hub's `google/elmo`: sentences, or tokens with padding and lengths."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from torch import Tensor
 
 from elmo_cli.errors.checks import check_batch, check_choice, check_sentences
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.wording import kind_of
+from elmo_cli.errors.wording import counted, kind_of
 from elmo_cli.types import Sentence
 
 Inputs = Sequence[str] | Sequence[Sequence[str]] | Mapping[str, Any]
@@ -15,12 +16,17 @@ Lengths = Sequence[int] | Tensor | None
 
 
 def read_hub_inputs(
-    inputs: Inputs, lengths: Lengths, signature: str | None
+    inputs: Inputs,
+    lengths: Lengths,
+    signature: str | None,
+    *,
+    lengths_name: str = "lengths",
 ) -> tuple[list[Sentence], int]:
     """Return the tokens of B sentences without padding, and T.
 
     Args:
         inputs, lengths, signature: As in `HubElmo.forward`.
+        lengths_name: Name of the lengths, for errors.
     """
     if signature is not None:
         check_choice("signature", signature, ("default", "tokens"))
@@ -30,6 +36,7 @@ def read_hub_inputs(
             inputs["tokens"],
             lengths=inputs["sequence_len"],
             signature=signature or "tokens",
+            lengths_name="sequence_len",
         )
     batch = list(check_batch(inputs, "inputs"))
     are_strings = any(isinstance(sentence, str) for sentence in batch)
@@ -38,7 +45,7 @@ def read_hub_inputs(
     if not are_strings:
         rows = list(check_sentences(batch, "inputs"))
         n_steps = max((len(row) for row in rows), default=0)
-        return _without_padding(rows, lengths), n_steps
+        return _without_padding(rows, lengths, lengths_name), n_steps
     if lengths is not None:
         raise InputError(
             "lengths: sentences are split on spaces", remedy="Remove lengths."
@@ -77,21 +84,27 @@ def _check_signature(signature: str, first: object, *, are_strings: bool) -> Non
     )
 
 
-def _without_padding(rows: list[Sentence], lengths: Lengths) -> list[Sentence]:
-    """Return the tokens of each row; without lengths, each "" at its end is padding."""
+def _without_padding(
+    rows: list[Sentence], lengths: Lengths, name: str
+) -> list[Sentence]:
+    """Return the tokens of each row; without lengths, each "" at its end is padding.
+
+    `name` is the name of the lengths, for errors.
+    """
     if lengths is None:
         counts = [_length(row) for row in rows]
     else:
-        counts = [int(length) for length in lengths]
+        counts = _whole_numbers(lengths, name)
     if len(counts) != len(rows):
         raise InputError(
-            f"lengths: {len(rows)} sentences need one each, not {len(counts)}"
+            f"{name}: expected {counted(len(rows), 'number')}, one per sentence, found "
+            f"{len(counts)}"
         )
     sentences = []
     for index, (row, count) in enumerate(zip(rows, counts, strict=True)):
         if not 0 <= count <= len(row):
             raise InputError(
-                f"lengths[{index}]: expected 0 to {len(row)}, found {count}"
+                f"{name}[{index}]: expected 0 to {len(row)}, found {count}"
             )
         tokens = row[:count]
         if "" in tokens:
@@ -100,6 +113,18 @@ def _without_padding(rows: list[Sentence], lengths: Lengths) -> list[Sentence]:
             )
         sentences.append(tokens)
     return sentences
+
+
+def _whole_numbers(lengths: Sequence[int] | Tensor, name: str) -> list[int]:
+    """Return lengths as numbers; raise an `InputError` for anything else."""
+    values = lengths.tolist() if isinstance(lengths, Tensor) else lengths
+    counts = list(check_batch(values, name, "a list of whole numbers"))
+    for index, count in enumerate(counts):
+        if not isinstance(count, Integral) or isinstance(count, bool):
+            raise InputError(
+                f"{name}[{index}]: expected a whole number, found {kind_of(count)}"
+            )
+    return counts
 
 
 def _length(row: Sentence) -> int:

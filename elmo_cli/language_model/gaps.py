@@ -22,7 +22,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model.candidates import exclude_words
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS
-from elmo_cli.types import Sentence
+from elmo_cli.types import Sentence, Text
 
 GAP: Final = "___"
 """Token that marks the word to predict."""
@@ -56,6 +56,13 @@ def cut_around_gaps(text: str, tokenize: Callable[[str], Sentence]) -> Sentence:
 def mark_gaps(tokens: Sentence) -> Sentence:
     """Return tokens with `GAP` in place of each gap, such as [MASK]."""
     return [GAP if _GAP_TOKEN.fullmatch(token) else token for token in tokens]
+
+
+def has_gap(text: Text) -> bool:
+    """Return whether a raw text, or a list of tokens, has a gap."""
+    if isinstance(text, str):
+        return _GAP_IN_TEXT.search(text) is not None
+    return GAP in mark_gaps(text)
 
 
 def check_gaps(tokens: Sentence) -> Sentence:

@@ -7,7 +7,7 @@ from typing import NamedTuple, overload
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import check_at_least, check_choice, list_texts
+from elmo_cli.errors.checks import check_at_least, check_choice, check_flag, list_texts
 from elmo_cli.inference.batching import BATCH_TOKENS, split_by_size
 from elmo_cli.language_model.candidates import Candidate, most_probable
 from elmo_cli.language_model.gaps import GAP, check_gaps, cut_around_gaps, fill_gaps
@@ -111,6 +111,7 @@ def predict_words(
     check_language_model(model)
     check_at_least("top", top, 1)
     check_choice("direction", direction, READING_DIRECTIONS)
+    check_flag("with_unknown", with_unknown)
     unknown = model.vocabulary.indices([UNKNOWN_TOKEN])[0]
     given = list_texts(texts)
     settings = TextSettings(tokenizer=tokenizer, language=language)

@@ -105,7 +105,7 @@ def measure_perplexity(
     scores = model.iter_scores(
         texts, batch_size=batch_size, tokenizer=tokenizer, language=language
     )
-    return perplexity_of_scores(scores)
+    return perplexity_of_scores(scores, "texts")
 
 
 def run_perplexity(

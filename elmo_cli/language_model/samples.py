@@ -1,5 +1,6 @@
 """Random continuations of a text."""
 
+import math
 from collections.abc import Iterator
 from numbers import Real
 from typing import Final, NamedTuple
@@ -85,9 +86,9 @@ def sample_sentences(
     """
     check_language_model(model)
     check_type("temperature", temperature, Real, "a number above 0")
-    if not temperature > 0:
+    if not 0 < temperature < math.inf:
         raise SettingsError(
-            "{--temperature}: expected a number above 0, found {value}",
+            "{--temperature}: expected a finite number above 0, found {value}",
             value=temperature,
         )
     check_choice("direction", direction, READING_DIRECTIONS)

@@ -6,13 +6,14 @@ from typing import Final, NamedTuple, overload
 import torch
 from torch import Tensor
 
-from elmo_cli.errors.checks import check_at_least, list_texts
+from elmo_cli.errors.checks import check_at_least, check_texts, list_texts
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.language_model.candidates import (
     PREDICTION_COLUMNS,
     Candidate,
     most_probable,
 )
-from elmo_cli.language_model.gaps import fill_gaps
+from elmo_cli.language_model.gaps import GAP, fill_gaps, has_gap
 from elmo_cli.language_model.language_model import LanguageModel, check_language_model
 from elmo_cli.model.vocabulary import UNKNOWN_TOKEN, Vocabulary
 from elmo_cli.options.tokenizer_names import AUTO
@@ -86,14 +87,18 @@ def find_substitutes(
         The words for each token of a text: one result for a string, else a list.
 
     Raises:
-        InputError: A text is neither a string nor a list of tokens.
+        InputError: A text is neither a string nor a list of tokens, or has a gap
+            (`___`), which `predict_words` fills.
         SettingsError: `top` is less than 1, or the tokenizer is unknown.
     """
     check_language_model(model)
+    check_at_least("top", top, 1)
+    given = list_texts(texts)
+    for index, text in enumerate(given):
+        name = "texts" if isinstance(texts, str) else f"texts[{index}]"
+        _check_has_no_gap(text, name)
     found = list(
-        iter_substitutes(
-            model, list_texts(texts), top, tokenizer=tokenizer, language=language
-        )
+        iter_substitutes(model, given, top, tokenizer=tokenizer, language=language)
     )
     return found[0] if isinstance(texts, str) else found
 
@@ -126,7 +131,8 @@ def iter_substitutes(
         An iterator over the words for each token of a text.
 
     Raises:
-        InputError: A text is neither a string nor a list of tokens, when it is read.
+        InputError: A text is neither a string nor a list of tokens, or has a gap
+            (`___`), when it is read.
         SettingsError: `top` is less than 1, or the tokenizer is unknown.
     """
     check_language_model(model)
@@ -145,6 +151,20 @@ def iter_substitutes(
             found.append(Substitutes(sentence, candidates))
         return found
 
-    return model.compute_batches(
-        texts, compute, Substitutes([], []), tokenizer=tokenizer, language=language
+    checked = (
+        _check_has_no_gap(text, f"texts[{index}]")
+        for index, text in enumerate(check_texts(texts))
     )
+    return model.compute_batches(
+        checked, compute, Substitutes([], []), tokenizer=tokenizer, language=language
+    )
+
+
+def _check_has_no_gap(text: Text, name: str) -> Text:
+    """Return a text; raise an `InputError` for a gap, which has no token to replace."""
+    if has_gap(text):
+        raise InputError(
+            f"{name}: a gap ({GAP}) has no token to replace",
+            remedy="Use predict_words to fill the gap, or write a word there.",
+        )
+    return text

@@ -1,13 +1,15 @@
 """Weighted average of a biLM's layers."""
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from elmo_cli.errors.checks import check_at_least, check_batch
+from elmo_cli.errors.checks import check_at_least, check_batch, check_flag, check_type
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.wording import kind_of
 
 
 class ScalarMix(nn.Module):
@@ -35,21 +37,15 @@ class ScalarMix(nn.Module):
         """
         super().__init__()
         check_at_least("mixture_size", mixture_size, 1)
+        check_flag("do_layer_norm", do_layer_norm)
+        check_flag("trainable", trainable)
         self.mixture_size = mixture_size
         self.do_layer_norm = do_layer_norm
         if initial_scalar_parameters is None:
             initial_scalar_parameters = [0.0] * mixture_size
-        parameters = list(check_batch(initial_scalar_parameters, "mix parameters"))
-        if len(parameters) != mixture_size:
-            raise InputError(
-                f"mix parameters: expected {mixture_size}, found {len(parameters)}"
-            )
-        try:
-            parameters = [float(value) for value in parameters]
-        except (TypeError, ValueError):
-            raise InputError(
-                f"mix parameters: expected numbers, found {parameters}"
-            ) from None
+        parameters = check_parameters(
+            "initial_scalar_parameters", initial_scalar_parameters, mixture_size
+        )
         # AllenNLP's state dicts name one parameter per layer, of shape (1,).
         self.scalar_parameters = nn.ParameterList(
             nn.Parameter(torch.tensor([value]), requires_grad=trainable)
@@ -70,12 +66,16 @@ class ScalarMix(nn.Module):
             float, shape (B, T, W).
 
         Raises:
-            InputError: There are more or fewer layers than `mixture_size`.
+            InputError: There are more or fewer layers than `mixture_size`, or `tensors`
+                are none.
         """
+        tensors = list(check_batch(tensors, "tensors"))
         if len(tensors) != self.mixture_size:
             raise InputError(
-                f"layers to mix: expected {self.mixture_size}, found {len(tensors)}"
+                f"tensors: expected {self.mixture_size} layers, found {len(tensors)}"
             )
+        for index, tensor in enumerate(tensors):
+            check_type(f"tensors[{index}]", tensor, Tensor, "a tensor")
         if self.do_layer_norm:
             if mask is None:
                 mask = tensors[0].new_ones(tensors[0].shape[:-1])
@@ -87,6 +87,35 @@ class ScalarMix(nn.Module):
         ]
         mixed: Tensor = self.gamma * sum(pieces)
         return mixed
+
+
+def check_parameters(
+    name: str, parameters: Sequence[float], n_layers: int
+) -> list[float]:
+    """Return the parameters of a mix, one finite number per layer.
+
+    Raise an `InputError` for anything else, in which `name` is the argument.
+    """
+    given = list(check_batch(parameters, name))
+    if len(given) != n_layers:
+        raise InputError(
+            f"{name}: expected {n_layers} numbers, one per layer from the token layer "
+            f"up, found {len(given)}"
+        )
+    numbers = []
+    for index, value in enumerate(given):
+        try:
+            number = float(value)
+        except (TypeError, ValueError, RuntimeError):
+            raise InputError(
+                f"{name}[{index}]: expected a number, found {kind_of(value)}"
+            ) from None
+        if not math.isfinite(number):
+            raise InputError(
+                f"{name}[{index}]: expected a finite number, found {number}"
+            )
+        numbers.append(number)
+    return numbers
 
 
 def _normalize(tensor: Tensor, mask: Tensor) -> Tensor:

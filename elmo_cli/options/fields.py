@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar, cast
 
-from elmo_cli.errors.checks import check_choice
+from elmo_cli.errors.checks import check_choice, check_flag
 
 _KEY: Final = "option"
 """Key in the metadata of a field."""
@@ -61,13 +61,18 @@ def option_fields(settings: Any) -> list[str]:
 
 
 def check_choices(settings: Any) -> None:
-    """Raise a `SettingsError` for an option whose value is not one of its choices."""
+    """Raise a `SettingsError` for an option whose value is not one of its choices.
+
+    The choices of a flag are True and False.
+    """
     for each in fields(settings):
         value = getattr(settings, each.name)
         is_left_out = value is None and each.default is None
         if _KEY not in each.metadata or is_left_out:
             continue
         info: OptionInfo = each.metadata[_KEY]
+        if isinstance(each.default, bool):
+            check_flag(each.name, value)
         if info.choices:
             check_choice(each.name, value, info.choices)
 

@@ -5,10 +5,11 @@ Layer 0 is the token layer, which only depends on the spelling of a token.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal, cast
 
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import option_of
 from elmo_cli.errors.wording import expected_one_of, shown
 
 Layers = str | int | Sequence[int]
@@ -41,15 +42,23 @@ NAMED_LAYERS: Final = {
 """Choices of layers that every model has; numbers and lstm1, lstm2, ... are others."""
 
 
-def layers_text(layers: Layers) -> str:
-    """Return a choice of layers as text: `0,2` for [0, 2]."""
-    check_type("layers", layers, (str, int, Iterable), "a name or numbers")
+def layers_text(layers: Layers, argument: str = "layers") -> str:
+    """Return a choice of layers as text: `0,2` for [0, 2].
+
+    `argument` is the argument that gave it, for errors.
+    """
+    if getattr(layers, "ndim", None) == 0:
+        # A number of NumPy or torch.
+        layers = cast(Any, layers).item()
+    check_type(argument, layers, (str, int, Iterable), "a name or numbers")
     if isinstance(layers, (str, int)):
         return str(layers).strip()
     return ",".join(str(layer).strip() for layer in layers)
 
 
-def check_layers(name: str, n_layers: int) -> tuple[str, tuple[int, ...] | None]:
+def check_layers(
+    name: str, n_layers: int, *, argument: str = "layers"
+) -> tuple[str, tuple[int, ...] | None]:
     """Return a choice of layers with numbers from 0, and these numbers.
 
         check_layers("0,-1", 3)  # ("0,2", (0, 2))
@@ -57,7 +66,7 @@ def check_layers(name: str, n_layers: int) -> tuple[str, tuple[int, ...] | None]
         check_layers("average", 3)  # ("average", None)
 
     The numbers are None for a name in `NAMED_LAYERS`. Raise a `SettingsError` if the
-    model has no such layers.
+    model has no such layers. `argument` is the argument that gave them.
     """
     if name in NAMED_LAYERS:
         return name, None
@@ -67,7 +76,9 @@ def check_layers(name: str, n_layers: int) -> tuple[str, tuple[int, ...] | None]
     numbers = parse_layers(name, range(n_layers))
     if numbers is None:
         names = [*NAMED_LAYERS, *lstm_layers]
-        raise _no_such_layers_error(name, names=names, n_layers=n_layers)
+        raise _no_such_layers_error(
+            name, names=names, n_layers=n_layers, argument=argument
+        )
     return ",".join(map(str, numbers)), tuple(numbers)
 
 
@@ -138,8 +149,10 @@ def _lstm_layers(n_layers: int) -> dict[str, int]:
 
 
 def _no_such_layers_error(
-    name: str, *, names: Sequence[str], n_layers: int
+    name: str, *, names: Sequence[str], n_layers: int, argument: str = "layers"
 ) -> SettingsError:
     numbers = f"numbers from 0 to {n_layers - 1} separated by commas"
     problem = expected_one_of([*names, numbers], shown(name))
-    return SettingsError("{--layers}: {problem}", problem=problem)
+    return SettingsError(
+        "{option}: {problem}", option=option_of(argument), problem=problem
+    )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Final, Literal, get_args
 
@@ -43,6 +43,8 @@ class SelectionSettings:
     )
     normalize: bool = option(False, "Scale every vector to length 1.")
     """Zeros stay zeros."""
+    layers_argument: str = field(default="layers", compare=False, kw_only=True)
+    """Argument that gave the layers, for errors."""
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -53,9 +55,10 @@ class SelectionSettings:
             )
         if self.mix is not None and self.layers != "all":
             raise SettingsError(
-                Template(
-                    "{--layers} has no effect with {--mix}, which is of all layers"
-                )
+                "{layers} has no effect with {mix}, which is of all layers",
+                remedy="Remove one of them.",
+                layers=option_of(self.layers_argument),
+                mix=option_of("mix"),
             )
         if self.mix is not None:
             for value in self.mix:
@@ -72,14 +75,19 @@ class SelectionSettings:
         gamma: float | None = None,
         pooling: Pooling | None = None,
         normalize: bool = False,
+        layers_argument: str = "layers",
     ) -> "SelectionSettings":
-        """Return the settings for the arguments of `ElmoEmbedder.embed_sentences`."""
+        """Return the settings for the arguments of `ElmoEmbedder.embed_sentences`.
+
+        `layers_argument` is the argument that gave the layers.
+        """
         return cls(
-            layers=layers_text(layers),
+            layers=layers_text(layers, layers_argument),
             mix=None if mix is None else tuple(check_batch(mix, "mix")),
             gamma=gamma,
             pooling=pooling,
             normalize=normalize,
+            layers_argument=layers_argument,
         )
 
     def for_model(self, n_layers: int) -> "Selection":
@@ -88,7 +96,9 @@ class SelectionSettings:
         `n_layers` is the number of layers of the model, the token layer included.
         """
         if self.mix is None:
-            layers, numbers = check_layers(self.layers, n_layers)
+            layers, numbers = check_layers(
+                self.layers, n_layers, argument=self.layers_argument
+            )
             return Selection(
                 layers=layers,
                 numbers=numbers,

@@ -262,8 +262,12 @@ def matching_paths(paths: tuple[str | Path, ...]) -> list[Path | str]:
     if not paths:
         raise InputError("paths: expected at least one file, found none")
     matching: list[Path | str] = []
-    for path in paths:
-        check_type("path", path, (str, os.PathLike), "a path")
+    for index, path in enumerate(paths):
+        name = "path" if len(paths) == 1 else f"paths[{index}]"
+        remedy = None
+        if isinstance(path, (list, tuple)):
+            remedy = "Give each path as an argument of its own, as in f(*paths)."
+        check_type(name, path, (str, os.PathLike), "a path", remedy)
         if "://" in str(path):  # A `Path` would lose a slash.
             matching.append(str(path))
         elif not os.path.exists(path) and glob.has_magic(str(path)):

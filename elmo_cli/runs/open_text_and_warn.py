@@ -17,6 +17,7 @@ from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_input import open_input
 from elmo_cli.text.choose_tokenizer import log_tokenizer_warning
 from elmo_cli.text.evidence import find_evidence
+from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import WHITESPACE
 
 logger = logging.getLogger(__name__)
@@ -27,17 +28,19 @@ def open_text_and_warn(
     text_settings: TextSettings | None,
     files: ModelFiles,
     *,
+    argument: str,
     reads_places: bool = False,
 ) -> TextInput:
     """Open a text for a model, and log a warning about its tokenizer, if any.
 
-    `reads_places` is that of `open_input`.
+    `argument` is the argument with the text, for errors, and `reads_places` is that of
+    `open_input`.
     """
     if text_settings is None:
         text_settings = DEFAULT_TEXT_SETTINGS
     check_type("text_settings", text_settings, TextSettings, "TextSettings")
     text_input = open_input(
-        source,
+        Source(source, argument=argument),
         text_settings,
         trained=files.tokenizer,
         language=files.language,

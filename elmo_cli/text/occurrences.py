@@ -102,20 +102,21 @@ def tokens_around(
     name: str = "sentence",
     *,
     order: Literal["sentence", "word"],
+    word_name: str = "word",
 ) -> Sentence:
     """Return the tokens of a sentence in which a word is searched for.
 
     Raise an `InputError` for other types, or if the word and the sentence are swapped.
-    `name` names the argument with the sentence, and `order` says which of the two comes
+    `name` and `word_name` name their arguments, and `order` says which of the two comes
     first.
     """
     second = "word" if order == "sentence" else "sentence"
     remedy = f"Give the {order} first, then the {second}."
     if isinstance(word, list) and sentence in word:
         raise InputError(
-            "word: expected a string, found a list of tokens", remedy=remedy
+            f"{word_name}: expected a string, found a list of tokens", remedy=remedy
         )
-    check_type("word", word, str, "a string")
+    check_type(word_name, word, str, "a string")
     if not isinstance(sentence, str):
         return check_sentence(sentence, name, "a string or a list of tokens")
     if sentence != word and sentence in tokenizer.tokenize(word):
@@ -151,15 +152,21 @@ def numbers_after(start: str, n_occurrences: int) -> str:
 
 
 def occurrence_of(
-    word: str, sentence: Sentence, number: int | None, choice_of: Callable[[int], str]
+    word: str,
+    sentence: Sentence,
+    number: int | None,
+    choice_of: Callable[[int], str],
+    *,
+    argument: str = "occurrence",
 ) -> Occurrence:
     """Return the occurrence of a word in the tokens of a sentence.
 
     If the word occurs several times, the error says how to choose one: `choice_of` gets
-    their number, and returns what to add, such as `numbers_after`.
+    their number, and returns what to add, such as `numbers_after`. `argument` is the
+    argument with the number.
     """
     if number is not None:
-        check_type("occurrence", number, Integral, "a whole number")
+        check_type(argument, number, Integral, "a whole number")
     forms = (word, normalize(word).strip())
     positions = [index for index, token in enumerate(sentence) if token in forms]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"

@@ -58,6 +58,7 @@ class Source:
         advice: str | None = None,
         *,
         shell_advice: str | None = None,
+        argument: str = "the input",
     ) -> None:
         """Take an input.
 
@@ -67,13 +68,19 @@ class Source:
                 is a list. Without it, the command line advises to pipe a text.
             shell_advice: Its replacement on the command line, a template in which
                 `{quoted}` is the name and `{piped}` the command that reads a pipe.
+            argument: Argument with the input, for errors.
         """
         is_path = isinstance(given, (str, Path))
         is_binary = isinstance(given, (io.RawIOBase, io.BufferedIOBase))
         if not is_path and (is_binary or not hasattr(given, "read")):
             kind = "a binary file" if is_binary else kind_of(given)
             raise InputError(
-                f"the input: expected a path or an open text file, found {kind}"
+                f"{argument}: expected a path or an open text file, found {kind}"
+            )
+        if getattr(given, "closed", False):
+            raise InputError(
+                f"{argument}: expected an open text file, found a closed one",
+                remedy="Open it again, or give its path.",
             )
         self._given = given
         self._advice = advice

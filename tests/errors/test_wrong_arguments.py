@@ -11,6 +11,7 @@ from elmo_cli import (
     Elmo,
     ElmoEmbedder,
     ElmoVectorizer,
+    HubElmo,
     Neighbour,
     ScalarMix,
     average_word_vectors,
@@ -35,6 +36,8 @@ from elmo_cli import (
     sample_sentences,
     tokenize,
     write_occurrences,
+    write_token_vectors,
+    write_word_vectors,
 )
 from elmo_cli.errors.exceptions import ElmoError, InputError, SettingsError
 from tests.support.small_models import SmallModels
@@ -60,6 +63,8 @@ NO_TEXTS = ["the cat", *NO_TEXTS_OR_TEXT]
 NO_PAIRS = [None, 3, [(1, 2)], [("a", "b")], [1]]
 NOT_WHOLE = [None, 1.5, "2"]
 NO_NUMBER = [None, "0.5", [0.5]]
+NO_FLAG = [None, 1, "no"]
+NO_FUNCTION = [3, "print"]
 NO_MAPPING = ["cat", ["cat"], np.zeros(2), COLUMN]
 
 
@@ -83,16 +88,16 @@ WRONG_ARGUMENTS = [
             open_activations(models.vectors), value, "new.svg"
         ),
     ),
-    wrong("the input", NOT_A_STRING, lambda models, value: read_targets(value)),
+    wrong("path", NOT_A_STRING, lambda models, value: read_targets(value)),
     wrong(
-        "the input",
+        "corpus",
         NOT_A_STRING,
         lambda models, value: write_occurrences(
             models.embedder, value, "new.jsonl", {"cat": "cat"}
         ),
     ),
     wrong(
-        "the input",
+        "input_file",
         NOT_A_STRING,
         lambda models, value: models.embedder.embed_file(value, "new.hdf5"),
     ),
@@ -322,7 +327,7 @@ WRONG_ARGUMENTS = [
     ),
     wrong("mixture_size", NOT_WHOLE, lambda models, value: ScalarMix(value)),
     wrong(
-        "mix parameters",
+        "scalar_mix_parameters",
         [1.5, [1], ["a", 0, 0], [None, 0, 0]],
         lambda models, value: Elmo(models.folder, scalar_mix_parameters=value),
     ),
@@ -344,8 +349,113 @@ WRONG_ARGUMENTS = [
         lambda models, value: tokenize("a", tokenizer=value),
     ),
     wrong(
+        "overwrite",
+        NO_FLAG,
+        lambda models, value: plot_surprisals(
+            measure_surprisal(models.model, "a cat"), "new.svg", overwrite=value
+        ),
+    ),
+    wrong(
+        "overwrite",
+        NO_FLAG,
+        lambda models, value: models.embedder.embed_file(
+            models.text, "new.hdf5", overwrite=value
+        ),
+    ),
+    wrong(
+        "normalize",
+        NO_FLAG,
+        lambda models, value: models.embedder.embed_sentences([["a"]], normalize=value),
+    ),
+    wrong(
+        "with_unknown",
+        NO_FLAG,
+        lambda models, value: predict_words(models.model, "a", with_unknown=value),
+    ),
+    wrong(
+        "requires_grad",
+        NO_FLAG,
+        lambda models, value: Elmo(models.folder, requires_grad=value),
+    ),
+    wrong("trainable", NO_FLAG, lambda models, value: HubElmo(models.folder, value)),
+    wrong(
+        "top",
+        [True, *NOT_WHOLE],
+        lambda models, value: predict_words(models.model, "a", top=value),
+    ),
+    wrong(
+        "output",
+        [None, 3],
+        lambda models, value: plot_occurrences(models.vectors, "cat", value),
+    ),
+    wrong(
+        "output",
+        [None, 3],
+        lambda models, value: write_word_vectors(models.embedder, models.text, value),
+    ),
+    wrong(
+        "output",
+        [None, 3],
+        lambda models, value: write_token_vectors(models.embedder, ["a"], value),
+    ),
+    wrong(
+        "output",
+        [None, 3],
+        lambda models, value: write_occurrences(
+            models.embedder, models.text, value, ["cat"]
+        ),
+    ),
+    wrong(
+        "is_excluded",
+        NO_FUNCTION,
+        lambda models, value: find_neighbours(
+            models.vectors, np.zeros(6), is_excluded=value
+        ),
+    ),
+    wrong(
+        "on_progress",
+        NO_FUNCTION,
+        lambda models, value: measure_change({}, {}, on_progress=value),
+    ),
+    wrong(
+        "names",
+        [3, "ab", [1, 2]],
+        lambda models, value: plot_surprisals(
+            measure_surprisal(models.model, ["a", "cat"]), "new.svg", names=value
+        ),
+    ),
+    wrong(
+        "word_inputs",
+        ["x", [[1, 2]]],
+        lambda models, value: models.cached(batch_to_ids([["a", "cat"]]), value),
+    ),
+    wrong(
+        "lengths",
+        [1, "1", ["1"], [1.0], [None], [True]],
+        lambda models, value: models.hub([["a"]], value),
+    ),
+    wrong(
+        "sequence_len",
+        [1, [1.0], [2]],
+        lambda models, value: models.hub({"tokens": [["a"]], "sequence_len": value}),
+    ),
+    wrong("tensors", [None, 3, [1, 2]], lambda models, value: ScalarMix(2)(value)),
+    wrong("text", [None, ["a"]], lambda models, value: models.model.tokenize(value)),
+    wrong(
+        "old",
+        [{"cat": 3}, {"cat": [1]}],
+        lambda models, value: measure_change(value, {}),
+    ),
+    wrong(
+        "queries",
+        [[]],
+        lambda models, value: find_word_neighbours(
+            models.embedder, models.vectors, value
+        ),
+    ),
+    wrong(
         "vectors",
-        ["a", [["a"]]],
+        ["a", [["a"]], [[float("nan")] * 6]],
         lambda models, value: find_neighbours(models.vectors, value),
     ),
 ]

@@ -233,7 +233,7 @@ NO_LIST = "found the string 'A'. Give lists of tokens, or remove signature."
             "lengths: a mapping contains sequence_len instead. Remove lengths.",
         ),
         ((["The cat"], [2]), "lengths: sentences are split on spaces. Remove lengths."),
-        ((PADDED, [6, 1]), "lengths: 4 sentences need one each, not 2"),
+        ((PADDED, [6, 1]), "lengths: expected 4 numbers, one per sentence, found 2"),
         ((PADDED, [6, 9, 0, 2]), "lengths[1]: expected 0 to 8, found 9"),
         ((PADDED, [6, 1, -1, 2]), "lengths[2]: expected 0 to 8, found -1"),
         ((PADDED, [6, 2, 0, 2]), "inputs[1]: the token 1 of 2 is empty"),

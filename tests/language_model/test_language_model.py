@@ -198,7 +198,7 @@ def test_sentences_are_read_a_window_at_a_time(model_folder: Path) -> None:
 
 
 def test_a_text_without_tokens_has_no_perplexity(model: LanguageModel) -> None:
-    with pytest.raises(InputError, match=r"^the text: no tokens"):
+    with pytest.raises(InputError, match=r"^texts: no tokens"):
         measure_perplexity(model, [[], []])
 
 

@@ -3,6 +3,8 @@
 import pytest
 
 from elmo_cli import (
+    find_substitutes,
+    iter_substitutes,
     measure_perplexity,
     measure_surprisal,
     sample_sentences,
@@ -35,6 +37,24 @@ from tests.support.wrong_calls import WrongCall, check_error, each_wrong_call
         InputError,
         "texts: expected a text, found the file 'FOLDER/in.txt'. Read it first: "
         "Path('FOLDER/in.txt').read_text().splitlines()",
+    ),
+    WrongCall(
+        lambda models: find_substitutes(models.model, "the ___ sat"),
+        InputError,
+        "texts: a gap (___) has no token to replace. Use predict_words to fill the "
+        "gap, or write a word there.",
+    ),
+    WrongCall(
+        lambda models: find_substitutes(models.model, ["the cat", ["the", "[MASK]"]]),
+        InputError,
+        "texts[1]: a gap (___) has no token to replace. Use predict_words to fill the "
+        "gap, or write a word there.",
+    ),
+    WrongCall(
+        lambda models: list(iter_substitutes(models.model, ["the ___ sat"])),
+        InputError,
+        "texts[0]: a gap (___) has no token to replace. Use predict_words to fill the "
+        "gap, or write a word there.",
     ),
 )
 def test_a_wrong_argument_is_named(wrong: WrongCall, models: SmallModels) -> None:

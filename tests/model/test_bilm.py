@@ -160,9 +160,9 @@ def test_layer_norm_is_precise_in_half_precision() -> None:
 
 
 def test_wrong_numbers_of_layers_are_an_error() -> None:
-    with pytest.raises(ElmoError, match=r"^mix parameters: expected 3, found 2$"):
+    with pytest.raises(ElmoError, match=r"^initial_scalar_parameters: expected 3 "):
         ScalarMix(3, initial_scalar_parameters=[0.0, 1.0])
-    with pytest.raises(ElmoError, match=r"^layers to mix: expected 3, found 2$"):
+    with pytest.raises(ElmoError, match=r"^tensors: expected 3 layers, found 2$"):
         ScalarMix(3)([torch.zeros(1, 1, 1)] * 2)
 
 

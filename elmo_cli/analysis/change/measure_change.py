@@ -13,10 +13,17 @@ from elmo_cli.analysis.change.occurrence_matrices import (
     read_occurrences,
 )
 from elmo_cli.callbacks import ignore
-from elmo_cli.errors.checks import check_at_least, check_choice, check_type
+from elmo_cli.errors.checks import (
+    check_at_least,
+    check_choice,
+    check_flag,
+    check_function,
+    check_type,
+)
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, Template
 from elmo_cli.errors.optional_imports import load_extra
+from elmo_cli.errors.wording import kind_of
 from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Correction, Match, Measure
 from elmo_cli.options.layers import Layers
 
@@ -101,6 +108,8 @@ def measure_change(
     """
     check_choice("measure", measure, MEASURES)
     check_at_least("permutations", permutations, 0)
+    check_flag("ignore_case", ignore_case)
+    check_function("on_progress", on_progress)
     if correction is not None:
         check_choice("correction", correction, CORRECTIONS)
         if not permutations:
@@ -151,6 +160,12 @@ def _check_vectors(name: str, vectors: Occurrences | str | Path) -> Occurrences:
     if isinstance(vectors, (str, Path)):
         raise InputError(f"{name}: expected {expected}, found one path, {vectors}")
     check_type(name, vectors, Mapping, expected)
+    for word, matrix in vectors.items():
+        if np.ndim(matrix) != 2:
+            raise InputError(
+                f"{name}[{word!r}]: expected an array of shape (n, W), found "
+                f"{kind_of(matrix)}"
+            )
     return vectors
 
 

@@ -66,6 +66,7 @@ def read_targets(
         "Give the name of a file with one word per line.",
         shell_advice="Give the name of a file with one word per line, or pipe the "
         "words: `echo {quoted} | {piped}`.",
+        argument="path",
     )
     file_format = find_format(source, input_format)
     is_table = file_format.has_columns

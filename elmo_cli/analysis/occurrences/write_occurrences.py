@@ -22,7 +22,7 @@ from elmo_cli.analysis.occurrences.annotated_targets import (
 )
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.engine import Engine
-from elmo_cli.errors.checks import check_choice
+from elmo_cli.errors.checks import check_choice, check_flag, check_path
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Template
 from elmo_cli.options.analysis import MATCHES, Match
@@ -312,8 +312,14 @@ def write_occurrences(
     """
     check_embedder(embedder)
     words = targets.targets_of(words)
+    check_path("output", output)
+    check_flag("ignore_case", ignore_case)
     opened = open_text_and_warn(
-        corpus, text_settings, embedder.files, reads_places=True
+        corpus,
+        text_settings,
+        embedder.files,
+        argument="corpus",
+        reads_places=True,
     )
     with opened.source:
         plan = plan_occurrences(

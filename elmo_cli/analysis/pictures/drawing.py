@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from elmo_cli.analysis.pictures.marked_labels import join_label_texts
+from elmo_cli.errors.checks import check_flag, check_path
 from elmo_cli.errors.exceptions import OutputNameError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import listed, unknown_suffix
@@ -47,6 +48,8 @@ _STYLE: Final[Any] = {
 
 def check_figure(path: str | Path, *, overwrite: bool) -> None:
     """Raise an error unless a figure can be written to a path, by matplotlib."""
+    check_path("output", path)
+    check_flag("overwrite", overwrite)
     suffix = Path(path).suffix
     if suffix.lower() not in FIGURE_SUFFIXES:
         known = listed(FIGURE_SUFFIXES, "or")

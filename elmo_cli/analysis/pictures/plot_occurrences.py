@@ -30,7 +30,12 @@ from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
 from elmo_cli.analysis.search.word_search import EmbeddedOccurrence, find_word
 from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore
-from elmo_cli.errors.checks import check_at_least, check_choice, check_type
+from elmo_cli.errors.checks import (
+    check_at_least,
+    check_choice,
+    check_function,
+    check_type,
+)
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import counted
@@ -133,6 +138,7 @@ def plot_occurrences(
     check_choice("method", method, PROJECTIONS)
     if clusters is not None:
         check_at_least("clusters", clusters, 2)
+    check_function("on_step", on_step)
     check_figure(output, overwrite=overwrite)
     load_extra("plot", "sklearn", "plot")
     begin_step = on_step or ignore

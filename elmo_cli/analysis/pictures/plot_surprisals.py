@@ -17,7 +17,7 @@ from elmo_cli.analysis.pictures.drawing import (
     open_drawing,
     printable,
 )
-from elmo_cli.errors.checks import check_batch, check_choice, check_type
+from elmo_cli.errors.checks import check_batch, check_choice, check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.wording import counted
 from elmo_cli.language_model.surprisal_table import UnitSurprisal
@@ -193,6 +193,7 @@ def _check_sentences(
         given = [given]  # one text
     if names is None:
         names = [str(number) for number in range(1, len(given) + 1)]
+    names = check_sentence(names, "names", "a list of names")
     if len(names) != len(given):
         raise InputError(
             f"names: expected {counted(len(given), 'name')}, found {len(names)}"

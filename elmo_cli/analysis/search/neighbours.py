@@ -15,7 +15,7 @@ from torch import Tensor
 from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
 from elmo_cli.analysis.search.vector_sources import Location, Vectors, VectorSource
 from elmo_cli.callbacks import never
-from elmo_cli.errors.checks import check_at_least
+from elmo_cli.errors.checks import check_at_least, check_function
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import kind_of
 from elmo_cli.inference.device import Device, choose_device
@@ -128,6 +128,7 @@ def find_neighbours(
         SettingsError: `top` is below 1, a file lacks one of the layers, or `layers` is
             None and a file has other layers than the default of `word_vector`.
     """
+    check_function("is_excluded", is_excluded)
     with opened_files(files) as opened:
         if layers is None:
             for source in opened.sources:
@@ -203,10 +204,16 @@ def _unit_queries(vectors: NDArray[np.floating], top: int, device: Device) -> Te
     check_at_least("top", top, 1)
     try:
         numbers = np.asarray(vectors, np.float32)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):
+        remedy = None
+        if isinstance(vectors, Tensor):
+            remedy = "Use vectors.detach().cpu().numpy()."
         raise InputError(
-            f"vectors: expected an array of numbers, found {kind_of(vectors)}"
+            f"vectors: expected an array of numbers, found {kind_of(vectors)}",
+            remedy=remedy,
         ) from None
+    if not np.isfinite(numbers).all():
+        raise InputError("vectors: expected finite numbers, found NaN or infinity")
     queries = torch.as_tensor(numbers, device=choose_device(device))
     if queries.ndim == 1:
         queries = queries[None]

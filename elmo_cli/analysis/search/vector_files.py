@@ -15,7 +15,7 @@ from elmo_cli.analysis.search.vector_sources import (
     table_source,
 )
 from elmo_cli.callbacks import OnProgress, ignore
-from elmo_cli.errors.checks import check_type
+from elmo_cli.errors.checks import check_function, check_path, check_type
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.layers import Layers
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
@@ -130,6 +130,7 @@ def open_occurrences(
         InputError: A file is missing or of another kind, or the files do not fit
             together.
     """
+    check_function("on_progress", on_progress)
     files = VectorFiles([], on_progress or ignore)
     with ExitStack() as close_after_error:
         close_after_error.callback(files.close)
@@ -181,5 +182,9 @@ def opened_files(
         expected = "a path, a list of paths, or the result of open_occurrences or "
         expected += "open_activations"
         check_type("files", files, (list, tuple), expected)
+        if not files:
+            raise InputError("files: expected at least one file, found none")
+        for index, path in enumerate(files):
+            check_path(f"files[{index}]", path)
         with open_occurrences(*files) as opened:
             yield opened

@@ -1,7 +1,6 @@
 """Neighbours of words in their sentences, which the model of the files embeds."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, cast, overload
@@ -141,7 +140,10 @@ def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
             f"queries: expected (sentence, word), found the string {queries!r}",
             remedy=remedy,
         )
-    return list(check_batch(cast(Sequence[Query], queries), "queries"))
+    listed = list(check_batch(cast(Sequence[Query], queries), "queries"))
+    if not listed:
+        raise InputError("queries: expected at least one query, found none")
+    return listed
 
 
 def _is_one(queries: object) -> bool:
@@ -230,12 +232,17 @@ def _embed_queries(
             f"{files.paths[0]}: unknown layer",
             remedy="Name it with {--layers}.",
         )
-    options: dict[str, Any] = asdict(selection)
     sentences = (query.sentence for query in queries)
+    embedded = embedder.embed_sentences(
+        sentences,
+        layers=selection.layers,
+        mix=selection.mix,
+        gamma=selection.gamma,
+        pooling=selection.pooling,
+        normalize=selection.normalize,
+    )
     vectors = []
-    for query, values in zip(
-        queries, embedder.embed_sentences(sentences, **options), strict=True
-    ):
+    for query, values in zip(queries, embedded, strict=True):
         mean = mean_of(values, rows)
         vectors.append(mean if selection.pooling is not None else mean[query.index])
     return np.stack(vectors)

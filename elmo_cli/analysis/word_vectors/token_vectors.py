@@ -14,6 +14,7 @@ from elmo_cli.analysis.word_vectors.file_formats import (
 from elmo_cli.arrays import FloatArray
 from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
+from elmo_cli.errors.checks import check_flag, check_function, check_path
 from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.fast_token_encoder import prepare_token_encoder
 from elmo_cli.inference.precision import compute_types
@@ -60,6 +61,10 @@ def write_token_vectors(
         ModelError: `softmax` is set, and the model has none.
     """
     check_embedder(embedder)
+    check_path("output", output)
+    check_flag("softmax", softmax)
+    check_flag("overwrite", overwrite)
+    check_function("on_progress", on_progress)
     changed = embedder.engine.changed
     return write_vectors_of_model(
         embedder.files,

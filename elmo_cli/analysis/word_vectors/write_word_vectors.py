@@ -7,6 +7,7 @@ from typing import IO
 from elmo_cli.analysis.word_vectors.average_vectors import write_average_vectors
 from elmo_cli.callbacks import OnProgress
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
+from elmo_cli.errors.checks import check_flag, check_function, check_path
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
 from elmo_cli.options.layers import Layers
@@ -63,8 +64,13 @@ def write_word_vectors(
         OutputError: `output` has another suffix, already exists or cannot be written.
     """
     check_embedder(embedder)
+    check_path("output", output)
+    check_flag("overwrite", overwrite)
+    check_function("on_progress", on_progress)
     averaging = AveragingSettings(layers=layers, min_count=min_count, at_most=at_most)
-    opened = open_text_and_warn(corpus, text_settings, embedder.files)
+    opened = open_text_and_warn(
+        corpus, text_settings, embedder.files, argument="corpus"
+    )
     with opened.source:
         for option in ("shard", "keep_columns"):
             if getattr(opened.settings, option):
