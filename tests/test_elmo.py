@@ -2,7 +2,8 @@ import copy
 import json
 import pickle
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,11 @@ from tests.support import reference
 from tests.support.commands import PROGRAMS, run_python
 from tests.support.fake_device import FakeDevice
 from tests.support.golden import Golden
-from tests.support.processors import needs_int8, without_instructions
+from tests.support.processors import (
+    needs_int8,
+    without_instructions,
+    without_integers,
+)
 from tests.support.strategies import (
     WORDS,
     batches,
@@ -295,7 +300,9 @@ def layers_of_embedder(files: ModelFiles, precision: Any, device: str) -> list[T
     return [layer.cpu() for layer in activations.unbind(dim=1)]
 
 
-def assert_equals_embedder(files: ModelFiles, precision: Any, device: str) -> None:
+def assert_equals_embedder(
+    files: ModelFiles, precision: Any, device: str, atol: float = 1e-6
+) -> None:
     """Compare values and gradients of a mix with those over an embedder's layers."""
     elmo = small_elmo(files, precision=precision, vocab_to_cache=VOCABULARY)
     randomise(elmo)
@@ -308,10 +315,10 @@ def assert_equals_embedder(files: ModelFiles, precision: Any, device: str) -> No
     for word_inputs in (None, WORD_INPUTS.to(device)):
         values = first(elmo(IDS.to(device), word_inputs))
         assert values.dtype == torch.float32
-        assert_allclose(values.detach().cpu(), expected.detach(), atol=1e-6)
+        assert_allclose(values.detach().cpu(), expected.detach(), atol=atol)
         gradients = torch.autograd.grad(values.square().sum(), parameters)
         for gradient, other in zip(gradients, expected_gradients, strict=True):
-            assert_allclose(gradient.cpu(), other, rtol=1e-5, atol=1e-6)
+            assert_allclose(gradient.cpu(), other, rtol=10 * atol, atol=atol)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -323,26 +330,25 @@ def test_a_lower_precision_is_the_embedders(files: ModelFiles, precision: str) -
     assert 1e-5 < difference < 0.03
 
 
-@pytest.mark.parametrize(
-    "missing", [["avx512_bf16"], ["avx512_bf16", "vnni", "avx_vnni"]]
-)
+@pytest.mark.parametrize("integers", [nullcontext, without_integers])
 def test_bfloat16_of_any_processor_is_the_embedders_and_leaves_the_bilm(
-    files: ModelFiles, missing: list[str]
+    files: ModelFiles, integers: Callable[[], AbstractContextManager[None]]
 ) -> None:
     bilm = load_bilm(files)
     before = copy.deepcopy(bilm.state_dict())
-    with without_instructions(*missing):
+    with without_instructions("avx512_bf16"), integers():
         assert_equals_embedder(files, "bfloat16", "cpu")
         Elmo(module=bilm, precision="bfloat16")(IDS)
     for name, weight in bilm.state_dict().items():
         assert torch.equal(weight, before[name])
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+@pytest.mark.parametrize(("precision", "atol"), [("bfloat16", 5e-3), ("float16", 5e-4)])
 def test_a_lower_precision_on_a_gpu_is_the_embedders(
-    files: ModelFiles, precision: str, gpu: str
+    files: ModelFiles, precision: str, atol: float, gpu: str
 ) -> None:
-    assert_equals_embedder(files, precision, gpu)
+    # How torch rounds sums depends on the size of the batch.
+    assert_equals_embedder(files, precision, gpu, atol)
 
 
 def test_tf32_begins_on_the_gpu(

@@ -1,4 +1,4 @@
-"""Linear layers that multiply whole numbers in C: int8 and int16, by VNNI."""
+"""Linear layers that multiply whole numbers in C: int8 and int16."""
 
 import math
 from typing import Any, Final, NamedTuple
@@ -166,8 +166,8 @@ def _integers_from_panels(
     """Return a pickled layer, repacked if this processor needs other panels."""
     if product_kernel(panels.dtype) is None:
         raise InputError(
-            "a model in int8 or bfloat16 (int16) requires a processor with VNNI and "
-            "compiled kernels, and this one has {capability}",
+            "a model in int8 or bfloat16 (int16) requires compiled kernels and a "
+            "processor with VNNI, or AVX2 for int16, and this one has {capability}",
             remedy="Load it with another precision.",
             capability=torch.backends.cpu.get_cpu_capability(),
         )

@@ -391,7 +391,7 @@ void product_bfloat16(const struct product *s) { each_panel(s, product_panel_bfl
 #elif defined(__AVX2__) && __has_include(<avxvnniintrin.h>) /* GCC 11, Clang 12 */
 #define VNNI "%{vex%} " /* AVX-VNNI */
 #endif
-#ifdef VNNI
+#ifdef __AVX2__ /* Processors with AVX-512 have it too. */
 #include "kernels_integers.h"
 #endif
 
@@ -453,7 +453,9 @@ static inline __attribute__((always_inline)) void next_cells(
 #define NAMED(NAME) NAME##_int8
 #define UNIT int32_t
 #include "kernels_step.h"
+#endif
 
+#ifdef __AVX2__
 #define NAMED(NAME) NAME##_int16
 #define UNIT int32_t
 #include "kernels_step.h"

@@ -56,8 +56,17 @@ def processor_has(instructions: str) -> bool:
     return function is not None and bool(function())
 
 
+def multiplies_integers(dtype: torch.dtype) -> bool:
+    """Return whether the processor multiplies int8 or int16 in the vectors of C.
+
+    The kernels for int8 require VNNI. Those for int16 also run with AVX2.
+    """
+    capability = torch.backends.cpu.get_cpu_capability()
+    return has_vnni() or (dtype == torch.int16 and capability == "AVX2")
+
+
 def has_vnni() -> bool:
-    """Return whether the processor multiplies whole numbers in the vectors of C."""
+    """Return whether the processor has AVX-512 VNNI or, without AVX-512, AVX-VNNI."""
     capability = torch.backends.cpu.get_cpu_capability()
     if capability == "AVX512":
         return processor_has("vnni")

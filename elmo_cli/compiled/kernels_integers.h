@@ -1,17 +1,20 @@
-/* Products of whole numbers by VNNI: int8 and int16. AVX-512 VNNI has them for vectors of 512 bits, AVX-VNNI of 256.
+/* Products of whole numbers: int8 by AVX-512 VNNI in vectors of 512 bits and by AVX-VNNI in vectors of 256, and int16 by
+ * AVX-512 VNNI and by AVX2.
  *
  * Each row of the inputs is rounded: the largest value becomes 127 in int8 and 2047 in int16, and a value is a whole
  * number times the scale of its row. Weights have been rounded like this, with a scale per output. So sums of
  * products are whole numbers. Multiplied by both scales, they are values.
  *
- * int8: an instruction adds the products of four inputs from 0 to 255 and four weights from -128 to 127. So inputs are
- * stored with 128 added, and the sums start from -128 times the sum of the weights. They are exact.
+ * int8: an instruction of VNNI adds the products of four inputs from 0 to 255 and four weights from -128 to 127. So
+ * inputs are stored with 128 added, and the sums start from -128 times the sum of the weights. They are exact.
  *
- * int16: an instruction adds two products. Partial sums of 2 DEPTH products are exact, because 512 * 2047^2 < 2^31. They
- * are added up in float32.
+ * int16: an instruction of VNNI adds two products to a sum. AVX2 takes two instructions for it. Partial sums of 2 DEPTH
+ * products are exact, because 512 * 2047^2 < 2^31. They are added up in float32.
  *
  * A row with a value that is not finite has the scale NaN or infinity, so that its outputs are not finite.
  */
+
+#include <immintrin.h>
 
 /* Return the largest absolute value of a row, or NaN if there is one: the bits of NaN are the largest. */
 static inline float largest_size(int64_t n, const float *values)
@@ -68,21 +71,16 @@ static inline lanes scale_sums(const struct scales *scales, const float *bias, i
     return values;
 }
 
-/* These two functions are assembly, which serves vectors of both sizes. Be careful with intrinsics: where sums were
- * loaded before this loop and stored after it, GCC 12 compiled them to copies of the sums, one of them to the stack, for
- * each instruction. int16 ran at 110 instead of 198 GOP/s (512 to 16,384 of 256 rows, one core of a Cascade Lake). In
- * the form of kernels_product.h, GCC 12.2 compiles both to the same loop. */
+#ifdef VNNI
+/* Be careful with intrinsics in place of this assembly, which serves vectors of both sizes: where sums were loaded before
+ * the loop and stored after it, GCC 12 compiled them to copies of the sums, one of them to the stack, for each
+ * instruction. int16 ran at 110 instead of 198 GOP/s (512 to 16,384 of 256 rows, one core of a Cascade Lake). In the form
+ * of kernels_product.h, GCC 12.2 compiles both to the same loop. */
 static inline whole_lanes add_product_int8(whole_lanes sums, whole_lanes a, whole_lanes b)
 {
     __asm__(VNNI "vpdpbusd %2, %1, %0" : IN_REGISTER(sums) : "v"(a), "v"(b));
     return sums;
 }
-static inline whole_lanes add_product_int16(whole_lanes sums, whole_lanes a, whole_lanes b)
-{
-    __asm__(VNNI "vpdpwssd %2, %1, %0" : IN_REGISTER(sums) : "v"(a), "v"(b));
-    return sums;
-}
-
 static inline void start_int8(const struct scales *scales, const float *bias, int64_t output, float *sums)
 {
     *(whole_lanes *)sums = *(const whole_lanes *)(scales->offsets + output);
@@ -103,6 +101,23 @@ static inline void finish_int8(const struct scales *scales, const float *bias, i
 #define STORE store_float32
 #include "kernels_product.h"
 
+void product_int8(const struct rounded_product *s)
+{
+    round_rows_int8(&s->rows);
+    GOMP_barrier();
+    each_panel(&s->product, product_panel_int8);
+}
+#endif
+
+static inline whole_lanes add_product_int16(whole_lanes sums, whole_lanes a, whole_lanes b)
+{
+#ifdef __AVX512F__
+    __asm__("vpdpwssd %2, %1, %0" : IN_REGISTER(sums) : "v"(a), "v"(b)); /* See add_product_int8. */
+    return sums;
+#else
+    return sums + (whole_lanes)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#endif
+}
 static inline void start_int16(const struct scales *scales, const float *bias, int64_t output, float *sums)
 {
     *(lanes *)sums = (lanes){0};
@@ -122,13 +137,6 @@ static inline void finish_int16(const struct scales *scales, const float *bias, 
 #define VALUE float
 #define STORE store_float32
 #include "kernels_product.h"
-
-void product_int8(const struct rounded_product *s)
-{
-    round_rows_int8(&s->rows);
-    GOMP_barrier();
-    each_panel(&s->product, product_panel_int8);
-}
 
 void product_int16(const struct rounded_product *s)
 {

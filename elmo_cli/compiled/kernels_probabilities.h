@@ -242,7 +242,7 @@ static void finish_piece(const struct piece *piece)
 
 void probabilities_float32(const struct words *s) { add_words_float32(s); }
 
-#ifdef VNNI
+#ifdef __AVX2__
 #define NAMED(NAME) NAME##_int16
 #define UNIT int32_t
 #include "kernels_words.h"

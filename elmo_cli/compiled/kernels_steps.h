@@ -122,7 +122,9 @@ void steps_int8(const struct steps *s)
 {
     run_steps(s, sizeof(float), 4, 2, round_rows_int8, step_int8, product_int16);
 }
+#endif
 
+#ifdef __AVX2__
 void steps_int16(const struct steps *s)
 {
     run_steps(s, sizeof(float), 2, 2, round_rows_int16, step_int16, product_int16);

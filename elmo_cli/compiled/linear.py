@@ -10,7 +10,7 @@ from torch.nn import functional
 from elmo_cli.compiled.kernels import (
     has_kernel,
     has_tiles,
-    has_vnni,
+    multiplies_integers,
     processor_has,
     read_constant,
     run_kernel,
@@ -218,7 +218,7 @@ def product_kernel(dtype: torch.dtype) -> str | None:
     """Return the function in C that multiplies values of a data type, or None."""
     if dtype == torch.bfloat16 and not processor_has("avx512_bf16"):
         return None
-    if dtype in (torch.int8, torch.int16) and not has_vnni():
+    if dtype in (torch.int8, torch.int16) and not multiplies_integers(dtype):
         return None
     name = f"product_{dtype}_tiles" if _uses_tiles(dtype) else f"product_{dtype}"
     return name if has_kernel(name) else None

@@ -1,7 +1,7 @@
 """Precisions: the data types in which a biLM computes.
 
-int8 needs VNNI. Many servers have VNNI but no instructions for bfloat16 (Cascade Lake,
-Ice Lake). On them, int16 takes the place of bfloat16.
+int8 needs VNNI. Many processors have VNNI or AVX2 but no instructions for bfloat16
+(Cascade Lake, Ice Lake, Zen 1 to 3). On them, int16 takes the place of bfloat16.
 """
 
 from typing import Final, NamedTuple
@@ -15,11 +15,11 @@ from elmo_cli.errors.messages import Template
 from elmo_cli.options.model import Precision
 
 AS_INT16: Final = "bfloat16 (int16)"
-"""Arithmetic of bfloat16 with VNNI, but without instructions for bfloat16: whole
-numbers up to 2047 with a scale per row. Its errors are smaller than those of bfloat16.
-"""
+"""Arithmetic of bfloat16 with VNNI or AVX2, but without instructions for bfloat16:
+whole numbers up to 2047 with a scale per row. Its errors are smaller than those of
+bfloat16."""
 ROUNDED: Final = "bfloat16 (rounded)"
-"""Arithmetic of bfloat16 without either: float32, with weights that are rounded to
+"""Arithmetic of bfloat16 without any of them: float32, with weights that are rounded to
 bfloat16. Products in bfloat16 would take three to five times as long."""
 
 
@@ -120,10 +120,11 @@ def _check_int8(device: torch.device) -> None:
             device=device,
         )
     if not has_vnni():
+        fastest = "bfloat16" if product_kernel(torch.int16) else "float32"
         raise InputError(
             "{--precision int8}: requires a processor with AVX-512 VNNI or AVX-VNNI, "
             "found {capability}",
-            remedy="Use {--precision float32}.",
+            remedy=f"Use {{--precision {fastest}}}.",
             capability=torch.backends.cpu.get_cpu_capability(),
         )
     if product_kernel(torch.int8) is None:

@@ -140,8 +140,8 @@ class LanguageModel:
                 a model that says that it was trained with carried state.
             precision: Precision of the biLM: "float32", "bfloat16" or "float16", "int8"
                 on a processor with VNNI, or "tf32" on an NVIDIA GPU. The softmax is
-                float32. For "bfloat16" and "int8" it is int16 with VNNI, and for
-                "bfloat16" bfloat16 with AMX.
+                float32. For "bfloat16" and "int8" it is int16 with VNNI or AVX2, and
+                for "bfloat16" bfloat16 with AMX.
             batch_tokens: Maximum number of tokens per batch. None means 8,192 on the
                 CPU and 32,768 on a GPU.
             options_file, weight_file: Paths or URLs of options.json and weights.hdf5,

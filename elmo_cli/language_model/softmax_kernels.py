@@ -1,7 +1,7 @@
 """Log probabilities in C, where the logits stay in the cache.
 
-The kernels are for float32, with VNNI for int16, and with AMX for bfloat16. The bits of
-a prediction depend neither on others nor on the number of threads.
+The kernels are for float32, for int16 with VNNI or AVX2, and for bfloat16 with AMX. The
+bits of a prediction depend neither on others nor on the number of threads.
 """
 
 import math

@@ -52,6 +52,7 @@ from tests.support.distributed_runs import (
     distribute,
     parts_there,
 )
+from tests.support.processors import other_arithmetic
 
 REMEDY = "Choose another folder."
 
@@ -213,7 +214,7 @@ def test_a_worker_of_another_arithmetic_is_refused(
     arithmetic = find_arithmetic("bfloat16", CPU)
     plan = open_plan(Folder("out"), ("text.txt",), settings)
     assert plan.settings["precision"] == arithmetic
-    elsewhere = "bfloat16 (int16)"
+    elsewhere = other_arithmetic()
     monkeypatch.setattr(
         "elmo_cli.engine.find_arithmetic", lambda precision, device: elsewhere
     )

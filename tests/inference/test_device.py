@@ -17,11 +17,17 @@ from elmo_cli.inference.device import Device, choose_device
 from elmo_cli.inference.exact_products import exact_products
 from elmo_cli.inference.precision import compute_types, find_arithmetic
 from elmo_cli.options.model import InitialState, Precision
-from tests.support.cell_formulas import processor
+from tests.support.cell_formulas import PROCESSORS, processor
 from tests.support.commands import TINY
 from tests.support.fake_device import allows_tf32
 from tests.support.golden import Golden
-from tests.support.processors import needs_bfloat16, needs_int8, without_instructions
+from tests.support.processors import (
+    needs_bfloat16,
+    needs_int8,
+    needs_int16,
+    without_instructions,
+    without_integers,
+)
 from tests.support.runs import content
 
 
@@ -169,9 +175,10 @@ def test_a_precision_needs_a_device_that_has_it(
 
 @pytest.mark.parametrize("capability", ["AVX512", "AVX2", "NONE"])
 def test_int8_names_the_instructions_that_it_needs(capability: str) -> None:
+    fastest = "bfloat16" if capability == "AVX2" and PROCESSORS else "float32"
     message = (
         "precision='int8': requires a processor with AVX-512 VNNI or AVX-VNNI, found "
-        f"{capability}. Use precision='float32'."
+        f"{capability}. Use precision='{fastest}'."
     )
     with (
         processor(capability),
@@ -194,17 +201,28 @@ def test_the_arithmetic_of_bfloat16_depends_on_the_processor() -> None:
     gpu = torch.device("cuda:0")
     assert find_arithmetic("float32", cpu) == "float32"
     assert find_arithmetic("tf32", gpu) == "tf32"
-    with without_instructions("avx512_bf16", "vnni", "avx_vnni"):
+    with without_instructions("avx512_bf16"), without_integers():
         assert find_arithmetic("bfloat16", cpu) == "bfloat16 (rounded)"
         assert find_arithmetic("bfloat16", gpu) == "bfloat16"
         assert find_arithmetic("float16", cpu) == "float16"
         assert find_arithmetic("float32", cpu) == "float32"
 
 
-@needs_int8
+@needs_int16
 def test_bfloat16_without_its_instructions_is_int16() -> None:
     with without_instructions("avx512_bf16"):
         assert find_arithmetic("bfloat16", torch.device("cpu")) == "bfloat16 (int16)"
+
+
+@pytest.mark.skipif("AVX2" not in PROCESSORS, reason="needs kernels for AVX2")
+def test_bfloat16_with_avx2_alone_is_int16() -> None:
+    with processor("AVX2"), without_instructions("avx_vnni"):
+        assert find_arithmetic("bfloat16", torch.device("cpu")) == "bfloat16 (int16)"
+
+
+def test_bfloat16_with_avx512_alone_is_rounded() -> None:
+    with processor("AVX512"), without_instructions("avx512_bf16", "vnni"):
+        assert find_arithmetic("bfloat16", torch.device("cpu")) == "bfloat16 (rounded)"
 
 
 @needs_bfloat16

@@ -37,6 +37,7 @@ from tests.support.processors import (
     needs_int8,
     processors_with,
     without_instructions,
+    without_integers,
 )
 from tests.support.states import carried_layers
 from tests.support.strategies import (
@@ -223,9 +224,8 @@ RUNS = [(capability, "float32") for capability in PROCESSORS]
 """Kinds of processor, and the precisions that have kernels there."""
 if PROCESSORS and product_kernel(torch.bfloat16):
     RUNS.append((PROCESSORS[-1], "bfloat16"))
-for _capability in processors_with(torch.int8):
-    RUNS.append((_capability, "bfloat16 (int16)"))
-    RUNS.append((_capability, "int8"))
+RUNS += [(name, "bfloat16 (int16)") for name in processors_with(torch.int16)]
+RUNS += [(name, "int8") for name in processors_with(torch.int8)]
 
 
 @pytest.mark.parametrize(("capability", "arithmetic"), RUNS)
@@ -327,8 +327,8 @@ def test_copies_compute_the_same_bits(
 def test_a_pickle_can_go_to_another_kind_of_processor(
     source: str, target: str, precision: str, tmp_path: Path
 ) -> None:
-    # Integers need the same instructions on both sides: see the next test.
-    with processor(source), without_instructions("vnni", "avx_vnni"):
+    # Whole numbers need kernels on both sides: see the next test.
+    with processor(source), without_integers():
         encoder = make_encoder(tmp_path, precision)
         expected = run(encoder)
         content = pickle.dumps(encoder)
@@ -341,8 +341,11 @@ def test_a_pickle_can_go_to_another_kind_of_processor(
         assert torch.equal(layers, expected)
 
 
-@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
-@pytest.mark.parametrize("source", processors_with(torch.int8))
+INTEGERS = [("int8", name) for name in processors_with(torch.int8)]
+INTEGERS += [("bfloat16", name) for name in processors_with(torch.int16)]
+
+
+@pytest.mark.parametrize(("precision", "source"), INTEGERS)
 @pytest.mark.parametrize("target", WAYS)
 def test_a_pickle_of_integers_can_go_to_a_processor_that_has_them(
     source: str, target: str, precision: str, tmp_path: Path
@@ -352,11 +355,11 @@ def test_a_pickle_of_integers_can_go_to_a_processor_that_has_them(
         expected = run(encoder)
         content = pickle.dumps(encoder)
     with processor(target):
-        if target in processors_with(torch.int8):
+        if (precision, target) in INTEGERS:
             assert torch.equal(run(pickle.loads(content)), expected)
             return
         message = (
-            r"^a model in int8 or bfloat16 \(int16\) requires a processor with VNNI "
+            r"^a model in int8 or bfloat16 \(int16\) requires compiled kernels and a "
         )
         with pytest.raises(InputError, match=message):
             pickle.loads(content)
@@ -365,7 +368,7 @@ def test_a_pickle_of_integers_can_go_to_a_processor_that_has_them(
 def test_bfloat16_without_instructions_is_float32_with_rounded_weights(
     tmp_path: Path,
 ) -> None:
-    with without_instructions("avx512_bf16", "vnni", "avx_vnni"):
+    with without_instructions("avx512_bf16"), without_integers():
         layers = run(make_encoder(tmp_path, "bfloat16"))
     bilm = load_bilm(make_model(small_content(), 1, tmp_path))
     rounded = bilm.state_dict()

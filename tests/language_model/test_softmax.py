@@ -34,9 +34,9 @@ from elmo_cli.options.model import Precision
 from tests.support import reference
 from tests.support.cell_formulas import PROCESSORS, WAYS, processor
 from tests.support.processors import (
-    needs_int8,
+    needs_int16,
     processors_with,
-    without_instructions,
+    without_integers,
 )
 from tests.support.strategies import random_tensor, seeds
 from tests.support.whole_numbers import round_rows, round_weights
@@ -389,20 +389,22 @@ def test_a_softmax_that_is_read_per_batch_has_equal_bits(
     assert torch.equal(held, read)
 
 
-def test_every_precision_without_vnni_and_amx_is_float32(
+def test_every_precision_without_integers_and_amx_is_float32(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "request_tiles", lambda: False)
     expected = FullSoftmax(path, 5000, 32, CPU).of_targets(CASE.contexts, CASE.targets)
-    with without_instructions("vnni", "avx_vnni"):
+    with without_integers():
         for precision in get_args(Precision):
             softmax = FullSoftmax(path, 5000, 32, CPU, precision)
             scores = softmax.of_targets(CASE.contexts, CASE.targets)
             assert torch.equal(scores, expected)
 
 
-@needs_int8
-def test_the_types_of_the_softmax_with_vnni(monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_int16
+def test_the_types_of_the_softmax_with_integers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert softmax_type("int8", CPU) == torch.int16
     assert softmax_type("float32", CPU) == torch.float32
     assert softmax_type("float16", CPU) == torch.float32
@@ -411,7 +413,7 @@ def test_the_types_of_the_softmax_with_vnni(monkeypatch: pytest.MonkeyPatch) -> 
     assert softmax_type("bfloat16", CPU) == torch.int16
 
 
-@needs_int8
+@needs_int16
 @pytest.mark.parametrize("held_bytes", [0, 2**30])
 def test_a_softmax_in_int16_keeps_its_bits_in_a_pickle(
     path: Path, held_bytes: int, monkeypatch: pytest.MonkeyPatch
@@ -423,7 +425,7 @@ def test_a_softmax_in_int16_keeps_its_bits_in_a_pickle(
     assert torch.equal(again.of_targets(CASE.contexts, CASE.targets), scores)
 
 
-@needs_int8
+@needs_int16
 def test_the_softmax_in_int16_adds_little_to_the_error_of_surprisal() -> None:
     text = Path(__file__).parents[2] / "examples" / "alice.txt"
     sentences = [line.split() for line in text.read_text("utf-8").splitlines()[:40]]

@@ -23,6 +23,7 @@ from tests.support.commands import TINY, elmo
 from tests.support.failing_disk import State, state_of
 from tests.support.golden import GOLDEN
 from tests.support.layouts import layouts
+from tests.support.processors import other_arithmetic
 from tests.support.runs import assert_same_file, stop_after
 
 embed = partial(runs.embed, checkpoint_tokens=1)
@@ -69,9 +70,10 @@ def test_an_output_with_other_dashes_is_refused() -> None:
 
 
 def as_computed_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this processor compute bfloat16 as one without its instructions does."""
+    """Let this processor take itself for another kind, which computes other bits."""
+    other = other_arithmetic()
     monkeypatch.setattr(
-        "elmo_cli.engine.find_arithmetic", lambda precision, device: "bfloat16 (int16)"
+        "elmo_cli.engine.find_arithmetic", lambda precision, device: other
     )
 
 
@@ -87,7 +89,7 @@ def test_an_output_of_another_arithmetic_is_refused(
         else:
             embed_in_part(precision="bfloat16")
     found = (
-        "with other options: precision (it has bfloat16 (int16), this run has "
+        f"with other options: precision (it has {other_arithmetic()}, this run has "
         f"{arithmetic}). Use overwrite=True"
     )
     before = state_of(Path())
@@ -97,7 +99,7 @@ def test_an_output_of_another_arithmetic_is_refused(
     as_computed_elsewhere(monkeypatch)
     embed(TEXT, OUT, precision="bfloat16")
     with open_activations(OUT) as activations:
-        assert activations.attributes["precision"] == "bfloat16 (int16)"
+        assert activations.attributes["precision"] == other_arithmetic()
         assert activations[0].shape == (3, 3, 32)
 
 

@@ -6,13 +6,19 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from elmo_cli.compiled import linear
 from elmo_cli.compiled.kernels import processor_has
 from elmo_cli.compiled.linear import product_kernel
+from elmo_cli.inference.precision import AS_INT16, ROUNDED, find_arithmetic
 from tests.support.cell_formulas import PROCESSORS, processor
 
 needs_bfloat16 = pytest.mark.skipif(
     not processor_has("avx512_bf16"),
     reason="needs a processor with instructions for bfloat16",
+)
+needs_int16 = pytest.mark.skipif(
+    product_kernel(torch.int16) is None,
+    reason="needs VNNI or AVX2, and a C compiler when installed, on Linux",
 )
 needs_int8 = pytest.mark.skipif(
     product_kernel(torch.int8) is None,
@@ -28,6 +34,20 @@ def processors_with(dtype: torch.dtype) -> list[str]:
             if product_kernel(dtype) is not None:
                 kinds.append(kind)
     return kinds
+
+
+def other_arithmetic() -> str:
+    """Return an arithmetic of bfloat16 that another kind of processor has."""
+    here = find_arithmetic("bfloat16", torch.device("cpu"))
+    return ROUNDED if here == AS_INT16 else AS_INT16
+
+
+@contextmanager
+def without_integers() -> Iterator[None]:
+    """Take the processor for one that multiplies whole numbers in no kernel."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linear, "multiplies_integers", lambda dtype: False)
+        yield
 
 
 @contextmanager

@@ -104,11 +104,11 @@ def neighbours(
     average for two random tokens, which is printed on standard error. With several
     files, the path stands before the number.
 
-    To search for many words, use --queries (in a pipe, --queries - --input-format tsv).
-    The output is then a table with query_number and rank (from 1), cosine, file, line
-    (from 1), id, position (from 0), token and sentence. Files written with --pooling
-    have no position and token. A query whose word is missing, or occurs several times
-    without a number, has no rows. A warning counts such queries.
+    To search for many words, use --queries, or `--queries - --input-format tsv` in a
+    pipe. The output is then a table with query_number and rank (from 1), cosine, file,
+    line (from 1), id, position (from 0), token and sentence. Files written with
+    --pooling have no position and token. A query whose word is missing, or occurs
+    several times without a number, has no rows. A warning counts such queries.
     """
     has_query_option = sentence is not None or queries is not None
     query, paths = _split_arguments(arguments, are_files=has_query_option)

@@ -60,8 +60,8 @@ def occurrences(
     `elmo plot` and `elmo neighbours` read both.
 
     By default, the vectors are of the top layer. In files of `elmo embed`, these
-    commands average layers 1 and 2, so cosines differ: to get the same, use --layers
-    1,2.
+    commands average layers 1 and 2, so cosines differ: to get the same, use
+    `--layers 1,2`.
 
     Only sentences with a target word are embedded. A table can also say which
     occurrence a row is about, by the characters of the word: in a column
