@@ -17,7 +17,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from elmo_cli.errors.exceptions import ElmoError, ModelError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, problem_of
 from elmo_cli.errors.wording import first_line, shown, size_text
 from elmo_cli.files import disk
 from elmo_cli.files.atomic import path_of_new_file
@@ -76,7 +76,7 @@ def download_file(
             return
         except ElmoError as error:
             # The check names the file, which the problem names already.
-            reason = first_line(error)
+            reason = str(problem_of(error)).partition("\n")[0]
             for name in (str(unfinished), destination.name):
                 reason = reason.removeprefix(f"{name}: ")
         except (

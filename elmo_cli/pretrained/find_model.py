@@ -160,7 +160,7 @@ def find_files_by_name(
             return find_in_hub(name, with_softmax=with_softmax)
     path = Path(os.path.expanduser(name))  # An unknown user is left unchanged.
     if os.path.isdir(path):
-        return read_folder(path, str(name))
+        return read_folder(path, str(name), start_of_error)
     refuse_other_program(path)
     if not os.path.isfile(path):
         raise no_such_model_error(name, start_of_error)

@@ -44,10 +44,16 @@ def no_such_model_error(name: str | Path, start: str = "") -> MissingModelError:
             name=text,
         )
     if "://" in text:
+        remedies = ["Download it with another program, and give its path as the model."]
+        if not text.endswith(".zip"):
+            two_files = (
+                "Use {--options-file} and {--weight-file} with the URLs of the two "
+                "files."
+            )
+            remedies = [two_files, *remedies]
         return MissingModelError(
             "{start}{url}: a URL is not a model",
-            remedy="Use {--options-file} and {--weight-file} with the URLs of the "
-            "two files.",
+            remedy=remedies,
             start=start,
             url=text,
         )

@@ -143,12 +143,12 @@ def test_the_published_architecture_need_not_be_in_the_folder(folder: Path) -> N
         (
             "config.json",
             None,
-            r"model: expected a model .*no options.json\. encoder.pkl is",
+            r"model: no model: it has .*no options.json\. encoder.pkl is",
         ),
         (
             "encoder.pkl",
             None,
-            r"model: expected a model .*no weights.hdf5\. token_embedder",
+            r"model: no model: it has .*no weights.hdf5\. token_embedder",
         ),
         ("token_embedder.pkl", None, "token_embedder.pkl: no such file"),
         ("char.dic", None, r"char.dic: no such file"),

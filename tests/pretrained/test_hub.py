@@ -112,7 +112,7 @@ def test_missing_models_of_the_hub_are_reported(
         ([NAME, "v2"], f"{NAME}@v2: the model has no revision v2"),
         (
             ["hf:somebody/notes"],
-            ".*: expected a model .*, found no options.json and no weights",
+            ".*: no model: it has neither options.json nor weights",
         ),
         (["hf:a/b/c"], "hf:a/b/c: expected hf:OWNER/NAME$"),
         (["mini", "main"], "mini: only models of the hub have revisions. Remove"),

@@ -51,8 +51,8 @@ from tests.support.wrong_calls import WrongCall, check_error, each_wrong_call
     WrongCall(
         lambda models: ElmoEmbedder(model="./empty"),
         MissingModelError,
-        "empty: expected a model (options.json and weights.hdf5), found no "
-        "options.json and no weights.hdf5",
+        "empty: no model: it has neither options.json nor weights.hdf5. "
+        "Give the folder of a model.",
     ),
     WrongCall(
         lambda models: LanguageModel(model=TINY),
