@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 from elmo_cli.errors.checks import check_at_least
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.options.fields import option
-from elmo_cli.options.layers import Layers
+from elmo_cli.options.layers import Layers, parse_mean_layers, without_token_layer
 
 DEFAULT_MIN_COUNT: Final = 5
 """Minimum number of occurrences of a word that gets a mean vector, as in word2vec."""
@@ -109,6 +109,16 @@ class AveragingSettings:
         default_text="all",
         value="N",
     )
+
+    def layer_numbers(self, n_layers: int) -> list[int]:
+        """Return the numbers of the layers of a model that are averaged.
+
+        Raises:
+            SettingsError: The model has no such layers.
+        """
+        if self.layers is None:
+            return without_token_layer(range(n_layers))
+        return parse_mean_layers(self.layers, n_layers)
 
     def __post_init__(self) -> None:
         check_at_least("min_count", self.min_count, 1)

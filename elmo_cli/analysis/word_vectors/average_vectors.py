@@ -23,7 +23,7 @@ from elmo_cli.errors.checks import check_sentence, list_texts
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
-from elmo_cli.options.layers import Layers, layers_text, without_token_layer
+from elmo_cli.options.layers import Layers, layers_text
 from elmo_cli.options.selection import Selection, SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
@@ -172,10 +172,8 @@ def _average(
 ) -> AverageVectors:
     """Average the vectors of words; `name` names the sentences in an error."""
     n_layers = embedder.architecture.n_layers
-    layers = averaging.layers
-    if layers is None:
-        layers = without_token_layer(range(n_layers))
-    selection = SelectionSettings(layers_text(layers)).for_model(n_layers)
+    layers = layers_text(averaging.layer_numbers(n_layers))
+    selection = SelectionSettings(layers).for_model(n_layers)
     at_most = averaging.at_most
     counts: Counter[str] = Counter()
     wanted = None if words is None else set(words)

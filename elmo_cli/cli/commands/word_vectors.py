@@ -1,12 +1,10 @@
 """`elmo word-vectors`."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from elmo_cli.callbacks import ignore
 from elmo_cli.cli import progress_bar, shared_options, stderr
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import open_command_text
@@ -21,9 +19,7 @@ from elmo_cli.cli.usage_errors import extra_arguments_error, missing_error
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.analysis import AveragingSettings
 from elmo_cli.options.fields import settings_from
-from elmo_cli.options.layers import layers_text
 from elmo_cli.options.model import ModelSettings
-from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
 from elmo_cli.text.sources import Source
 
@@ -127,12 +123,8 @@ def word_vectors(
 
         from elmo_cli.analysis.word_vectors.average_vectors import write_average_vectors
 
-        check_layers: Callable[[int], object] = ignore
-        if averaging.layers is not None:
-            selection = SelectionSettings(layers_text(averaging.layers))
-            check_layers = selection.check_for_model
         embedder = load_resolved_embedder(
-            resolved, check_layers=check_layers, writes_file=True
+            resolved, check_layers=averaging.layer_numbers, writes_file=True
         )
         with progress_bar.progress_bar(" tokens") as bar:
             n_words = write_average_vectors(
