@@ -131,6 +131,18 @@ def without_token_layer(layers: Sequence[int]) -> list[int]:
     return others or [0]
 
 
+def layers_as_numbers(name: str, n_layers: int) -> str:
+    """Return a choice of one layer as its number, and any other unchanged.
+
+    layers_as_numbers("top", 3)  # "2", and so are "lstm2" and "2"
+    """
+    single = _lstm_layers(n_layers)
+    for each, named in NAMED_LAYERS.items():
+        if named.which != "all":
+            [single[each]] = named.numbers(n_layers)
+    return str(single.get(name, name))
+
+
 def joins_token_layer(name: str) -> bool:
     """Return whether one vector per token depends on the token layer.
 

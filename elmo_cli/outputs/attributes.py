@@ -1,5 +1,6 @@
 """Attributes of an output, which record how it was made."""
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message, Template, option_of
 from elmo_cli.errors.wording import shown
 from elmo_cli.files.json_form import parse_json
+from elmo_cli.options.layers import layers_as_numbers
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.options.shard import parse_shard
 from elmo_cli.records import formats
@@ -110,6 +112,19 @@ def _is_valid(name: str, text: str) -> bool:
     except ValueError:  # An `InputError` is one.
         return False
     return True
+
+
+def layers_of(attributes: Mapping[str, Any]) -> Any:
+    """Return the layers of a file, one layer as its number: `2` for `top` of 3 layers.
+
+    Without attributes of its model, they are returned as they are.
+    """
+    layers = attributes.get("layers")
+    try:
+        n_layers = 1 + int(json.loads(attributes["options"])["lstm"]["n_layers"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return layers
+    return layers_as_numbers(str(layers), n_layers)
 
 
 def has_own_tokens(attributes: Mapping[str, Any]) -> bool:

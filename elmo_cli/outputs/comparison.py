@@ -7,7 +7,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import shown
 from elmo_cli.options.tokenizer_names import recorded_tokenizer
-from elmo_cli.outputs.attributes import option_name
+from elmo_cli.outputs.attributes import layers_of, option_name
 
 SHARED_ATTRIBUTES: Final = (
     "model_sha256",
@@ -24,6 +24,9 @@ _COLUMNS: Final = ("id_column", "text_column", "word_column")
 lack them. The hash of the records shows what they leave open."""
 _NOT_COMPARED: Final = {"model"}
 """Attributes that others say better: the weights."""
+_INPUT_FORMAT: Final = "format"
+_BY_FORMAT: Final = {"forget_sentences", "keys"}
+"""Attributes that are often not chosen, but follow from the input format."""
 _LONGEST_VALUE: Final = 400
 """Characters of an attribute in a message."""
 
@@ -44,12 +47,15 @@ def check_same(
             here = found.get(name, "none")
             if there == here:
                 continue
-            remedy = "Write {path} with options of {first_path}."
+            if name == "layers" and layers_of(first) == layers_of(attributes):
+                continue
+            remedy = "Write {path} again with the options of {first_path}."
             shell_remedy = None
-            if name == "tokenizer":
-                remedy = "Write {path} with {--tokenizer} {there}."
+            has_layers = "layers" in first and "mix" not in first
+            if name == "tokenizer" or (name == "layers" and has_layers):
+                remedy = f"Write {{path}} again with {{--{name} {there}}}."
                 # An option of `elmo embed`: the running command may lack it.
-                shell_remedy = "Write {path} with --tokenizer {there}."
+                shell_remedy = f"Write {{path}} again with --{name} {{there}}."
             raise InputError(
                 "{first_path} and {path} cannot be read together: {option} is "
                 "{there} in {first_path} and {here} in {path}",
@@ -61,6 +67,14 @@ def check_same(
                 there=shown(there),
                 here=shown(here),
             )
+
+
+def is_other_input(there: Mapping[str, str], here: Mapping[str, str]) -> bool:
+    """Return whether an output (`there`) and a run (`here`) have different inputs.
+
+    Only the format of the input tells, before it is read.
+    """
+    return there.get(_INPUT_FORMAT) != here.get(_INPUT_FORMAT)
 
 
 def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[Message]:
@@ -75,7 +89,9 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[Messa
     for name in _COLUMNS:
         if name not in there or name not in here:
             names.discard(name)
-    for name in sorted(names):
+    if is_other_input(there, here):
+        names -= _BY_FORMAT
+    for name in sorted(names, key=lambda name: (name != _INPUT_FORMAT, name)):
         if there.get(name) != here.get(name):
             message = Message(
                 "{option} (it has {there}, this run has {here})",

@@ -24,7 +24,7 @@ from elmo_cli.options.output import STANDARD_OUTPUT, OutputSettings
 from elmo_cli.options.output_format import HDF5, PARQUET
 from elmo_cli.options.shard import shard_of
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.comparison import differences
+from elmo_cli.outputs.comparison import differences, is_other_input
 from elmo_cli.outputs.convert_dtype import as_dtype
 from elmo_cli.outputs.format_writer import FormatWriter
 from elmo_cli.outputs.hdf5_allennlp import AllenNlpWriter
@@ -238,9 +238,10 @@ class ActivationsWriter:
         else:
             file.close()
             raise OutputError(
-                "{path}: an unfinished run with other options: {differing}",
+                "{path}: an unfinished run with {what}: {differing}",
                 remedy="Use {--overwrite True} to start over.",
                 path=file.path,
+                what=self._what_differs(saved),
                 differing=joined(differing),
             )
 
@@ -251,12 +252,19 @@ class ActivationsWriter:
         differing = self._differences(saved)
         if differing:
             raise OutputError(
-                "{path}: already exists, with other options: {differing}",
+                "{path}: already exists, with {what}: {differing}",
                 remedy="Use {--overwrite True} to replace it.",
                 path=self.path,
+                what=self._what_differs(saved),
                 differing=joined(differing),
             )
         self._take_progress_of(saved)
+
+    def _what_differs(self, saved: SavedOutput) -> str:
+        """Return what a saved output has: another input, or else other options."""
+        if is_other_input(saved.attributes, self._attributes):
+            return "another input"
+        return "other options"
 
     def _differences(self, saved: SavedOutput) -> list[Message]:
         """Describe the attributes that differ in a saved output and in this one."""

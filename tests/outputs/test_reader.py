@@ -220,8 +220,8 @@ def test_files_of_two_runs_are_refused(layout: str, tmp_path: Path) -> None:
     write(lines("a", "b", "c"), tmp_path / "part-1", layout)
     write(Corpus([], [], {"layers": "top"}), tmp_path / "part-4", layout)
     message = (
-        r"part-4 cannot be read together: layers is .*part-4 with options of "
-        r".*part-1\.$"
+        r"part-4 cannot be read together: layers is .*part-4 again with "
+        r"layers='0,1'\.$"
     )
     with pytest.raises(InputError, match=message):
         open_activations(tmp_path / "part-*")

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli import ElmoError, SettingsError
+from elmo_cli import ElmoError, InputError, SettingsError
 from elmo_cli.analysis.change.measure_change import Change, adjust_p, measure_change
 from elmo_cli.analysis.change.occurrence_matrices import read_occurrences
 from elmo_cli.analysis.occurrences.targets import read_targets
 from elmo_cli.arrays import AnyArray
 from elmo_cli.options.analysis import CORRECTIONS, MEASURES, Measure
+from elmo_cli.outputs.comparison import check_same
 from tests.support.commands import elmo
 from tests.support.layouts import Corpus, layouts, line_record, write
 from tests.support.table_files import NAMES, csv_rows, write_matrices, write_table
@@ -356,3 +357,14 @@ def test_the_command_quotes_words_in_csv() -> None:
     assert row["word"] == 'a,"b"'
     assert row["n_old"] == "4"
     assert row["n_new"] == "4"
+
+
+def test_the_last_layer_of_a_model_has_several_names() -> None:
+    options = json.dumps({"lstm": {"n_layers": 2}})
+    attributes = {"model_sha256": "a", "options": options}
+    top = {**attributes, "layers": "top"}
+    for name in ("2", "lstm2", "top"):
+        check_same([("old", top), ("new", {**attributes, "layers": name})], ["layers"])
+    message = r"Write new again with layers='top'\.$"
+    with pytest.raises(InputError, match=message):
+        check_same([("old", top), ("new", {**attributes, "layers": "1"})], ["layers"])
