@@ -167,6 +167,8 @@ def occurrence_of(
     """
     if number is not None:
         check_type(argument, number, Integral, "a whole number")
+        if number < 1:
+            raise SettingsError(f"{argument}: expected 1 or more, found {number}")
     forms = (word, normalize(word).strip())
     positions = [index for index, token in enumerate(sentence) if token in forms]
     text = repr(" ".join(sentence)) if sentence else "an empty sentence"
@@ -189,7 +191,7 @@ def occurrence_of(
             f"{word!r} occurs {n_positions} times in {text}",
             remedy=f"Add {choice_of(n_positions)}.",
         )
-    if number is not None and not 1 <= number <= n_positions:
+    if number is not None and number > n_positions:
         times = "once" if n_positions == 1 else f"{n_positions} times"
         raise SettingsError(
             f"{word!r} occurs {times} in {text}, not {number} times",

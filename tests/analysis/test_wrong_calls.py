@@ -4,6 +4,9 @@ import pytest
 
 from elmo_cli import (
     average_word_vectors,
+    find_occurrence,
+    find_word_neighbours,
+    plot_occurrences,
     write_occurrences,
     write_token_vectors,
     write_word_vectors,
@@ -108,4 +111,47 @@ def test_words_without_vectors_are_named(wrong: WrongCall, models: SmallModels) 
     ),
 )
 def test_a_wrong_output_is_named(wrong: WrongCall, models: SmallModels) -> None:
+    check_error(wrong, models)
+
+
+@pytest.mark.usefixtures("folder")
+@each_wrong_call(
+    WrongCall(
+        lambda models: plot_occurrences("zebra", str(models.vectors), "x.svg"),
+        InputError,
+        "FOLDER/out.hdf5: a file in the place of the word. Give the files first, then "
+        "the word.",
+    ),
+    WrongCall(
+        lambda models: find_word_neighbours(
+            models.embedder,
+            ("We sat.", "sat"),
+            str(models.vectors),  # type: ignore[arg-type]
+        ),
+        InputError,
+        "FOLDER/out.hdf5: a file in the place of the queries. Give the files first, "
+        "then the queries.",
+    ),
+    WrongCall(
+        lambda models: find_occurrence("We sat.", "sat", 0),
+        SettingsError,
+        "occurrence: expected 1 or more, found 0",
+    ),
+    WrongCall(
+        lambda models: write_occurrences(models.embedder, models.text, "x.hdf5", []),
+        InputError,
+        "words: the list is empty. Give at least one word.",
+    ),
+    WrongCall(
+        lambda models: average_word_vectors(
+            models.embedder, "We sat.", layers="sum", min_count=1
+        ),
+        SettingsError,
+        "layers: expected all, top, average, word_emb, lstm1, lstm2 or numbers from "
+        "-3 to 2 separated by commas, found 'sum'",
+    ),
+)
+def test_a_misplaced_or_empty_argument_is_named(
+    wrong: WrongCall, models: SmallModels
+) -> None:
     check_error(wrong, models)

@@ -167,9 +167,13 @@ def targets_of(
             )
         return read_targets(words)
     if isinstance(words, Mapping):
-        return words
-    listed = check_sentence(words, "words", "a list of words, a dict or a path")
-    return {word: word for word in listed}
+        targets = words
+    else:
+        listed = check_sentence(words, "words", "a list of words, a dict or a path")
+        targets = {word: word for word in listed}
+    if not targets:
+        raise InputError("words: the list is empty", remedy="Give at least one word.")
+    return targets
 
 
 def target_positions(record: Record) -> list[int]:

@@ -106,6 +106,7 @@ def plan_occurrences(
     if match == "lemma" and not text_input.format.has_lemmas:
         raise SettingsError(
             "{--match lemma}: requires CoNLL-U, found {name}",
+            remedy="Remove {--match}, or give CoNLL-U, which has lemmas.",
             name=text_input.format.name,
         )
     return plan

@@ -26,7 +26,11 @@ from elmo_cli.analysis.pictures.marked_labels import (
     name_label,
     shorten,
 )
-from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
+from elmo_cli.analysis.search.vector_files import (
+    VectorFiles,
+    check_files_come_first,
+    opened_files,
+)
 from elmo_cli.analysis.search.word_search import EmbeddedOccurrence, find_word
 from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore
@@ -134,6 +138,7 @@ def plot_occurrences(
         OutputError: `output` has another suffix, already exists or cannot be written.
         ElmoError: A package is not installed.
     """
+    check_files_come_first(files, word, "the word")
     check_type("word", word, str, "a string")
     check_choice("method", method, PROJECTIONS)
     if clusters is not None:

@@ -1,5 +1,6 @@
 """Open files with the vectors of words in their sentences."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -164,6 +165,26 @@ def _check_made_alike(sources: list[VectorSource]) -> None:
     ]
     if described:
         check_same(described, SHARED_ATTRIBUTES)
+
+
+def check_files_come_first(files: object, other: object, name: str) -> None:
+    """Raise an `InputError` for files in the place of another argument.
+
+    The arguments are swapped, as on the command line. `name` is a word for the other.
+    """
+    if not _is_existing_path(other) or isinstance(files, (VectorFiles, Activations)):
+        return
+    given = files if isinstance(files, (list, tuple)) else [files]
+    if all(_is_existing_path(each) for each in given):
+        return
+    raise InputError(
+        f"{other}: a file in the place of {name}",
+        remedy=f"Give the files first, then {name}.",
+    )
+
+
+def _is_existing_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike)) and os.path.exists(value)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ row.
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from elmo_cli.analysis.occurrences.targets import WORDS, target_positions, targe
 from elmo_cli.arrays import AnyArray
 from elmo_cli.callbacks import ignore
 from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.messages import literal
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, listed, shown, system_reason
@@ -34,7 +36,7 @@ from elmo_cli.options.layers import (
     parse_mean_layers,
     without_token_layer,
 )
-from elmo_cli.outputs.attributes import check_attributes
+from elmo_cli.outputs.attributes import check_attributes, layers_of
 from elmo_cli.outputs.output_rows import LAYER_PREFIX, VECTOR
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.records.record import Record
@@ -45,10 +47,11 @@ _BATCH_ROWS: Final = 1024
 _ADVICE: Final = "`elmo occurrences` writes such a file"
 _OTHER_FORMATS: Final = {
     ".npz": "npz",
+    ".npy": "npy",
     ".jsonl": "JSON lines",
     ".jsonl.gz": "JSON lines",
 }
-"""Formats of other programs and earlier versions, by their suffixes."""
+"""Formats of `elmo embed` that are not searched, by their suffixes."""
 
 
 class Location(NamedTuple):
@@ -173,10 +176,14 @@ class VectorSource:
         stored = self.layers_of_axis
         name = self.stored_layers
         if not stored:
-            if layers is not None and layers_text(layers) != name:
+            if layers is not None and not self._is_stored(layers):
                 has = "one vector per occurrence"
                 if name is not None:
-                    has = "only the top layer" if name == "top" else f"only {name}"
+                    has = f"only {name}"
+                    if name.lstrip("-").isdigit():
+                        has = f"only layer {name}"
+                    elif name == "top":
+                        has = "only the top layer"
                 raise self._layers_error(layers, f"{self.path} has {has}.")
             return None
         if layers is None:
@@ -188,6 +195,13 @@ class VectorSource:
             has = f"only layers {listed(stored, 'and')}"
             raise self._layers_error(layers, f"{self.path} has {has}.")
         return [stored.index(layer) for layer in chosen]
+
+    def _is_stored(self, layers: Layers) -> bool:
+        """Return whether a choice means the one layer of the file, by any name."""
+        text = layers_text(layers)
+        chosen = {**self.attributes, "layers": text}
+        is_same = layers_of(chosen) == layers_of(self.attributes)
+        return text == self.stored_layers or is_same
 
     def has_token_layer(self, layers: Layers | None = None) -> bool:
         """Return whether the vectors have the token layer, which depends on spelling.
@@ -231,19 +245,26 @@ def is_table(path: str | Path) -> bool:
     """Return whether a path has the suffix of a table of target words.
 
     Raises:
-        InputError: The path has a suffix of a format that is not read any more.
+        InputError: The path has a suffix of a format that is not read.
     """
     name = str(path).lower()
     for suffix, format_name in _OTHER_FORMATS.items():
         if name.endswith(suffix):
             if not os.path.exists(path):
                 raise missing_file_error(path, InputError)
-            raise InputError(
-                f"{path}: expected Parquet or HDF5 of target words, found "
-                f"{format_name}",
-                remedy='See "Vectors of other programs" in docs/change.md.',
-            )
+            raise _not_searched_error(path, format_name)
     return name.endswith(".parquet")
+
+
+def _not_searched_error(path: str | Path, format_name: str) -> InputError:
+    """Return the error for vectors in a format of `elmo embed` that is not read."""
+    start = str(path).removesuffix(".gz").rpartition(".")[0]
+    output = shlex.quote(f"{start}.hdf5")
+    return InputError(
+        f"{path}: expected HDF5, or Parquet from `elmo occurrences`, found "
+        f"{format_name}",
+        remedy=f"Write it with `elmo embed INPUT {literal(output)}`.",
+    )
 
 
 def activations_source(activations: Activations) -> VectorSource:
@@ -390,6 +411,8 @@ def _read_head(path: str | Path, file: Any) -> _TableHead:
     has_columns = set(COLUMNS) <= set(schema.names)
     has_both = has_vector and len(layers) > 0
     has_neither = not has_vector and len(layers) == 0
+    if "activations" in schema.names and "word" not in schema.names:
+        raise _not_searched_error(path, "Parquet from `elmo embed`")
     if not has_columns or not are_numbers or has_both or has_neither:
         found = shown(", ".join(schema.names)) or "none"
         raise InputError(

@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmo_cli.analysis.search.neighbours import Neighbour, Neighbours, search_vectors
-from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
+from elmo_cli.analysis.search.vector_files import (
+    VectorFiles,
+    check_files_come_first,
+    opened_files,
+)
 from elmo_cli.analysis.search.vector_sources import VectorSource, mean_of
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.checks import check_batch
@@ -97,6 +101,7 @@ def find_word_neighbours(
         SettingsError: `top` is below 1, or a file lacks one of the layers.
     """
     check_embedder(embedder)
+    check_files_come_first(files, queries, "the queries")
     with opened_files(files) as opened:
         for source in opened.sources:
             _check_model(source, embedder)

@@ -482,7 +482,12 @@ def test_other_formats_are_refused(output: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("u.npz", "npz"), ("u.jsonl", "JSON lines"), ("u.jsonl.gz", "JSON lines")],
+    [
+        ("u.npz", "npz"),
+        ("u.npy", "npy"),
+        ("u.jsonl", "JSON lines"),
+        ("u.jsonl.gz", "JSON lines"),
+    ],
 )
 def test_files_of_other_formats_are_refused_by_name(name: str, found: str) -> None:
     with pytest.raises(InputError, match=r"^u\.[a-z.]+: no such file"):
@@ -491,8 +496,8 @@ def test_files_of_other_formats_are_refused_by_name(name: str, found: str) -> No
     with pytest.raises(InputError) as error:
         open_occurrences(name)
     assert str(error.value) == (
-        f"{name}: expected Parquet or HDF5 of target words, found {found}. "
-        'See "Vectors of other programs" in docs/change.md.'
+        f"{name}: expected HDF5, or Parquet from `elmo occurrences`, found {found}. "
+        "Write it with `elmo embed INPUT u.hdf5`."
     )
 
 
