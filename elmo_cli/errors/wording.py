@@ -1,5 +1,6 @@
 """Wording of messages: lists, numbers, sizes, names and reasons."""
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
@@ -104,6 +105,17 @@ def kind_of(value: object) -> str:
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message. torch and h5py may add pages."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def json_problem(error: ValueError | RecursionError) -> str:
+    """Return what is wrong with a text that is not valid JSON, and where."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"not valid JSON, line {error.lineno}, column {error.colno}"
+    if isinstance(error, RecursionError):
+        return "not valid JSON: too many nested brackets"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not valid UTF-8 (byte 0x{error.object[error.start]:02x})"
+    return "not valid JSON: a number has too many digits"
 
 
 def system_reason(error: OSError) -> str:

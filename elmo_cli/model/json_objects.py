@@ -11,7 +11,7 @@ from elmo_cli.errors.missing_files import (
     is_empty_file,
     unreadable_file_error,
 )
-from elmo_cli.errors.wording import shown
+from elmo_cli.errors.wording import json_problem, shown
 from elmo_cli.files.text_files import read_text
 
 MAX_OPTIONS_BYTES: Final = 1_000_000  # Published models have less than 1 kB.
@@ -39,7 +39,9 @@ def read_json(path: str | Path) -> dict[str, Any]:
         ) from None
     # Bytes that are not UTF-8 raise a ValueError, too.
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{path}: expected JSON, found an error: {error}") from None
+        raise ModelError(
+            f"{path}: {json_problem(error)}", remedy="Correct it, or copy it again."
+        ) from None
     if not isinstance(content, dict):
         found = shown_json(content)
         raise ModelError(f"{path}: expected a JSON object, found {found}")

@@ -345,6 +345,9 @@ def _weights_error(path: Path, error: Exception, remedy: str) -> Exception:
         if path.suffix == ".hdf5":
             return WeightsError(problem, remedy="Download it again.")
         return WeightsError(problem, remedy=remedy)
+    if "truncated file" in str(error):
+        problem = f"{path}: the file is incomplete"
+        return WeightsError(problem, remedy="Download it again.")
     reason = f"not a valid weights file: {first_line(error)}"
     return WeightsError(f"{path}: {reason}", remedy="Download it again.")
 

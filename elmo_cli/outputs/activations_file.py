@@ -132,12 +132,12 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
             if Path(path).suffix == ".parquet":
                 remedy = "For a file from `elmo occurrences`, use open_occurrences."
             raise InputError(problem, remedy=remedy) from error
-        advice = None
         if "truncated file" in str(error):
-            advice = "The file is incomplete. Copy it again, or run its command again."
-        raise InputError(
-            f"{path}: cannot be read: {system_reason(error)}", remedy=advice
-        ) from error
+            raise InputError(
+                f"{path}: the file is incomplete",
+                remedy="Copy it again, or run its command again.",
+            ) from error
+        raise InputError(f"{path}: cannot be read: {system_reason(error)}") from error
 
 
 def _read_attributes(file: h5py.File, path: Path | str) -> dict[str, Any]:

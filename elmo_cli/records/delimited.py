@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import Message
+from elmo_cli.errors.messages import Message, literal
 from elmo_cli.files.text_files import MAX_TEXT_BYTES
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.columns import Columns, choose_columns, named_columns
@@ -23,6 +23,7 @@ from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import Source
 
 _DELIMITERS: Final = (",", ";", "\t", "|")
+_NAMES_OF_DELIMITERS: Final = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _SEP_LINE: Final = re.compile(r'"?sep=(.)"?[\r\n]*', re.IGNORECASE)
 """Line before the header that names the delimiter, as Excel reads it."""
 _SPACED_QUOTES: Final = re.compile(r'(?:^|\t)(" [^"\t]* ")(?=[\t\r\n]|$)')
@@ -58,11 +59,10 @@ class Delimited(InputFormat):
             rows = chain([header], rows)
         columns = _choose_columns(names, text_input)
         for cell_row in rows:
-            problem_of_row: Message | str | None = cell_row.problem
+            problem_of_row = cell_row.problem
             if problem_of_row is None and len(cell_row.cells) != len(names):
-                problem_of_row = (
-                    f"expected {len(names)} fields, as in the header, "
-                    f"found {len(cell_row.cells)}"
+                problem_of_row = _other_number_error(
+                    cell_row, n_expected=len(names), settings=text_input.settings
                 )
             row = InputRow(
                 start=cell_row.start,
@@ -81,6 +81,23 @@ class Delimited(InputFormat):
         if header is None:
             return []
         return _numbers_of_columns(header.cells) if settings.no_header else header.cells
+
+
+def _other_number_error(
+    row: "_CellRow", *, n_expected: int, settings: TextSettings
+) -> Message:
+    """Return the error of a row that has more or fewer cells than the header."""
+    if len(row.cells) < n_expected:
+        remedy = "Add the missing cells."
+    elif settings.quotes == "none":
+        remedy = "Remove the other cells."
+    else:
+        name = _NAMES_OF_DELIMITERS.get(row.delimiter, f"`{literal(row.delimiter)}`")
+        remedy = f"Put quotes around a cell that contains {name}."
+    return Message(
+        f"expected {n_expected} fields, as in the header, found {len(row.cells)}",
+        remedy=remedy,
+    )
 
 
 def _choose_columns(names: list[str], text_input: TextInput) -> Columns:
@@ -125,6 +142,7 @@ class _CellRow(NamedTuple):
     start: int
     """Number of its first line."""
     cells: list[str]
+    delimiter: str
     problem: Message | None
     """What is wrong with its quotes."""
     unreadable: str | None
@@ -234,6 +252,7 @@ def _read_row(line: Line, following: _Lines, dialect: _Dialect) -> _CellRow:
     return _CellRow(
         start=line.number,
         cells=cells,
+        delimiter=dialect.delimiter,
         problem=problem,
         unreadable=errors[0] if errors else None,
     )

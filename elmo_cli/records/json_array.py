@@ -7,10 +7,11 @@ from typing import Final
 
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
+from elmo_cli.errors.wording import json_problem
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.input_rows import InputRow, RowFormat
-from elmo_cli.records.json_lines import names_of_first_object
+from elmo_cli.records.json_lines import names_of_first_object, no_object_error
 from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import Source
 
@@ -47,22 +48,17 @@ class JsonArray(RowFormat):
             raise InputError(text_input.error(problem))
         try:
             array = json.loads(content)
-        except RecursionError:
-            message = text_input.error("not valid JSON: too many nested brackets")
-            raise InputError(message) from None
-        except json.JSONDecodeError as reason:
-            location = f"line {reason.lineno}, column {reason.colno}"
-            message = text_input.error(f"not valid JSON ({location}): {reason.msg}")
-            raise InputError(message) from None
-        except ValueError:
-            message = text_input.error("not valid JSON: a number has too many digits")
-            raise InputError(message) from None
+        except (ValueError, RecursionError) as error:
+            problem = Message(json_problem(error), remedy="Correct the file.")
+            raise InputError(text_input.error(problem)) from None
         for number, value in enumerate(array, start=1):
             if isinstance(value, dict):
                 yield InputRow(number, value)
             else:
                 found = json.dumps(value)[:60]
-                yield InputRow(number, problem=f"expected a JSON object, found {found}")
+                yield InputRow(
+                    number, problem=no_object_error(found, "record", text_input)
+                )
 
     def column_names(self, source: Source, settings: TextSettings) -> list[str]:
         """Return the fields of the first object."""

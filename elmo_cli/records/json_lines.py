@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from elmo_cli.errors.messages import Message
 from elmo_cli.options.text import TextSettings
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.input_rows import InputRow, RowFormat
@@ -53,12 +54,22 @@ class JsonLines(RowFormat):
                 if isinstance(fields, dict):
                     yield InputRow(line.number, fields)
                 else:
-                    problem = f"expected a JSON object, found {line.text[:60]}"
-                    yield InputRow(line.number, problem=problem)
+                    found = line.text[:60]
+                    yield InputRow(
+                        line.number, problem=no_object_error(found, "line", text_input)
+                    )
 
     def column_names(self, source: Source, settings: TextSettings) -> list[str]:
         """Return the fields of the first object."""
         return names_of_first_object(source)
+
+
+def no_object_error(found: str, unit: str, text_input: TextInput) -> Message:
+    """Return the error of a line or record that is no object; `unit` says which."""
+    remedies = [f"Correct the {unit}."]
+    if not text_input.settings.skip_errors:
+        remedies = [f"Correct the {unit}, or use {{--skip-errors True}}.", *remedies]
+    return Message(f"expected a JSON object, found {found}", remedy=remedies)
 
 
 def names_of_first_object(source: Source) -> list[str]:

@@ -145,11 +145,11 @@ def test_all_errors_are_reported_together() -> None:
     [
         (
             b'{\n "lstm": }',
-            "expected JSON, found an error: Expecting value: line 2 column 10 (",
+            "not valid JSON, line 2, column 10. Correct it, or copy it again.",
         ),
         (
             b"\x89HDF\r\n",
-            "expected JSON, found an error: 'utf-8' codec can't decode byte 0x89 in",
+            "not valid UTF-8 (byte 0x89). Correct it, or copy it again.",
         ),
         (b"[]", "expected a JSON object, found []"),
         (b'{"lstm": {"dim": 0}}', "lstm.dim: expected a whole number"),

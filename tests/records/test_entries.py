@@ -121,7 +121,12 @@ def test_an_error_has_this_text(
 def test_a_very_long_entry_is_shortened_in_its_error() -> None:
     n_bytes = "has 65,532 bytes, and a name has at most 65,531"
     cases: list[tuple[InputFormatName, str, str]] = [
-        ("jsonl", "[" * 100_000, f"expected a JSON object, found {'[' * 60}"),
+        (
+            "jsonl",
+            "[" * 100_000,
+            f"expected a JSON object, found {'[' * 60}. Correct the line, or use "
+            "skip_errors=True.",
+        ),
         (
             "fasta",
             f">{'é' * 32_766}\nM\n",

@@ -332,7 +332,8 @@ def test_a_file_of_another_form_is_an_error() -> None:
     with pytest.raises(InputError, match=r"a\.parquet: cannot read the Parquet file: "):
         read_text("text", "a.parquet")
     with pytest.raises(
-        InputError, match=r"a\.json: not valid JSON: too many nested brackets$"
+        InputError,
+        match=r"a\.json: not valid JSON: too many nested brackets. Correct the file\.$",
     ):
         read_text("[" * 100_000, "a.json")
 
@@ -342,7 +343,7 @@ def test_rows_in_error_may_be_skipped() -> None:
     records = read(Path("a.csv"), TextSettings(skip_errors=True))
     assert [record.id for record in records] == ["1", None, None, "4"]
     assert str(records[1].error).endswith(
-        "line 3: expected 2 fields, as in the header, found 1"
+        "line 3: expected 2 fields, as in the header, found 1. Add the missing cells."
     )
     assert "line 5, column 1: not valid UTF-8 (byte 0xff)" in str(records[2].error)
 
