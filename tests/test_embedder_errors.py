@@ -293,7 +293,7 @@ def test_a_wrong_word_or_sentence_is_named(
             StringIO("a"), "x", output_format="top", mix=[0, 0, 0]
         ),
         SettingsError,
-        "output_format has no effect with mix, which is of all layers. Remove one of "
+        "output_format: has no effect with mix, which is of all layers. Remove one of "
         "them.",
     ),
     WrongCall(

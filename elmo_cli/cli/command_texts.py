@@ -101,7 +101,8 @@ def keep_tokenizer(
             text_settings.tokenizer if text_settings.names_tokenizer else tokenizer.name
         )
         raise SettingsError(
-            "{--language} has no effect with {tokenizer}",
+            "{--language}: has no effect with {tokenizer}",
+            remedy="Remove {--language}.",
             tokenizer=option_named(f"--tokenizer {name}"),
         )
     click.get_current_context().meta[_TOKENIZER] = (tokenizer, is_typed)

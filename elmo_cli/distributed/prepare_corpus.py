@@ -94,7 +94,9 @@ def _choose_tokenizer(
         )
     if text_settings.names_tokenizer and text_settings.tokenizer != "whitespace":
         raise SettingsError(
-            "{--tokenizer} has no effect with the tokens of {path}", path=path
+            "{--tokenizer}: has no effect with the tokens of {path}",
+            remedy="Remove {--tokenizer}.",
+            path=path,
         )
     return choose_tokenizer(text_settings, content, model_language=model.language)
 

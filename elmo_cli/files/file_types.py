@@ -108,7 +108,7 @@ def binary_error(
     if file_type is None:
         return None
     if file_type.encoding is None:
-        remedy = advice or file_type.remedy or "Name a text in its place."
+        remedy = advice or file_type.remedy or "Give a text instead."
         command = ""
     else:
         remedy = "Convert it with {command}."

@@ -127,9 +127,10 @@ class PairTable:
         if self.settings.text_column is not None:
             raise SettingsError(
                 Template(
-                    "{--text-column} has no effect with the two columns of "
+                    "{--text-column}: has no effect with the two columns of "
                     "{--pair-columns}"
-                )
+                ),
+                remedy="Remove {--text-column}.",
             )
 
     @property

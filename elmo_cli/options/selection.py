@@ -55,7 +55,7 @@ class SelectionSettings:
             )
         if self.mix is not None and self.layers != "all":
             raise SettingsError(
-                "{layers} has no effect with {mix}, which is of all layers",
+                "{layers}: has no effect with {mix}, which is of all layers",
                 remedy="Remove one of them.",
                 layers=option_of(self.layers_argument),
                 mix=option_of("mix"),

@@ -66,7 +66,9 @@ class SurprisalSettings:
         if text_settings.word_column is not None:
             if self.by not in (None, "word"):
                 raise SettingsError(
-                    "choose one of {--by} {unit} and {--word-column}, which has words",
+                    "{--by} {unit}: cannot be combined with {--word-column}, whose "
+                    "rows are words",
+                    remedy="Remove one of them.",
                     unit=self.by,
                 )
             return "word"

@@ -248,9 +248,10 @@ class TextSettings:
         if self.word_column is not None and self.keep_columns:
             raise SettingsError(
                 Template(
-                    "{--keep-columns} has no effect with {--word-column}, because a "
+                    "{--keep-columns}: has no effect with {--word-column}, because a "
                     "row is a whole text"
                 ),
+                remedy="Remove {--keep-columns}.",
                 shell_remedy="`elmo surprisal` prints a row per word.",
             )
 

@@ -41,7 +41,10 @@ def require_tokens(
         raise InputError(f"{source.name}: no rows below the names of the columns")
     if text_input.format.is_plain:
         raise InputError(f"{source.name}: no tokens, only blank lines")
-    raise InputError(f"{source.name}: no tokens")
+    remedy = None
+    if text_input.format.has_columns:
+        remedy = "Choose the column of the text with {--text-column}."
+    raise InputError(f"{source.name}: no tokens", remedy=remedy)
 
 
 def _has_header(text_input: TextInput) -> bool:

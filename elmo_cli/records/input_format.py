@@ -133,13 +133,15 @@ class InputFormat:
             ("--keep-columns", settings.keep_columns != ()),
         ):
             if is_chosen and not self.has_columns:
-                remedy = (
-                    "If it is a table, use {--input-format csv}, or "
-                    "{--input-format tsv} if its cells are separated by tabs."
-                )
+                remedy = "Remove {option}."
+                if suggests_table and self.is_plain:
+                    remedy = (
+                        "If it is a table, use {--input-format csv}, or "
+                        "{--input-format tsv} if its cells are separated by tabs."
+                    )
                 message = Message(
                     "{option}: requires a table, found {format}",
-                    remedy=remedy if suggests_table and self.is_plain else None,
+                    remedy=remedy,
                     option=option_named(name),
                     format=self.name,
                 )
@@ -153,12 +155,15 @@ class InputFormat:
                 raise SettingsError(
                     "{option}: requires {--input-format csv} or "
                     "{--input-format tsv}, found {format}",
+                    remedy="Remove {option}.",
                     option=option_named(name),
                     format=self.name,
                 )
         if settings.paragraphs and not self.is_plain:
             raise SettingsError(
-                "{--paragraphs True}: requires text, found {name}", name=self.name
+                "{--paragraphs True}: requires text, found {name}",
+                remedy="Remove {--paragraphs}.",
+                name=self.name,
             )
 
 

@@ -88,11 +88,17 @@ def open_input(
 def _check_keeps_tokens(tokenizer: Tokenizer, input_format: InputFormat) -> None:
     """Raise a `SettingsError` if a tokenizer would change the tokens of a format."""
     if tokenizer.splits_by is not None:
-        problem = "{--split-sentences True}: requires text or a table, found {name}"
-        raise SettingsError(problem, name=input_format.name)
+        raise SettingsError(
+            "{--split-sentences True}: requires text or a table, found {name}",
+            remedy="Remove {--split-sentences}.",
+            name=input_format.name,
+        )
     if tokenizer.name != WHITESPACE.name:
-        problem = "{--tokenizer} has no effect with {name}, which has tokens"
-        raise SettingsError(problem, name=input_format.name)
+        raise SettingsError(
+            "{--tokenizer}: has no effect with {name}, which has tokens",
+            remedy="Remove {--tokenizer}.",
+            name=input_format.name,
+        )
 
 
 def content_of(input_format: InputFormat, *, lines_are_texts: bool = False) -> Content:

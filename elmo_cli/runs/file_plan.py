@@ -64,10 +64,12 @@ def plan_file(
     if batch_size is not None:
         check_carried_batches(text_input, state, batch_size)
     if output_settings.use_sentence_keys and not text_input.format.is_plain:
-        problem = (
-            "{--use-sentence-keys True} has no effect with {input_name}, which has ids"
+        raise SettingsError(
+            "{--use-sentence-keys True}: has no effect with {input_name}, which has "
+            "ids",
+            remedy="Remove {--use-sentence-keys}.",
+            input_name=text_input.format.name,
         )
-        raise SettingsError(problem, input_name=text_input.format.name)
     # Sequences are much longer than sentences.
     if text_input.format.has_sequences:
         output_settings = replace(output_settings, forget_sentences=True)

@@ -154,7 +154,7 @@ def test_an_invalid_selection_is_an_error_before_the_first_sentence(
     tiny: ElmoEmbedder,
 ) -> None:
     with pytest.raises(
-        InputError, match=r"^layers has no effect with mix, which is of all"
+        InputError, match=r"^layers: has no effect with mix, which is of all"
     ):
         tiny.embed_sentences([], layers="top", mix=MIX)
 

@@ -133,7 +133,7 @@ def test_a_clone_and_a_pickle_have_the_parameters_and_no_model() -> None:
         ({"layers": "9"}, "9"),
         (
             {"layers": "top", "mix": [0.2, 0.3, 0.5]},
-            "^layers has no effect with mix",
+            "^layers: has no effect with mix",
         ),
         ({"pooling": "sum"}, "pooling: expected mean, max, first or last, found 'sum'"),
         ({"pooling": None}, "pooling: expected mean, max, first or last, found None"),
