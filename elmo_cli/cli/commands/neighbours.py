@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 @shared_options.mean_layers_option()
 @shared_options.row_options("plain text, or tsv with --queries")
 @shared_options.tokenizer_options()
-@shared_options.input_format_option(requires=["--queries"], hidden=True)
+@shared_options.input_format_option(requires=["--queries"])
 @shared_options.text_column_option(
     help="Column of --queries with the text.", requires=["--queries"], hidden=True
 )
