@@ -281,7 +281,7 @@ def test_a_wrong_word_or_sentence_is_named(
         lambda models: models.embedder.embed_file(StringIO("a"), "x", "foo"),
         SettingsError,
         "output_format: expected all, top, average, sum, word_emb, lstm1, lstm2 "
-        "or numbers from 0 to 2 separated by commas, found 'foo'",
+        "or numbers from -3 to 2 separated by commas, found 'foo'",
     ),
     WrongCall(
         lambda models: models.embedder.embed_file(StringIO("a"), "x", None),  # type: ignore[arg-type]

@@ -332,11 +332,11 @@ def selection_options() -> Decorator:
 # Output
 
 
-def overwrite_option(**arguments: Any) -> Decorator:
+def overwrite_option(
+    *, help: str = "Replace OUTPUT if it exists.", **arguments: Any
+) -> Decorator:
     """Add --overwrite, for an output that is not resumed."""
-    overwrite = field_option(
-        OutputSettings, "overwrite", help="Replace OUTPUT if it exists.", **arguments
-    )
+    overwrite = field_option(OutputSettings, "overwrite", help=help, **arguments)
     return option_group("Output", overwrite)
 
 
@@ -383,7 +383,10 @@ def figure_options(what: str, **arguments: Any) -> Decorator:
     """Add --plot and --overwrite."""
     text = f"Draw {what} to OUTPUT (.svg, .png, .pdf or .html)."
     figure = path_option("--plot OUTPUT", type=OUTPUT_PATH, help=text, **arguments)
-    return option_group("Output", figure, overwrite_option(requires=["--plot"]))
+    overwrite = overwrite_option(
+        requires=["--plot"], help="Replace OUTPUT of --plot if it exists."
+    )
+    return option_group("Output", figure, overwrite)
 
 
 # Target words

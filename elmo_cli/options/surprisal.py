@@ -45,7 +45,8 @@ class SurprisalSettings:
     )
     pair_columns: tuple[str, ...] | None = option(
         None,
-        "Compare the two sentences of each row, in the columns GOOD and BAD.",
+        "Compare the two sentences of each row, in the columns GOOD and BAD. An empty "
+        "sentence is an error.",
         value="GOOD,BAD",
     )
     group_by: str | None = option(

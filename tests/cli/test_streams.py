@@ -56,7 +56,10 @@ def test_a_closed_standard_input_is_reported(command: str) -> None:
     ("redirection", "message"),
     [
         (">&-", "standard output: cannot write it: it is closed"),
-        ("> /dev/full", f"{CANNOT_WRITE}: No space left on device"),
+        (
+            "> /dev/full",
+            f"{CANNOT_WRITE}: No space left on device. Free some space.",
+        ),
     ],
 )
 @pytest.mark.parametrize(

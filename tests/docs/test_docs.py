@@ -17,10 +17,13 @@ import click
 import pytest
 
 import elmo_cli
+from elmo_cli.analysis.change.measure_change import Change, change_columns
+from elmo_cli.analysis.search.neighbours import neighbour_columns
 from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.cli.main import main
 from elmo_cli.pretrained.registry import MODELS
 from elmo_cli.version import __version__
+from tests.support.commands import elmo
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -270,6 +273,40 @@ def test_every_page_of_a_command_has_examples_before_its_options() -> None:
     for command in COMMANDS:
         text = TEXTS[f"docs/commands/{command}.md"]
         assert text.index("\n## Examples\n") < text.index("\n## Options\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "columns"),
+    [
+        ("neighbours", neighbour_columns(pooled=False)),
+        ("change", change_columns([Change("like", 0.5, 3, 3, p=0.1, adjusted_p=0.2)])),
+    ],
+)
+def test_the_page_of_a_command_describes_its_columns_in_their_order(
+    command: str, columns: list[str]
+) -> None:
+    described = columns_on_page(command)
+    assert described[: len(columns)] == columns
+
+
+def test_the_page_of_cosine_describes_its_columns_in_any_form() -> None:
+    typed = ["cosine", "like", "I like it.", "We like it."]
+    header, _ = elmo(*typed, "--format", "tsv").stdout.splitlines()
+    short_header, _ = elmo(
+        *typed, "--format", "tsv", "--layers", "2"
+    ).stdout.splitlines()
+    found = {*header.split("\t"), *short_header.split("\t")}
+    assert set(columns_on_page("cosine")) == found
+
+
+def columns_on_page(command: str) -> list[str]:
+    """Return the columns that the section Columns of a page describes."""
+    _, _, after = TEXTS[f"docs/commands/{command}.md"].partition("\n## Columns\n")
+    section, _, _ = after.partition("\n## ")
+    names = []
+    for cell in re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE):
+        names += re.findall(r"`(\w+)`", cell)
+    return names
 
 
 def test_every_option_that_a_help_shows_is_described_once() -> None:

@@ -447,13 +447,6 @@ WRONG_ARGUMENTS = [
         lambda models, value: measure_change(value, {}),
     ),
     wrong(
-        "queries",
-        [[]],
-        lambda models, value: find_word_neighbours(
-            models.embedder, models.vectors, value
-        ),
-    ),
-    wrong(
         "vectors",
         ["a", [["a"]], [[float("nan")] * 6]],
         lambda models, value: find_neighbours(models.vectors, value),

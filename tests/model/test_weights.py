@@ -258,7 +258,7 @@ def test_a_fault_in_a_file_is_reported(
             WHOLE[:-1],
             ": not a valid weights file: .*truncated file: .* Download it again.",
         ),
-        (b"", ": not a valid weights file: .* Download it again."),
+        (b"", ": the file is empty. Download it again."),
         (
             ACTIVATIONS,
             ": expected the weights .*, found activations, .*\\. Choose weights.hdf5.*",

@@ -289,5 +289,5 @@ def test_a_second_sentence_of_other_values_is_an_error() -> None:
     Path("pairs.jsonl").write_text(json.dumps(pair) + "\n")
     result = elmo("cosine", "--pairs", "pairs.jsonl", "--model", TINY)
     assert result.exit_code == 1
-    message = "pairs.jsonl, record 1: sentence2[0]: expected a string, found 1"
+    message = "pairs.jsonl, line 1: sentence2[0]: expected a string, found 1"
     assert message in result.stderr

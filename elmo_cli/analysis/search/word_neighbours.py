@@ -140,10 +140,7 @@ def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
             f"queries: expected (sentence, word), found the string {queries!r}",
             remedy=remedy,
         )
-    listed = list(check_batch(cast(Sequence[Query], queries), "queries"))
-    if not listed:
-        raise InputError("queries: expected at least one query, found none")
-    return listed
+    return list(check_batch(cast(Sequence[Query], queries), "queries"))
 
 
 def _is_one(queries: object) -> bool:

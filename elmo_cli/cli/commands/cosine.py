@@ -106,15 +106,17 @@ def cosine(
     To compare many pairs, use --pairs with a table such as WiC. The output is a table:
     line (the number of the row, from 1), cosine_0, cosine_1, cosine_2 and
     cosine_average, or with --layers only cosine, then the columns of the input. For
-    typed sentences and pipes, --format prints such a table too.
+    typed sentences and pipes, --format prints a table too, in which the other columns
+    are word1, occurrence1, sentence1, word2, occurrence2 and sentence2.
 
     In a pipe, type - instead of the sentences. Each input line then has two sentences,
     separated by a tab. Each output line has the cosines of layers 0, 1, 2 and their
-    average, separated by tabs, or with --layers one cosine. There is no header.
+    average, separated by tabs, or with --layers one cosine. There is no header. A line
+    without a tab is an error.
 
-    A pair whose word is missing, or occurs several times without a number, has empty
-    cosines. A warning counts such pairs, and the exit status is 0. A line without a tab
-    is an error.
+    In typed sentences, a word that is missing, or occurs several times without
+    --occurrence1 or --occurrence2, is an error (status 1). In a table or pipe, such a
+    pair has empty cosines, a warning counts them, and the exit status is 0.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     _check_arguments(arguments, has_table=pairs is not None, reads_lines=reads_lines)

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 @shared_options.mean_layers_option()
 @shared_options.row_options("plain text, or tsv with --queries")
 @shared_options.tokenizer_options()
-@shared_options.input_format_option(requires=["--queries"], hidden=True)
+@shared_options.input_format_option(requires=["--queries"])
 @shared_options.text_column_option(
     help="Column of --queries with the text.", requires=["--queries"], hidden=True
 )
@@ -107,8 +107,12 @@ def neighbours(
     To search for many words, use --queries, or `--queries - --input-format tsv` in a
     pipe. The output is then a table with query_number and rank (from 1), cosine, file,
     line (from 1), id, position (from 0), token and sentence. Files written with
-    --pooling have no position and token. A query whose word is missing, or occurs
-    several times without a number, has no rows. A warning counts such queries.
+    --pooling have no position and token. For a typed query, --format prints this table
+    too.
+
+    In a typed query, a word that is missing, or occurs several times without
+    --occurrence, is an error (status 1). With --queries, such a query has no rows, a
+    warning counts them, and the exit status is 0.
     """
     has_query_option = sentence is not None or queries is not None
     query, paths = _split_arguments(arguments, are_files=has_query_option)

@@ -51,9 +51,10 @@ def plot(
 
     Similar occurrences are close together, so different uses of a word often form
     separate groups. Some points are labelled. In SVG and HTML, move the mouse over a
-    point to see its sentence. A picture needs 3 occurrences. Of more than 2,000, as
-    many are drawn at random. With pca, the message says how much of the variance the
-    two axes show. This command needs `pip install "elmo-cli[plot]"`.
+    point to see its sentence. A picture needs 3 occurrences. If there are more than
+    2,000, a random 2,000 of them are drawn. With pca, a message on standard error says
+    how much of the variance the two axes show. This command needs `pip install
+    "elmo-cli[plot]"`.
     """
     if len(arguments) < 3:
         raise missing_error(("FILE", "OUTPUT")[len(arguments) - 1])

@@ -90,9 +90,11 @@ def predict(
     table, or - for standard input.
 
     The output is the most probable words in the vocabulary, with their probabilities;
-    </S> is the end of the sentence. A gap is predicted from both sides, and so is each
-    token with --each. A text with two gaps is an error. A blank line predicts the first
-    word of a sentence.
+    </S> is the end of the sentence and <S> its start. A gap is predicted from both
+    sides, and so is each token with --each. A text with two gaps is an error. A blank
+    line predicts the first word of a sentence (backward: the last token). A typed text
+    is not split: --split-sentences requires a file or standard input, and for a table
+    also --each.
 
     For a file or standard input, the output is a table with one row per predicted word:
     the line number of the text (from 1) or its id, the rank of the word, the word and

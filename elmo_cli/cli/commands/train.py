@@ -155,6 +155,10 @@ def train(
     default, raw text is recognized and tokenized (moses); tokenized text is split at
     spaces.
 
+    Choose the model with --preset or --options-file (a new one), or --init-from
+    (fine-tuning). One of them is required. They exclude each other, except that a
+    weights file of --init-from also needs --options-file.
+
     Use the model with --model FOLDER, the folder of --output. It contains options.json,
     weights.hdf5, vocab.txt and softmax.hdf5. card.md and training.json describe the
     training. With validation text, its perplexity is printed. To resume after Ctrl-C or

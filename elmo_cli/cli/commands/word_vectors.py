@@ -45,8 +45,8 @@ from elmo_cli.text.sources import Source
     requires=["--words"],
     excludes=["INPUT"],
     help=(
-        "Write the output vectors of the softmax instead. Unknown words get the vector "
-        "of <UNK>."
+        "Write the softmax's output vectors of --words instead, without INPUT. Unknown "
+        "words get the vector of <UNK>."
     ),
 )
 @shared_options.overwrite_option()
@@ -74,6 +74,7 @@ def word_vectors(
     occurrences there, so it reflects what the word means in this text. Without INPUT,
     the vectors of --words come from the token encoder. They are half as wide as layer 0
     of `elmo embed`, which contains them twice, and reflect little more than spelling.
+    --layers, --min-count, --at-most and the input options require INPUT.
 
     The suffix of OUTPUT chooses its format. Only npz and tsv also contain the counts of
     the words in INPUT. OUTPUT appears once it is complete.
