@@ -62,7 +62,7 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
         "Table of pairs with the columns word (or word1 and word2), sentence1 and "
         "sentence2. If a word occurs more than once, add the columns occurrence1 and "
         "occurrence2 (from 1), or its character offsets start1, end1, start2 and end2 "
-        "(from 0)."
+        "(from 0, end exclusive)."
     ),
 )
 @shared_options.mean_layers_option(
