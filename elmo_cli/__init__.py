@@ -29,8 +29,8 @@ Letters in shapes:
 
     B    sentences in a batch
     T    tokens of the longest sentence in it
-    L    layers, the token layer included: 3 for the published models
-    W    numbers per vector: 1,024 for the published models and the bundled one
+    L    layers, the token layer included: 3 for nearly all published models
+    W    numbers per vector: 1,024 for most published models and the bundled one
     n    any other number, explained where it occurs
 
 `python -m pydoc elmo_cli.model` lists the letters for what is inside a model.

@@ -105,7 +105,10 @@ def measure_perplexity(
     scores = model.iter_scores(
         texts, batch_size=batch_size, tokenizer=tokenizer, language=language
     )
-    return perplexity_of_scores(scores, "texts")
+    perplexity = perplexity_of_scores(scores)
+    if perplexity is None:
+        raise InputError("texts: no tokens")
+    return perplexity
 
 
 def run_perplexity(
@@ -116,8 +119,11 @@ def run_perplexity(
     write: WriteRows | None = None,
     batch_size: int = DEFAULT_BATCH_SIZE,
     on_tokens: Callable[[int], object] = ignore,
-) -> Perplexity:
+) -> Perplexity | None:
     """Measure the perplexity of the records of a text, and write a row for each.
+
+    Return None if rows are written and there are none, as for a table with a header
+    only. Without `write`, raise an `InputError` then, because there is no result.
 
     Args:
         model: Language model.
@@ -144,15 +150,16 @@ def run_perplexity(
             n_tokens += len(scored.record.tokens)
             on_tokens(n_tokens)
 
-    return perplexity_of_scores(scores(), name)
+    perplexity = perplexity_of_scores(scores())
+    if perplexity is None and write is None:
+        raise InputError(f"{name}: no tokens")
+    return perplexity
 
 
-def perplexity_of_scores(
-    scores: Iterable[SentenceScore], name: str = "the text"
-) -> Perplexity:
+def perplexity_of_scores(scores: Iterable[SentenceScore]) -> Perplexity | None:
     """Compute the perplexity of a text from the scores of its sentences.
 
-    `name` is the name of the text in the error for a text without tokens.
+    Return None if they have no tokens.
     """
     n_sentences = 0
     n_tokens = 0
@@ -173,7 +180,7 @@ def perplexity_of_scores(
         else:
             backward.add(score.backward, of_unknown=score.backward[1:][is_unknown])
     if n_tokens == 0:
-        raise InputError(f"{name}: no tokens")
+        return None
     n_predictions = n_tokens + n_sentences
     return Perplexity(
         sentences=n_sentences,
@@ -240,6 +247,7 @@ def sentence_row(scores: Sequence[SentenceScore]) -> list[object]:
     if len(backward) == len(scores):
         log_p_backward = float(sum(values.sum() for values in backward))
     row: list[object] = [n_tokens, n_unknown, log_p_forward, log_p_backward]
-    if n_tokens == 0:
+    perplexity = perplexity_of_scores(scores)
+    if perplexity is None:
         return [*row, None, None, None]
-    return [*row, *astuple(perplexity_of_scores(scores).all_words)]
+    return [*row, *astuple(perplexity.all_words)]

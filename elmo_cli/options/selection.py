@@ -29,8 +29,8 @@ class SelectionSettings:
     )
     mix: tuple[float, ...] | None = option(
         None,
-        "Write a weighted sum of all layers. The weights are the softmax of these "
-        "numbers; see `elmo help layers`.",
+        "Write the sum of all layers, weighted by the softmax of S0,S1,...; see `elmo "
+        "help layers`.",
         value="S0,S1,...",
     )
     """gamma * sum_k softmax(s)_k * layer_k, one number s per layer."""

@@ -92,7 +92,7 @@ class TextSettings:
     )
     language: str | None = option(
         None,
-        "Language of the text, such as fr or French.",
+        "Language for the tokenizer and --split-sentences, such as fr or French.",
         default_text="the model's, else en",
         value="LANGUAGE",
     )
@@ -126,7 +126,8 @@ class TextSettings:
     )
     keep_columns: Sequence[str] = option(
         (),
-        "Copy these input columns to the output.",
+        "Copy these input columns to the output; all copies every column except for "
+        "the text, which you can name.",
         default_text="none",
         value="NAME,...|all",
     )

@@ -58,7 +58,7 @@ class StartSettings:
     init_from: str | Path | None = option(
         None,
         "Model to fine-tune. A weights file also needs {--options-file}.",
-        value="NAME|FOLDER",
+        value="NAME|FOLDER|FILE",
     )
     """A name, a folder, a zip file or a file of weights."""
     vocabulary_file: str | Path | None = option(

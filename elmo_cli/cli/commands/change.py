@@ -73,7 +73,7 @@ def change(
     names. With --words, they can also be HDF5 files from `elmo embed` or folders from
     `elmo distribute`. The output is a table with one row per word: word, change, and
     n_old and n_new, which are its occurrences in OLD and NEW. Words with fewer than 3
-    in either are skipped, with a message.
+    occurrences in either are skipped, with a message.
 
     --permutations adds p: the occurrences are divided at random into two groups of the
     original sizes, and p is the share of divisions with at least this much change, so
@@ -111,7 +111,7 @@ def change(
             correction=settings.correction,
             on_progress=bar.update,
         )
-    _print(changes, settings.measure, row_format)
+    _print(changes, row_format)
     if old == new:
         stderr.warn("OLD and NEW are the same file")
     if settings.correction is not None:
@@ -130,16 +130,15 @@ def change(
         stderr.say(f"Wrote {plot}: {words}{advice}")
 
 
-def _print(changes: "list[Change]", measure: str, row_format: str | None) -> None:
+def _print(changes: "list[Change]", row_format: str | None) -> None:
     """Print a row per word that was measured, and a line about each other word."""
     from elmo_cli.analysis.change.measure_change import MIN_OCCURRENCES, change_columns
 
     measured = [change for change in changes if change.change is not None]
     names = change_columns(measured)
     rows = [[getattr(change, name) for name in names] for change in measured]
-    extra_columns = {"measure": measure} if row_format == "jsonl" else {}
     with open_row_printer(row_format, names) as writer:
-        writer.write(rows, extra_columns)
+        writer.write(rows)
     for change in changes:
         if change.change is None:
             n_old = counted(change.n_old, "occurrence")

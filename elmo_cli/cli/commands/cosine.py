@@ -62,7 +62,7 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
         "Table of pairs with the columns word (or word1 and word2), sentence1 and "
         "sentence2. If a word occurs more than once, add the columns occurrence1 and "
         "occurrence2 (from 1), or its character offsets start1, end1, start2 and end2 "
-        "(from 0)."
+        "(from 0, end exclusive)."
     ),
 )
 @shared_options.mean_layers_option(
@@ -199,7 +199,7 @@ def _check_arguments(
                 f"{unexpected}: unexpected, because - reads the sentences from "
                 "standard input"
             )
-        raise misused_error(f"{unexpected}: unexpected", "Put each sentence in quotes.")
+        raise _extra_sentence_error(arguments)
     check_not_empty(arguments, _ARGUMENTS)
     word, *sentences = arguments
     if sentences[-1] == STANDARD_INPUT and not reads_lines:
@@ -216,6 +216,17 @@ def _check_arguments(
                 f"{sentence}: a file, but elmo cosine takes the sentence itself",
                 remedy="For a file, use {--pairs}.",
             )
+
+
+def _extra_sentence_error(arguments: tuple[str, ...]) -> Exception:
+    """Return the error for a third sentence, or for sentences without quotes."""
+    extra = arguments[3]
+    if all(" " in sentence for sentence in arguments[1:]):
+        return SettingsError(
+            f"{extra}: unexpected, because elmo cosine takes two sentences",
+            remedy="For many pairs, use {--pairs} TABLE.",
+        )
+    return misused_error(f"{extra}: unexpected", "Put each sentence in quotes.")
 
 
 class _TypedPair(NamedTuple):

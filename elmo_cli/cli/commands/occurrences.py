@@ -63,11 +63,14 @@ def occurrences(
     commands average layers 1 and 2, so cosines differ: to get the same, use
     `--layers 1,2`.
 
-    Only sentences with a target word are embedded. A table can also say which
-    occurrence a row is about, by the characters of the word: in a column
-    indexes_target_token, such as 14:18, in start and end, or in the spans of JSON. The
-    number of occurrences of each word is printed on standard error. If there are none
-    at all, nothing is written, and the exit status is 1.
+    Only sentences with a target word are embedded. The number of occurrences of each
+    word is printed on standard error. If there are none at all, nothing is written, and
+    the exit status is 1.
+
+    A table can also say which occurrence a row is about, by the characters of the word,
+    counted from 0, end exclusive: 14:18 in a column indexes_target_token, or 14 and 18
+    in the columns start and end. In JSON, spans can list several words, each an object
+    with start and end.
     """
     from elmo_cli.analysis.occurrences.targets import read_targets
     from elmo_cli.analysis.occurrences.write_occurrences import (

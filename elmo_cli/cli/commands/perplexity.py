@@ -66,8 +66,9 @@ def perplexity(
 
     With --per-sentence, each row begins with the line number of the sentence, from 1,
     or its id. Then come the numbers of tokens and of unknown tokens, the log
-    probabilities (natural logarithms) and the perplexities. Blank lines have a row
-    without perplexities. For one row per token, use `elmo surprisal`.
+    probabilities (natural logarithms) and the perplexities. The row of a blank line has
+    log probabilities of 0 and no perplexities. For one row per token, use `elmo
+    surprisal`.
     """
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
@@ -91,7 +92,7 @@ def perplexity(
     from elmo_cli.language_model.perplexity import SENTENCE_COLUMNS, run_perplexity
 
     with open_scored_text(
-        opened_text, model, reads_ids=per_sentence, may_lack_rows=False
+        opened_text, model, reads_ids=per_sentence, may_lack_rows=per_sentence
     ) as opened:
         columns = [*opened.columns, *SENTENCE_COLUMNS]
         printer = open_row_printer(row_format, columns, opened.records.example.columns)
@@ -104,6 +105,8 @@ def perplexity(
                 batch_size=batch_size,
                 on_tokens=opened.show_rate,
             )
+    if result is None:
+        return  # The table has no rows.
     if per_sentence:
         mean = f"{result.all_words.forward:,.2f} (forward)"
         if result.all_words.average is not None:

@@ -341,7 +341,6 @@ def test_the_command_prints_json_lines() -> None:
     result = elmo(*command.split())
     assert json.loads(result.stdout) == {
         "word": "mouse",
-        "measure": "prt",
         "n_old": 4,
         "n_new": 5,
         "change": pytest.approx(prt(old, new)),
