@@ -25,6 +25,8 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, literal
 from elmo_cli.errors.wording import listed
 
+_LISTS: Final = ("--id-column", "--keep-columns", "--layers", "--mix", "--pair-columns")
+"""Options whose values are separated by commas."""
 _SHOWN_AS_HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """Error of `elmo` alone, which shows the help; click 8.1 has none."""
 
@@ -85,6 +87,17 @@ def check_not_empty(arguments: Sequence[str], names: Sequence[str]) -> None:
         raise misused_error(f"{name}: empty", advice)
 
 
+def check_lists(arguments: Sequence[str]) -> None:
+    """Raise an error if a list of the running command was split at spaces.
+
+    `arguments` are those that are no options: `bad` of `--pair-columns good bad`.
+    """
+    ctx = click.get_current_context()
+    message = _split_list_message(arguments, len(arguments), ctx)
+    if message is not None:
+        raise click.UsageError(message.as_options(), ctx)
+
+
 def swapped_error(word: str, *others: str) -> SettingsError:
     """Return the error for a word that was typed after another argument."""
     name = str(click.get_current_context().command.name)
@@ -138,11 +151,10 @@ def _extra_arguments_message(
         return Message(f"{flag}: takes no value", remedy=f"Remove {literal(first)}.")
     quoted = shlex.quote(last)
     if command.name == "models":
-        # A name that is no text cannot be printed as it was typed.
-        remedy = f"Use `elmo info {literal(quoted)}`." if last.isprintable() else None
-        if last == "":
-            return Message("'': unexpected, because elmo models takes no arguments")
-        return Message(f"{last}: unexpected", remedy=remedy)
+        return _name_after_models_message(last)
+    split_list = _split_list_message(typed, len(typed) - n_expected, ctx)
+    if split_list is not None:
+        return split_list
     names = arguments_of(command)
     has_output = names[-1:] == ["OUTPUT"]
     if not has_output and _may_be_output(last):
@@ -156,22 +168,128 @@ def _extra_arguments_message(
         )
     takes = takes or " ".join(names).strip("[]") or "no arguments"
     problem = f"{first}: unexpected, because {start} takes {takes}"
-    inputs = typed[:-1] if has_output else typed
-    text = shlex.quote(" ".join(inputs))
-    piped = f"{start} - {quoted}" if has_output else f"{start} -"
     if not names or names[0] not in ("INPUT", "INPUT..."):
-        remedy = example_of(command)
-    elif all(map(_is_text_file, inputs)):
+        return Message(problem, remedy=example_of(command))
+    return _extra_inputs_message(typed, n_expected, problem, ctx)
+
+
+def _extra_inputs_message(
+    typed: Sequence[str], n_expected: int, problem: str, ctx: click.Context
+) -> Message:
+    """Return the message for more than one INPUT: files, texts or words of a text.
+
+    Others have `problem`.
+    """
+    command = ctx.command
+    start = f"elmo {command.name}"
+    last = typed[-1]
+    has_output = arguments_of(command)[-1:] == ["OUTPUT"]
+    inputs = typed[:-1] if has_output else typed
+    output = [last] if has_output else []
+    piped = shlex.join(["elmo", str(command.name), "-", *output, *_options(typed, ctx)])
+    are_files = all(map(_is_text_file, inputs))
+    if not are_files and any(map(os.path.exists, inputs)):
+        return Message(problem, remedy=example_of(command))
+    if has_output:
+        extra = inputs[n_expected - 1]
+        problem = f"{extra}: unexpected, because {start} takes one INPUT"
+    if are_files:
         command_line = f"cat {shlex.join(inputs)} | {piped}"
         remedy = f"To read several files, pipe them: `{literal(command_line)}`."
-    elif any(map(os.path.exists, inputs)):
-        remedy = example_of(command)
+    elif any(" " in text for text in inputs):
+        if not has_output:
+            problem = f"{typed[n_expected]}: unexpected, because {start} takes one text"
+        command_line = f"printf '%s\\n' {shlex.join(inputs)} | {piped}"
+        remedy = f"For several texts, pipe one per line: `{literal(command_line)}`."
     elif has_output:
+        text = shlex.quote(" ".join(inputs))
         command_line = f"echo {text} | {piped}"
         remedy = f"To pass a text itself, pipe it: `{literal(command_line)}`."
     else:
-        remedy = f"Put the text in quotes: {start} {literal(text)}"
+        quoted_text = [" ".join(inputs), *_options(typed, ctx)]
+        command_line = shlex.join(["elmo", str(command.name), *quoted_text])
+        remedy = f"Put the text in quotes: {literal(command_line)}"
     return Message(problem, remedy=remedy)
+
+
+def _name_after_models_message(name: str) -> Message:
+    """Return the message for an argument of `elmo models`, which takes none."""
+    # `elmo --help` starts faster without the registry.
+    from elmo_cli.pretrained.hub import HUB_PREFIX
+    from elmo_cli.pretrained.registry import (
+        language_code,
+        language_name,
+        published_model,
+    )
+
+    quoted = literal(shlex.quote(name))
+    if published_model(name) or name.startswith(HUB_PREFIX) or os.path.exists(name):
+        return Message(f"{name}: unexpected", remedy=f"Use `elmo info {quoted}`.")
+    if language_name(language_code(name)) is not None:
+        remedy = f"Use `elmo models --language {quoted}`."
+        return Message(f"{name}: unexpected", remedy=remedy)
+    shown = name or "''"
+    return Message(f"{shown}: unexpected, because elmo models takes no arguments")
+
+
+def _options(typed: Sequence[str], ctx: click.Context) -> list[str]:
+    """Return what was typed apart from the arguments: the options, with values."""
+    options = []
+    rest = list(typed)
+    is_value = False
+    for word in ctx.meta[TYPED_ARGUMENTS]:
+        if not is_value and rest and word == rest[0]:
+            rest.pop(0)
+            continue
+        if word != "--":
+            options.append(word)
+        is_value = _takes_value(word, ctx)
+    return options
+
+
+def _takes_value(name: str, ctx: click.Context) -> bool:
+    """Return whether the value of an option follows its name."""
+    for option in ctx.command.params:
+        if isinstance(option, click.Option) and name in option.opts:
+            return not option.is_flag and not option.count
+    return False
+
+
+def _split_list_message(
+    arguments: Sequence[str], n_extra: int, ctx: click.Context
+) -> Message | None:
+    """Return the message for a list that was typed with spaces, or None.
+
+    `n_extra` arguments at most are parts of it.
+    """
+    words: list[str] = ctx.meta[TYPED_ARGUMENTS]
+    for index, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        following = words[index + 1 :]
+        if name not in _LISTS or not following:
+            continue
+        if not equals:
+            value = following.pop(0)
+        split = []
+        for each in following[:n_extra]:
+            if each not in arguments or not _continues_list(name, value, each):
+                break
+            split.append(each)
+        if split:
+            joined = shlex.quote(",".join([value, *split]))
+            return Message(
+                f"{split[0]}: unexpected", remedy=f"Use {name} {literal(joined)}."
+            )
+    return None
+
+
+def _continues_list(name: str, value: str, word: str) -> bool:
+    """Return whether a word after a list is hardly a file, but another part of it."""
+    if name in ("--layers", "--mix"):
+        return value[-1:].isdigit() and word.replace(".", "", 1).isdigit()
+    if os.path.exists(word):
+        return False
+    return word.replace("_", "").replace("-", "").isalnum()
 
 
 def _flag_before(value: str, ctx: click.Context) -> str | None:

@@ -1,5 +1,6 @@
 """Errors for files that are missing, empty or cannot be read."""
 
+import glob
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from elmo_cli.errors.exceptions import (
     ModelError,
     WeightsError,
 )
+from elmo_cli.errors.messages import literal
 from elmo_cli.errors.wording import did_you_mean, with_question
 
 _MISSING: Final[Mapping[type[ElmoError], type[ElmoError]]] = {
@@ -75,9 +77,18 @@ def missing_file_error(
 
     `kind` is `InputError`, `ModelError` or `WeightsError`. The error is of its
     subclass that is a `FileNotFoundError` too. The remedies and their values are those
-    of `Message`. Files with an `excluded` suffix are not suggested.
+    of `Message`. Files with an `excluded` suffix are not suggested. The remedy for a
+    pattern of files, such as `*.txt`, is to name one of them.
     """
-    question = _similar_file(path, excluded=excluded)
+    question = ""
+    files = files_of_pattern(path)
+    if files:
+        remedy = f"Name one file, not a pattern, such as {literal(files[0])}."
+    else:
+        question = _similar_file(path, excluded=excluded)
+        has_advice = question or remedy or shell_remedy
+        if "*" in str(path) and not has_advice:
+            remedy = "Check the pattern and the folder."
     name = str(path) or "''"
     return _MISSING[kind](
         "{problem}",
@@ -101,6 +112,14 @@ def empty_file_error(
 def is_empty_file(path: str | Path) -> bool:
     """Return whether a path is a file without a single byte."""
     return os.path.isfile(path) and os.path.getsize(path) == 0
+
+
+def files_of_pattern(path: str | Path) -> list[str]:
+    """Return the files that fit a pattern with * or ?, in order; none for a name."""
+    pattern = str(path)
+    if "*" not in pattern and "?" not in pattern:
+        return []
+    return sorted(filter(os.path.isfile, glob.glob(pattern, recursive=True)))
 
 
 def _similar_file(path: str | Path, excluded: Collection[str]) -> str:

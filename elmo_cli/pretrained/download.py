@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 """Logger whose level users set. The level also decides whether bars are shown."""
 
 _ADVICE: Final = "If you can get the file elsewhere, give its path in place of the URL."
+_TRUE: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
+"""Values of ELMO_ALLOW_HTTP that allow http: those that click takes for a flag."""
 _PIECE_BYTES: Final = 1 << 18
 # One of the hosts rejects the name of urllib with status 406.
 _USER_AGENT: Final = f"Mozilla/5.0 (compatible; elmo-cli/{__version__})"
@@ -178,7 +180,7 @@ def is_allowed(url: str, *, allow_file: bool = False) -> bool:
     """
     scheme = _scheme(url)
     if scheme == "http":
-        return os.environ.get("ELMO_ALLOW_HTTP") == "1"
+        return os.environ.get("ELMO_ALLOW_HTTP", "").strip().lower() in _TRUE
     return scheme == "https" or (scheme == "file" and allow_file)
 
 

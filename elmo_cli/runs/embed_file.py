@@ -205,7 +205,7 @@ class FileRun:
                 are equal.
         """
         try:
-            return self._embed_once(keep, select, reads_lemmas=reads_lemmas)
+            embedded = self._embed_once(keep, select, reads_lemmas=reads_lemmas)
         except OtherInputError:
             if not self.plan.output_settings.overwrite:
                 raise
@@ -214,8 +214,23 @@ class FileRun:
             # stream starts over.
             if not self.plan.text_input.source.is_file:
                 raise
-        on_restart()
-        return self._embed_once(keep, select, reads_lemmas=reads_lemmas)
+            on_restart()
+            embedded = self._embed_once(keep, select, reads_lemmas=reads_lemmas)
+        self._warn_of_empty_shard(embedded.progress)
+        return embedded
+
+    def _warn_of_empty_shard(self, progress: Progress) -> None:
+        """Log a warning if the input ends before the first record of the shard."""
+        shard = self.plan.shard
+        if shard is None or progress.n_records >= shard.number:
+            return
+        unit = self.plan.unit
+        logger.warning(
+            "%s: shard %s is empty, because the input has only %s",
+            self.plan.output_path,
+            shard,
+            counted(progress.n_records, unit),
+        )
 
     def _embed_once(
         self,

@@ -24,6 +24,7 @@ from elmo_cli.errors.exceptions import ElmoError, InputError
 from elmo_cli.errors.messages import PipedCommand
 from elmo_cli.errors.missing_files import (
     empty_file_error,
+    files_of_pattern,
     missing_file_error,
     unreadable_file_error,
 )
@@ -45,6 +46,8 @@ HEAD_BYTES: Final = 4096
 """Number of bytes at the beginning of a file that show its type and format."""
 _NO_LISTS: Final = frozenset({".parquet", ".hdf5", ".h5", ".npy", ".npz"})
 """Suffixes of files of vectors, which are hardly lists of words."""
+_OF_TEXT: Final = frozenset({"", ".txt"})
+"""Suffixes of files that can be read one after another, as one text."""
 _LIKE_A_FILE: Final = re.compile(r"\S*\.\S*")
 """Name with a suffix and without spaces, which is hardly a text."""
 
@@ -231,6 +234,8 @@ class Source:
                     "Give the name of a file, or pipe a text: "
                     "`echo {quoted} | {piped}`."
                 )
+            if is_missing and files_of_pattern(path):
+                shell_remedy = self._pattern_remedy(path)
             if isinstance(error, IsADirectoryError):
                 shell_remedy = (
                     "To read the files in it, use `cat {folder}/* | {piped}`."
@@ -244,9 +249,21 @@ class Source:
                 shell_remedy=shell_remedy,
                 excluded=() if self._advice is None else _NO_LISTS,
                 quoted=shlex.quote(path),
+                pattern=_quoted_pattern(path),
                 folder=shlex.quote(os.path.normpath(path)),
                 piped=PipedCommand(path),
             ) from None
+
+    def _pattern_remedy(self, path: str) -> str | None:
+        """Return the remedy for a pattern of text files, which a pipe can read."""
+        files = files_of_pattern(path)
+        are_text = all(Path(file).suffix in _OF_TEXT for file in files)
+        if self._advice is not None or not are_text or len(files) < 2:
+            return None
+        return (
+            "The shell does not replace a pattern in quotes. To read its "
+            f"{len(files):,} files, pipe them: `cat {{pattern}} | {{piped}}`."
+        )
 
     def check(self) -> None:
         """Raise an `InputError` if a file cannot be opened; streams are not opened."""
@@ -323,3 +340,8 @@ def _note_lines(lines: Iterable[str], noted: list[str]) -> Iterator[str]:
     for line in lines:
         noted.append(line)
         yield line
+
+
+def _quoted_pattern(pattern: str) -> str:
+    """Return a pattern as it is typed: all but its wildcards is quoted as needed."""
+    return re.sub(r"[^*?]+", lambda part: shlex.quote(part[0]), pattern)

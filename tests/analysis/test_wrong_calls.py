@@ -79,7 +79,28 @@ def test_a_wrong_argument_is_named(wrong: WrongCall, models: SmallModels) -> Non
             models.embedder, models.text, "x.vec", min_count=100
         ),
         InputError,
-        "FOLDER/in.txt: no word occurs 100 times or more. Lower min_count.",
+        "FOLDER/in.txt: no word occurs 100 times or more; the most frequent occurs 3 "
+        "times. Use min_count=3.",
+    ),
+    WrongCall(
+        lambda models: write_word_vectors(
+            models.embedder, models.text, "x.vec", ["zebra"]
+        ),
+        InputError,
+        "FOLDER/in.txt: no word of the list occurs. Check the words and the tokenizer.",
+    ),
+    WrongCall(
+        lambda models: average_word_vectors(
+            models.embedder, ["the cat", "the dog"], ["the", "cat"], min_count=3
+        ),
+        InputError,
+        "texts: no word of the list occurs 3 times or more; the most frequent occurs 2 "
+        "times. Use min_count=2.",
+    ),
+    WrongCall(
+        lambda models: average_word_vectors(models.embedder, []),
+        InputError,
+        "texts: no words",
     ),
 )
 def test_words_without_vectors_are_named(wrong: WrongCall, models: SmallModels) -> None:

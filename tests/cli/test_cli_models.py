@@ -98,7 +98,8 @@ def test_models_of_a_language_or_on_this_disk(cache: Path) -> None:
 
 
 def test_a_name_that_cannot_be_printed_is_not_repeated_in_a_command() -> None:
-    assert elmo("models", "\udcff").stderr == "Error: \\udcff: unexpected\n"
+    error = "Error: \\udcff: unexpected, because elmo models takes no arguments\n"
+    assert elmo("models", "\udcff").stderr == error
 
 
 def test_a_linked_model_is_not_removed(cache: Path) -> None:

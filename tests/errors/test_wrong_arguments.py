@@ -538,6 +538,12 @@ REMEDIES = [
         "leaves: no such file. For words, give a list: ['leaves'].",
     ),
     (
+        lambda models: write_occurrences(
+            models.embedder, models.text, "new.jsonl", "leaves,rabbit"
+        ),
+        "leaves,rabbit: no such file. For words, give a list: ['leaves', 'rabbit'].",
+    ),
+    (
         lambda models: models.embedder.word_vector(["We sat on the bank."], "bank"),
         "'bank' is not a token of 'We sat on the bank.'. The list has one token. Give "
         "the string itself, or split it.",

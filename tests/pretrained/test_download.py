@@ -17,7 +17,7 @@ import pytest
 from elmo_cli.errors.exceptions import ModelError
 from elmo_cli.model.options_json import read_architecture
 from elmo_cli.model.tensor_files import open_tensors
-from elmo_cli.pretrained.download import download_file
+from elmo_cli.pretrained.download import download_file, is_allowed
 from elmo_cli.pretrained.published import _download_archive
 from elmo_cli.pretrained.registry import MODELS
 from elmo_cli.pretrained.url_files import download_if_url
@@ -176,6 +176,7 @@ def test_each_step_of_a_redirect_is_checked(
     destination.unlink()
     for allowed, step in (
         ("0", f"{site.url}/http"),
+        ("no", f"{site.url}/http"),
         ("1", f"ftp://{urlsplit(https).netloc}/ftp"),
         ("1", "file:///etc/hostname"),
         ("1", "data:,text"),
@@ -188,6 +189,14 @@ def test_each_step_of_a_redirect_is_checked(
             download_file([f"{https}/first"], destination, no_check)
         assert [path for path, _ in site.requests] == ["/first"]
         assert not list(destination.parent.iterdir())
+
+
+@pytest.mark.parametrize("allowed", ["1", "true", "Yes", "on"])
+def test_http_is_allowed_by_each_value_of_a_flag(
+    allowed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ELMO_ALLOW_HTTP", allowed)
+    assert is_allowed("http://localhost/file")
 
 
 def repeats(content: bytes, seconds: float = 0.0) -> Answer:

@@ -1,6 +1,7 @@
 """Target words with their forms, and their positions in records."""
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -65,7 +66,7 @@ def read_targets(
         path,
         "Give the name of a file with one word per line.",
         shell_advice="Give the name of a file with one word per line, or pipe the "
-        "words: `echo {quoted} | {piped}`.",
+        f"words: `{_typed_lines(path)} | {{piped}}`.",
         argument="path",
     )
     file_format = find_format(source, input_format)
@@ -105,6 +106,22 @@ def read_targets(
     # Tokens may have plain marks where the file has typographic ones.
     plain = {normalize(form).strip(): word for form, word in targets.items()}
     return plain | targets
+
+
+def _listed_words(text: str) -> list[str]:
+    """Return the words of a list that was given in place of a file: Alice,rabbit."""
+    return text.replace(",", " ").split()
+
+
+def _typed_lines(path: str | Path) -> str:
+    """Return the command that prints words that were given in place of a file.
+
+    One line would be a word with its forms.
+    """
+    words = _listed_words(str(path))
+    if len(words) < 2:
+        return "echo {quoted}"
+    return f"printf '%s\\n' {literal(shlex.join(words))}"
 
 
 def _targets_of_lines(source: Source) -> Iterator[tuple[str, list[str]]]:
@@ -159,11 +176,13 @@ def targets_of(
     A word of a list is its only form, and a path is that of a file for `read_targets`.
     """
     if isinstance(words, (str, Path)):
-        if isinstance(words, str) and words.isalpha() and not Path(words).exists():
+        listed_words = _listed_words(str(words))
+        are_words = listed_words and all(map(str.isalpha, listed_words))
+        if isinstance(words, str) and are_words and not Path(words).exists():
             raise missing_file_error(
                 words,
                 InputError,
-                remedy=f"For words, give a list: [{literal(repr(words))}].",
+                remedy=f"For words, give a list: {literal(listed_words)}.",
             )
         return read_targets(words)
     if isinstance(words, Mapping):

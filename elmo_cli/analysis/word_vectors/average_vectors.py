@@ -1,5 +1,6 @@
 """Mean vectors of words over their occurrences in a corpus."""
 
+import logging
 import os
 import shlex
 from collections import Counter
@@ -21,6 +22,8 @@ from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.checks import check_sentence, list_texts
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.messages import Message, literal
+from elmo_cli.errors.wording import counted
 from elmo_cli.inference.memory import result_or_raise
 from elmo_cli.options.analysis import DEFAULT_MIN_COUNT, AveragingSettings
 from elmo_cli.options.layers import Layers, layers_text
@@ -33,6 +36,8 @@ from elmo_cli.records.warnings.expected import expected_input
 from elmo_cli.text.choose_tokenizer import choose_tokenizer_of_strings, peek_strings
 from elmo_cli.text.tokenizers import tokenize_texts
 from elmo_cli.types import Sentence, Text
+
+logger = logging.getLogger(__name__)
 
 
 def write_average_vectors(
@@ -72,6 +77,7 @@ def write_average_vectors(
         words=listed,
         averaging=averaging,
         name=corpus.source.name,
+        list_name=str(words) if isinstance(words, (str, Path)) else "the list",
     )
     write_vectors_file(
         output,
@@ -159,7 +165,14 @@ def average_word_vectors(
     settings = TextSettings(tokenizer=tokenizer, language=language)
     chosen = choose_tokenizer_of_strings(strings, settings, embedder.files)
     sentences = tokenize_texts(texts, chosen.tokenize)
-    return _average(embedder, sentences, words=words, averaging=averaging, name="texts")
+    return _average(
+        embedder,
+        sentences,
+        words=words,
+        averaging=averaging,
+        name="texts",
+        list_name="the list",
+    )
 
 
 def _average(
@@ -169,8 +182,12 @@ def _average(
     averaging: AveragingSettings,
     *,
     name: str,
+    list_name: str,
 ) -> AverageVectors:
-    """Average the vectors of words; `name` names the sentences in an error."""
+    """Average the vectors of words.
+
+    Messages name the sentences `name`, and a list of words `list_name`.
+    """
     n_layers = embedder.architecture.n_layers
     layers = layers_text(averaging.layer_numbers(n_layers))
     selection = SelectionSettings(layers).for_model(n_layers)
@@ -181,25 +198,88 @@ def _average(
     sums = _sum_vectors(embedder, to_average, selection)
     if words is None:
         words = [word for word, _ in counts.most_common()]
+        of_list = ""
+    else:
+        of_list = f" of {list_name}"
     frequent = [word for word in words if counts[word] >= averaging.min_count]
     if not frequent:
-        shell_remedy = None
-        if max(counts.values(), default=0) == 1 and os.path.isfile(name):
-            shell_remedy = (
-                "Lower {--min-count}, or for a list of words, use "
-                f"`elmo word-vectors --words {shlex.quote(name)} OUTPUT`."
+        raise _too_rare_error(name, of_list, counts, averaging.min_count)
+    if wanted is not None:
+        rare = [word for word in words if counts[word] < averaging.min_count]
+        if rare:
+            logger.warning(
+                "%s",
+                _rare_words_message(
+                    rare,
+                    counts,
+                    averaging.min_count,
+                    name=name,
+                    of_list=f"{counted(len(words), 'word')}{of_list}",
+                ),
             )
-        raise InputError(
-            f"{name}: no word occurs {averaging.min_count:,} times or more",
-            remedy="Lower {--min-count}.",
-            shell_remedy=shell_remedy,
-        )
     width = len(sums[frequent[0]])
     means = np.empty((len(frequent), width), np.float32)
     for row, word in zip(means, frequent, strict=True):
         n_averaged = counts[word] if at_most is None else min(counts[word], at_most)
         row[:] = sums[word] / n_averaged
     return AverageVectors(frequent, [counts[word] for word in frequent], means)
+
+
+def _too_rare_error(
+    name: str, of_list: str, counts: Counter[str], min_count: int
+) -> InputError:
+    """Return the error for a text without a word that occurs often enough.
+
+    `of_list` names the words that should get a vector; "" means all words of the text.
+    """
+    if not counts:
+        if not of_list:
+            return InputError(f"{name}: no words")
+        return InputError(
+            f"{name}: no word{of_list} occurs",
+            remedy="Check the words and the tokenizer.",
+        )
+    most = max(counts.values())
+    times = "once" if most == 1 else counted(most, "time")
+    problem = (
+        f"{name}: no word{of_list} occurs {min_count:,} times or more; the most "
+        f"frequent occurs {times}"
+    )
+    remedy = f"Use {{--min-count {most}}}."
+    shell_remedy = None
+    if most == 1 and not of_list and os.path.isfile(name):
+        shell_remedy = (
+            "Use {--min-count 1}, or for a list of words, "
+            f"`elmo word-vectors --words {literal(shlex.quote(name))} OUTPUT`."
+        )
+    return InputError(problem, remedy=remedy, shell_remedy=shell_remedy)
+
+
+def _rare_words_message(
+    rare: Sequence[str],
+    counts: Counter[str],
+    min_count: int,
+    *,
+    name: str,
+    of_list: str,
+) -> Message:
+    """Return the warning for words of a list that are too rare for a vector."""
+    found = [counts[word] for word in rare if counts[word] > 0]
+    is_one = len(rare) == 1
+    if not found:
+        reason = "does not occur" if is_one else "do not occur"
+        example = repr(rare[0])
+        remedy = None
+    else:
+        verb = "occurs" if is_one else "occur"
+        reason = f"{verb} fewer than {min_count:,} times"
+        example = f"{rare[0]!r} ({counted(counts[rare[0]], 'time')})"
+        remedy = f"For all words that occur, use {{--min-count {min(found)}}}."
+    effect = "and gets no vector:" if is_one else "and get no vector, such as"
+    return Message(
+        f"{name}: {len(rare):,} of {of_list} {reason} {effect} {example}",
+        remedy=remedy,
+    )
 
 
 def _count_occurrences(

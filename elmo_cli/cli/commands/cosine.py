@@ -199,7 +199,7 @@ def _check_arguments(
                 f"{unexpected}: unexpected, because - reads the sentences from "
                 "standard input"
             )
-        raise misused_error(f"{unexpected}: unexpected", "Put each sentence in quotes.")
+        raise _extra_sentence_error(arguments)
     check_not_empty(arguments, _ARGUMENTS)
     word, *sentences = arguments
     if sentences[-1] == STANDARD_INPUT and not reads_lines:
@@ -216,6 +216,17 @@ def _check_arguments(
                 f"{sentence}: a file, but elmo cosine takes the sentence itself",
                 remedy="For a file, use {--pairs}.",
             )
+
+
+def _extra_sentence_error(arguments: tuple[str, ...]) -> Exception:
+    """Return the error for a third sentence, or for sentences without quotes."""
+    extra = arguments[3]
+    if all(" " in sentence for sentence in arguments[1:]):
+        return SettingsError(
+            f"{extra}: unexpected, because elmo cosine takes two sentences",
+            remedy="For many pairs, use {--pairs} TABLE.",
+        )
+    return misused_error(f"{extra}: unexpected", "Put each sentence in quotes.")
 
 
 class _TypedPair(NamedTuple):

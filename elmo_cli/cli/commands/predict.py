@@ -14,7 +14,7 @@ from elmo_cli.cli.chunks import parse_in_chunks
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import choose_command_tokenizer, open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
-from elmo_cli.cli.option_conditions import options_on_command_line
+from elmo_cli.cli.option_conditions import find_option, options_on_command_line
 from elmo_cli.cli.parameter_types import POSITIVE, TEXT_OR_PATH, WholeNumber
 from elmo_cli.cli.queries import name_of_record
 from elmo_cli.cli.row_printer import open_row_printer
@@ -57,9 +57,7 @@ _READING = (
 @field_option(PredictionSettings, "top", type=WholeNumber(1), excludes=["--samples"])
 @field_option(PredictionSettings, "direction")
 @field_option(PredictionSettings, "with_unknown", excludes=["--samples", "--each"])
-@field_option(
-    PredictionSettings, "each", excludes=[("--direction", "backward"), "--samples"]
-)
+@field_option(PredictionSettings, "each", excludes=["--direction", "--samples"])
 @field_option(PredictionSettings, "samples", type=WholeNumber(1))
 @field_option(PredictionSettings, "temperature", type=POSITIVE, requires=["--samples"])
 @field_option(
@@ -173,11 +171,12 @@ def _typed_text(
 
     tokens = cut_around_gaps(text, tokenizer.tokenize)
     record = _check_record(Record(text, tokens), each=settings.each)
-    if settings.direction == "backward" and GAP in record.tokens:
+    ctx = click.get_current_context()
+    if GAP in record.tokens and find_option(ctx, "--direction").is_set(ctx):
         raise SettingsError(
             Template(
-                "{--direction backward} has no effect on a gap, which is predicted "
-                "from both sides"
+                "{--direction} has no effect on a gap, which is predicted from both "
+                "sides"
             ),
             remedy="Remove {--direction}.",
         )

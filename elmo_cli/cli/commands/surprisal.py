@@ -15,7 +15,7 @@ from elmo_cli.cli.parameter_types import PATH, TEXT_OR_PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, open_row_printer
 from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
 from elmo_cli.cli.shared_options import field_option
-from elmo_cli.cli.usage_errors import extra_arguments_error
+from elmo_cli.cli.usage_errors import check_lists, extra_arguments_error
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Template
@@ -109,9 +109,7 @@ def surprisal(
     settings = settings_from(SurprisalSettings, values)
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
-    if len(inputs) > 1 and not settings.pair_columns:
-        takes = "several INPUTs only with --pair-columns"
-        raise extra_arguments_error(inputs, n_expected=1, takes=takes)
+    _check_number_of_inputs(inputs, settings)
     sources = [source_of(given) for given in inputs]
     for source in sources:
         source.check()  # Loading the model can take a while.
@@ -172,6 +170,18 @@ def surprisal(
         if n_drawn < summary.n_with_tokens:
             sentences = f"{n_drawn} of {sentences}"
         stderr.say(f"Wrote {plot}: {sentences}")
+
+
+def _check_number_of_inputs(
+    inputs: tuple[str, ...], settings: SurprisalSettings
+) -> None:
+    """Raise an error for several INPUTs without pairs, or for a split list."""
+    if settings.pair_columns is None:
+        if len(inputs) > 1:
+            takes = "several INPUTs only with --pair-columns"
+            raise extra_arguments_error(inputs, n_expected=1, takes=takes)
+    elif len(settings.pair_columns) == 1:
+        check_lists(inputs)
 
 
 def _check_is_table(

@@ -368,12 +368,30 @@ def test_settings_without_an_effect_are_an_error(option: str) -> None:
 
 def test_words_that_are_too_rare_are_an_error() -> None:
     embedder = ElmoEmbedder("model")
-    problem = "no word occurs 5 times or more. Lower min_count."
+    rare = "no word occurs 5 times or more; the most frequent occurs"
+    problem = f"{rare} 3 times. Use min_count=3."
     with pytest.raises(InputError, match=f"^texts: {re.escape(problem)}$"):
         average_word_vectors(embedder, SENTENCES)
     Path("corpus.txt").write_text("the cat\n")
+    problem = f"{rare} once. Use min_count=1."
     with pytest.raises(InputError, match=f"^corpus.txt: {re.escape(problem)}$"):
         write_word_vectors(embedder, "corpus.txt", "out.vec")
+
+
+def test_listed_words_without_a_vector_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    embedder = ElmoEmbedder("model")
+    texts = ["the cat", "the dog", "the cat"]
+    words = ["dog", "the", "zebra"]
+    average_word_vectors(embedder, texts, words, min_count=3)
+    average_word_vectors(embedder, texts, words, min_count=1)
+    average_word_vectors(embedder, texts, ["the", "cat"], min_count=2)
+    assert caplog.messages == [
+        "texts: 2 of 3 words of the list occur fewer than 3 times and get no vector, "
+        "such as 'dog' (1 time). For all words that occur, use min_count=1.",
+        "texts: 1 of 3 words of the list does not occur and gets no vector: 'zebra'",
+    ]
 
 
 def test_vectors_without_a_context_have_the_changed_weights() -> None:
