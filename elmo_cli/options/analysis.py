@@ -44,7 +44,7 @@ class ChangeSettings:
     measure: Measure = option(
         "apd",
         "Measure of change: apd (mean cosine distance of all pairs, 0 to 2), prt "
-        "(inverse cosine of the means, 1 without change) or jsd (Jensen-Shannon "
+        "(1 / cosine of the two means, 1 without change) or jsd (Jensen-Shannon "
         "divergence over clusters, in nats, 0 to 0.69).",
         choices=MEASURES,
     )

@@ -21,7 +21,9 @@ class PredictionSettings:
     )
     each: bool = option(False, "Predict substitutes for each token of the text.")
     samples: int | None = option(
-        None, "Print N random continuations of each text, not single words.", value="N"
+        None,
+        "Print N random continuations of each text, instead of the --top words.",
+        value="N",
     )
     temperature: float = option(
         1,

@@ -112,7 +112,7 @@ def cosine(
     In a pipe, type - instead of the sentences. Each input line then has two sentences,
     separated by a tab. Each output line has the cosines of layers 0, 1, 2 and their
     average, separated by tabs, or with --layers one cosine. There is no header. A line
-    without a tab is an error.
+    without a tab is an error, a blank one too.
 
     In typed sentences, a word that is missing, or occurs several times without
     --occurrence1 or --occurrence2, is an error (status 1). In a table or pipe, such a

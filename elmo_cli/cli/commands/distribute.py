@@ -143,8 +143,8 @@ def distribute(
     To resume after an interruption, repeat the command. To change an option, choose
     another FOLDER. When everything is done, FOLDER contains the file _SUCCESS, and
     `open_activations` reads FOLDER as if it were one file. If parts are missing, the
-    exit status is 1, also of --status. With --shard, only parts that failed count.
-    Without a terminal, progress is printed every 30 seconds.
+    exit status is 1, also of --status. With --shard, parts of other shards may be
+    missing. Without a terminal, progress is printed every 30 seconds.
     """
     *inputs, folder = arguments
     check_not_empty(arguments, [*["INPUT"] * len(inputs), "FOLDER"])

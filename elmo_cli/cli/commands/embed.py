@@ -52,7 +52,8 @@ def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
         parameter,
         excludes=_LAYERS,
         hidden=True,
-        help=f"Same as --layers {layers}.",
+        help=f"As in AllenNLP: --layers {layers}, tokens between spaces, and HDF5 "
+        "without --format.",
     )
 
 

@@ -60,8 +60,7 @@ def occurrences(
     `elmo plot` and `elmo neighbours` read both.
 
     By default, the vectors are of the top layer. In files of `elmo embed`, these
-    commands average layers 1 and 2, so cosines differ: to get the same, use
-    `--layers 1,2`.
+    commands average layers 1 and 2. For the same cosines here, write `--layers 1,2`.
 
     Only sentences with a target word are embedded. The number of occurrences of each
     word is printed on standard error. If there are none at all, nothing is written, and

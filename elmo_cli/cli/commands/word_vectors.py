@@ -79,7 +79,8 @@ def word_vectors(
     .txt .vec .w2v  word2vec text; .gz may follow
     .bin            word2vec binary
     .npz            arrays "words" and "vectors"
-    .tsv            Embedding Projector, with the words in OUTPUT.metadata.tsv
+    .tsv            Embedding Projector; words.tsv has its words in
+                    words.metadata.tsv
     .hdf5 .h5       dataset "embedding", as in bilm-tf
     """
     from elmo_cli.analysis.word_vectors.file_formats import check_vectors_file
