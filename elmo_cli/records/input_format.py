@@ -162,7 +162,7 @@ class InputFormat:
         if settings.paragraphs and not self.is_plain:
             raise SettingsError(
                 "{--paragraphs True}: requires text, found {name}",
-                remedy="Remove {--paragraphs}.",
+                remedy="Remove {--paragraphs True}.",
                 name=self.name,
             )
 

@@ -93,7 +93,7 @@ def assert_fails_everywhere(options: str, status: int, message: str) -> None:
         ("--tokenizer mosses", "tokenizer: expected .*, found 'mosses'"),
         ("--tokenizer moses:x1", "language: expected .*, found 'x1'"),
         ("--tokenizer moses --language x1", "language: expected .*, found 'x1'"),
-        ("--language fr --tokenizer whitespace", "--language has no effect"),
+        ("--language fr --tokenizer whitespace", "--language: has no effect"),
         ("--layers last", "layers(: expected .*, found)? 'last'"),
         ("--layers 9", "layers(: expected .*, found)? '9'"),
         ("--mix 1,2", "--mix: expected 3 numbers"),

@@ -138,7 +138,7 @@ def test_a_command_looks_up_a_folder_and_reads_its_options_once(
     )
     result = elmo("embed", text, tmp_path / "vectors.hdf5", "--model", TINY)
     assert result.exit_code == 0, result.output
-    look_up.assert_called_once_with(TINY, str(TINY))
+    look_up.assert_called_once_with(TINY, str(TINY), "")
     read.assert_called_once_with(TINY / "options.json")
 
 

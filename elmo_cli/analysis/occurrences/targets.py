@@ -10,7 +10,7 @@ from typing import Final
 
 from elmo_cli.errors.checks import check_sentence
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message, literal
+from elmo_cli.errors.messages import Message, Template, literal
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.wording import counted, shown
 from elmo_cli.files.file_types import conversion_command
@@ -191,7 +191,9 @@ def targets_of(
         listed = check_sentence(words, "words", "a list of words, a dict or a path")
         targets = {word: word for word in listed}
     if not targets:
-        raise InputError("words: the list is empty", remedy="Give at least one word.")
+        raise InputError(
+            Template("{--words}: the list is empty"), remedy="Give at least one word."
+        )
     return targets
 
 
