@@ -90,7 +90,7 @@ def _check_keeps_tokens(tokenizer: Tokenizer, input_format: InputFormat) -> None
     if tokenizer.splits_by is not None:
         raise SettingsError(
             "{--split-sentences True}: requires text or a table, found {name}",
-            remedy="Remove {--split-sentences}.",
+            remedy="Remove {--split-sentences True}.",
             name=input_format.name,
         )
     if tokenizer.name != WHITESPACE.name:
