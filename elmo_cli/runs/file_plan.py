@@ -67,7 +67,7 @@ def plan_file(
         raise SettingsError(
             "{--use-sentence-keys True}: has no effect with {input_name}, which has "
             "ids",
-            remedy="Remove {--use-sentence-keys}.",
+            remedy="Remove {--use-sentence-keys True}.",
             input_name=text_input.format.name,
         )
     # Sequences are much longer than sentences.
