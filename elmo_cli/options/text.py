@@ -126,8 +126,8 @@ class TextSettings:
     )
     keep_columns: Sequence[str] = option(
         (),
-        "Copy these input columns to the output; all copies every column except for "
-        "the text, which you can name.",
+        "Copy these input columns to the rows of the output, which HDF5 lacks. all "
+        "leaves out the text, which you can name.",
         default_text="none",
         value="NAME,...|all",
     )

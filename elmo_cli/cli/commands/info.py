@@ -25,8 +25,8 @@ def info(model: str | None, as_json: bool) -> None:
     $ elmo info ./my-model
 
     MODEL is a name listed by `elmo models`, hf:OWNER/NAME, a folder or a zip file.
-    Only a model on the Hugging Face hub (hf:) is downloaded. Of others that are not on
-    this computer, you see no architecture and no files. Without MODEL, the command
+    Only a model on the Hugging Face hub (hf:) is downloaded. For a model that is not on
+    this computer, its architecture and files are not shown. Without MODEL, the command
     describes your installation, for a bug report, and the default model.
     """
     if model == "":

@@ -47,14 +47,15 @@ def plot(
 
     FILE is any file from `elmo occurrences`, where WORD includes all its forms, an HDF5
     file from `elmo embed`, a folder from `elmo distribute`, or a pattern such as
-    '*.hdf5'. OUTPUT is .svg, .png, .pdf or .html.
+    '*.hdf5'. Write several files with the same layers, model and input format. OUTPUT
+    is .svg, .png, .pdf or .html.
 
     Similar occurrences are close together, so different uses of a word often form
     separate groups. Some points are labelled. In SVG and HTML, move the mouse over a
-    point to see its sentence. A picture needs 3 occurrences. If there are more than
-    2,000, a random 2,000 of them are drawn. With pca, a message on standard error says
-    how much of the variance the two axes show. This command needs `pip install
-    "elmo-cli[plot]"`.
+    point to see its sentence. A picture needs 3 occurrences, 30 with tsne, and as many
+    as --clusters. If there are more than 2,000, a random 2,000 of them are drawn. With
+    pca, a message on standard error says how much of the variance the two axes show.
+    This command needs `pip install "elmo-cli[plot]"`.
     """
     if len(arguments) < 3:
         raise missing_error(("FILE", "OUTPUT")[len(arguments) - 1])

@@ -104,8 +104,8 @@ def surprisal(
     the log frequency of its words without punctuation. Its length counts the characters
     of the unit, including spaces. --entropy adds the expected surprisal, in bits. With
     --pair-columns, each row has the surprisals of two sentences, and correct, which is
-    1 if the good one is more probable, 0.5 for a tie, else 0. Only there does the end
-    of the sentence count.
+    1 if the good one is more probable, 0.5 for a tie, else 0. Only --pair-columns
+    counts the end of the sentence.
     """
     settings = settings_from(SurprisalSettings, values)
     model_settings = settings_from(ModelSettings, values)
