@@ -8,6 +8,7 @@ machine.
 
 import gc
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -219,6 +220,8 @@ class Run:
         for name in ("step", "n_tokens", "warmup_steps"):
             if checkpoint[name] < 0:
                 raise ValueError(f"negative {name}")
+        if not 0 <= checkpoint["seconds"] < math.inf:  # NaN is not, either.
+            raise ValueError("seconds are not a time")
         progress = TextProgress.read(checkpoint["progress"])
         if len(progress.streams) not in (0, self.settings.batch_size):
             raise ValueError("another number of streams")

@@ -277,6 +277,8 @@ DAMAGED = r"the checkpoint is damaged \("
         (lambda whole: with_tensors(whole, other=torch.zeros(1)), DAMAGED),
         (lambda whole: changed(whole, step=-5), DAMAGED),
         (lambda whole: changed(whole, n_tokens=-1), DAMAGED),
+        (lambda whole: changed(whole, seconds=math.nan), DAMAGED),
+        (lambda whole: changed(whole, seconds=-1.0), DAMAGED),
         (lambda whole: changed(whole, loss_sums=torch.zeros(2)), DAMAGED),
         (lambda whole: changed(whole, carried=[torch.zeros(3, 4)]), DAMAGED),
         (lambda _: saved([1.0]), "not a checkpoint of elmo train"),
