@@ -139,7 +139,8 @@ def layers_as_numbers(name: str, n_layers: int) -> str:
     single = _lstm_layers(n_layers)
     for each, named in NAMED_LAYERS.items():
         if named.which != "all":
-            [single[each]] = named.numbers(n_layers)
+            numbers = named.numbers(n_layers)
+            single[each] = numbers[0]
     return str(single.get(name, name))
 
 

@@ -267,9 +267,6 @@ def _search(
                 errors.append(f"{name}, row {n_rows}: {stderr.shown_message(query)}")
             else:
                 queries.append(query)
-        if not queries:
-            yield from ([] for _ in chunk)
-            continue
         with progress_bar.progress_bar(" records", leave=False) as bar:
             files.on_progress = bar.update
             found = find_word_neighbours(
