@@ -191,4 +191,14 @@ def options_on_command_line(*names: str) -> list[str]:
 def variable_of(command: str, option: Option) -> str:
     """Return the variable of an option: ELMO_EMBED_LAYERS for `elmo embed --layers`."""
     name = next(name for name in option.opts if name.startswith("--"))
-    return f"elmo_{command}_{name[2:]}".replace("-", "_").upper()
+    return start_of_variables(command) + in_variable(name[2:])
+
+
+def start_of_variables(command: str) -> str:
+    """Return what the variables of a command begin with: ELMO_WORD_VECTORS_."""
+    return f"ELMO_{in_variable(command)}_"
+
+
+def in_variable(name: str) -> str:
+    """Return the name of a command or an option as it is in a variable: MIN_COUNT."""
+    return name.replace("-", "_").upper()

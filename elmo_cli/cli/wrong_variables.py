@@ -8,7 +8,7 @@ import click
 from elmo_cli.cli import stderr
 from elmo_cli.cli.command_list import COMMANDS, find_command
 from elmo_cli.cli.main import VARIABLES
-from elmo_cli.cli.option_conditions import Option
+from elmo_cli.cli.option_conditions import Option, in_variable, start_of_variables
 from elmo_cli.errors.wording import similar_word
 
 _START: Final = "ELMO_"
@@ -32,7 +32,8 @@ def warn_of_variables(names: Sequence[str], running: click.Command) -> None:
                     f"{name}: no such variable", remedy=f"Did you mean {meant!r}?"
                 )
         elif name not in _variables_of(command).values():
-            meant = _meant_option(name[len(_start_of(command)) :], command)
+            start = start_of_variables(str(command.name))
+            meant = _meant_option(name.removeprefix(start), command)
             remedy = f"`elmo {command.name} --help` lists the options."
             if meant:
                 remedy = f"Did you mean {meant!r}?"
@@ -42,13 +43,9 @@ def warn_of_variables(names: Sequence[str], running: click.Command) -> None:
 def _command_of(variable: str) -> click.Command | None:
     """Return the command whose variables begin like this one, or None."""
     for name in COMMANDS:
-        if variable.startswith(f"{_START}{_as_variable(name)}_"):
+        if variable.startswith(start_of_variables(name)):
             return find_command(name)
     return None
-
-
-def _start_of(command: click.Command) -> str:
-    return f"{_START}{_as_variable(str(command.name))}_"
 
 
 def _meant_variable(name: str, running: click.Command) -> str:
@@ -60,7 +57,7 @@ def _meant_variable(name: str, running: click.Command) -> str:
         return option
     # ELMO_COSIN_LAYERS
     words = rest.split("_")
-    commands = {_as_variable(name): name for name in COMMANDS}
+    commands = {in_variable(name): name for name in COMMANDS}
     for n_words in range(1, len(words)):
         similar = similar_word("_".join(words[:n_words]), commands)
         if similar:
@@ -92,9 +89,5 @@ def _variables_of(command: click.Command) -> dict[str, str]:
             continue
         for name in option.opts:
             if name.startswith("--"):
-                variables[_as_variable(name[2:])] = str(option.envvar)
+                variables[in_variable(name[2:])] = str(option.envvar)
     return variables
-
-
-def _as_variable(name: str) -> str:
-    return name.replace("-", "_").upper()
