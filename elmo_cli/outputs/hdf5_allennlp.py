@@ -34,7 +34,11 @@ from elmo_cli.outputs.hdf5_layouts import (
     make_space,
     make_type,
 )
-from elmo_cli.outputs.record_attributes import read_attributes, stored_attributes
+from elmo_cli.outputs.record_attributes import (
+    line_of,
+    read_attributes,
+    stored_attributes,
+)
 from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
@@ -226,7 +230,13 @@ class AllenNlpFile:
             name = f"{self._file.filename}: record {index + 1}, tokens"
             tokens = parse_json(stored, list[str], name)
         identifier = self._names[index] if self.has_ids else None
-        return Record(text, tokens, id=identifier, attributes=attributes)
+        return Record(
+            text,
+            tokens,
+            id=identifier,
+            attributes=attributes,
+            line=line_of(attributes),
+        )
 
     def _dataset(self, index: int) -> h5py.Dataset:
         if self.is_ordered:

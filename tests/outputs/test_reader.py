@@ -367,6 +367,7 @@ def test_attributes_have_their_types(tmp_path: Path) -> None:
         assert activations.attributes["model"] == "8"
         [(read, _)] = activations.records()
     assert read.attributes == {"line_index": 3, "original_id": "8"}
+    assert read.line == 4
 
 
 @layouts
@@ -381,6 +382,7 @@ def test_the_line_of_older_files_is_read_as_its_index(
     with open_activations(tmp_path / "out") as activations:
         [(read, _)] = activations.records()
     assert read.attributes == {"line_index": 3}
+    assert read.line == 4
 
 
 def test_attributes_of_other_programs_have_types_of_python(tmp_path: Path) -> None:
