@@ -96,7 +96,8 @@ class AllenNlpWriter(Hdf5Writer):
 
     def finish(self, attributes: Attributes) -> None:
         """Add `sentence_to_index` and these attributes, and close the file."""
-        if self._has_index:
+        # With ids there is no index, also if no record has shown that there are ids.
+        if self._has_index and KEYS not in attributes:
             string = h5py.string_dtype(encoding="utf-8")
             dataset = self._hdf5.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)
             dataset[0] = json.dumps(self._index)
