@@ -220,8 +220,9 @@ def _check_record(record: Record, *, each: bool) -> Record:
         return record._replace(tokens=check_gaps(record.tokens))
     if GAP in mark_gaps(record.tokens):
         raise InputError(
-            f"--each: cannot be combined with a gap ({GAP})",
+            "{--each True}: cannot be combined with a gap ({gap})",
             remedy="Remove one of them.",
+            gap=GAP,
         )
     return record
 
