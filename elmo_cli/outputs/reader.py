@@ -71,8 +71,8 @@ class Activations:
 
     @property
     def has_ids(self) -> bool:
-        """True if records have ids."""
-        return self._files[0].layout.has_ids
+        """True if all records have ids."""
+        return all(file.layout.has_ids for file in self._files)
 
     @cached_property
     def has_sentences(self) -> bool:
@@ -138,7 +138,8 @@ class Activations:
 
         In AllenNLP's layout, only the last record of a repeated sentence has its text.
         """
-        return self._sentence_of(self._record(index))
+        file, _ = self._located(index)
+        return self._sentence_of(self._record(index), file)
 
     def id(self, index: SupportsIndex) -> str | None:
         """Return the id of a record, or None if it has no id."""
@@ -168,15 +169,16 @@ class Activations:
             InputError: The tokens are not those of the sentence.
         """
         record = self._record(index)
-        sentence = self._sentence_of(record)
+        file, _ = self._located(index)
+        sentence = self._sentence_of(record, file)
         if sentence is None or not record.tokens:
             return None
         return locate_tokens(sentence, record.tokens)
 
-    def _sentence_of(self, record: Record) -> str | None:
+    def _sentence_of(self, record: Record, file: ActivationsFile) -> str | None:
         if record.text:
             return record.text
-        has_each = self.has_sentences and self._files[0].layout.has_each_sentence
+        has_each = file.layout.has_sentences and file.layout.has_each_sentence
         return record.text if has_each else None
 
     def records(self) -> Iterator[tuple[Record, AnyArray]]:
@@ -293,7 +295,7 @@ def _check_files(files: Sequence[ActivationsFile]) -> bool:
     check_same(described, SHARED_ATTRIBUTES)
     are_shards = len(files) > 1 and any("shard" in file.attributes for file in files)
     if are_shards:
-        names = ["input_records", "input_sha256"]
+        names = ["format", "input_records", "input_sha256"]
         if all("records_sha256" in file.attributes for file in files):
             names.append("records_sha256")
         check_same(described, names)
