@@ -66,10 +66,13 @@ class OutputSettings:
     dtype: Dtype = option("float32", "Data type of the values.", choices=DTYPES)
     forget_sentences: bool = option(False, "Omit sentence_to_index from the file.")
     use_sentence_keys: bool = option(
-        False, "Name datasets by their sentence instead of their number."
+        False,
+        "Name datasets by their sentence instead of their number; requires HDF5 of "
+        "{--layout allennlp}.",
     )
     overwrite: bool = option(
-        False, "Replace OUTPUT, or an unfinished run with other options."
+        False,
+        "Replace OUTPUT, or an unfinished run with other options or another input.",
     )
     rows: RowKind = option(
         "sentences",

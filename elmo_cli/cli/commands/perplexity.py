@@ -36,7 +36,10 @@ if TYPE_CHECKING:
         "(JSON lines). Without --per-sentence, only jsonl.",
         requires=["--per-sentence", ("--format", "jsonl")],
     ),
-    shared_options.keep_columns_option(),
+    shared_options.keep_columns_option(
+        help="Columns of INPUT to copy to the rows of --per-sentence; all copies all "
+        "but the text."
+    ),
 )
 @score_options()
 def perplexity(
