@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex, overload
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
-from elmo_cli.errors.wording import counted, shown
+from elmo_cli.errors.wording import counted, kind_of, shown
 from elmo_cli.options.shard import Shard, shard_of
 from elmo_cli.outputs.activations_file import ActivationsFile
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
@@ -217,7 +217,15 @@ class Activations:
 
     def _located(self, which: SupportsIndex) -> tuple[ActivationsFile, int]:
         """Return the file of a record by its index, and its index in the file."""
-        given = operator.index(which)
+        try:
+            given = operator.index(which)
+        except TypeError:
+            # Sequences of Python raise it too.
+            found = kind_of(which)
+            problem = f"index: expected a whole number, found {found}"
+            if isinstance(which, str):
+                problem += ". Use index_of() for a name."
+            raise TypeError(problem) from None
         index = given + len(self) if given < 0 else given
         for file, indices in zip(self._files, self._indices, strict=True):
             if index in indices:

@@ -83,6 +83,11 @@ def test_numbers_slices_and_sentences(layout: str, tmp_path: Path) -> None:
                 activations[number]
         with pytest.raises(TypeError):
             activations["a":"c"]
+        for wrong in (None, 1.0, [0], b"a"):
+            with pytest.raises(TypeError, match=r"^index: expected a whole number"):
+                activations[wrong]  # type: ignore[call-overload]
+        with pytest.raises(TypeError, match=r"found the string 'a'\. Use index_of"):
+            activations.sentence("a")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("split", [False, True])

@@ -25,9 +25,9 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import literal
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
-from elmo_cli.errors.wording import first_line, listed, shown, system_reason
+from elmo_cli.errors.wording import listed, shown, system_reason
 from elmo_cli.files.json_form import parse_json
-from elmo_cli.files.parquet_files import open_parquet
+from elmo_cli.files.parquet_files import open_parquet, unreadable_reason
 from elmo_cli.options.layers import (
     Layers,
     joins_token_layer,
@@ -394,7 +394,7 @@ def _damage_as_input_error(path: str | Path) -> Iterator[None]:
     except InputError:
         raise
     except (OSError, ValueError, RuntimeError) as error:
-        reason = first_line(error)
+        reason = unreadable_reason(error)
         if isinstance(error, OSError):
             reason = system_reason(error)
         reason = reason.split(". ")[0]

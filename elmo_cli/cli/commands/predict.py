@@ -22,7 +22,7 @@ from elmo_cli.cli.scored_text import is_typed_text, source_of
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Template
+from elmo_cli.errors.messages import Template, option_named
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import Direction, ModelSettings
 from elmo_cli.options.prediction import PredictionSettings
@@ -228,8 +228,10 @@ def _check_record(record: Record, settings: PredictionSettings) -> Record:
     if GAP in mark_gaps(record.tokens):
         option = "--each" if settings.each else "--samples"
         raise InputError(
-            f"{option}: cannot be combined with a gap ({GAP})",
+            "{option}: cannot be combined with a gap ({gap})",
             remedy="Remove one of them.",
+            option=option_named(option),
+            gap=GAP,
         )
     return record
 

@@ -18,7 +18,7 @@ from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import check_lists, extra_arguments_error
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Template
+from elmo_cli.errors.messages import Template, option_named
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -202,7 +202,10 @@ def _check_is_table(
             name = "--pair-columns"
             remedy = "Name its format with {--input-format}."
         raise SettingsError(
-            f"{name}: requires a table, found {input_format.name}", remedy=remedy
+            "{option}: requires a table, found {found}",
+            remedy=remedy,
+            option=option_named(name),
+            found=input_format.name,
         )
 
 
