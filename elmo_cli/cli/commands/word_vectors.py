@@ -72,9 +72,8 @@ def word_vectors(
     of `elmo embed`, which contains them twice, and reflect little more than spelling.
     --layers, --min-count, --at-most and the input options require INPUT.
 
-    The suffix of OUTPUT chooses its format. Only npz and tsv also contain the counts of
-    the words in INPUT. HDF5 contains no words: its rows have the order of --words,
-    without those that are left out. OUTPUT appears once it is complete.
+    The suffix of OUTPUT chooses its format. npz, tsv and HDF5 also contain the counts
+    of the words in INPUT. OUTPUT appears once it is complete.
 
     \b
     .txt .vec .w2v  word2vec text; .gz may follow
@@ -82,7 +81,8 @@ def word_vectors(
     .npz            arrays "words" and "vectors", with INPUT also "counts"
     .tsv            Embedding Projector; words.tsv has its words in
                     words.metadata.tsv
-    .hdf5 .h5       dataset "embedding" without words, as in bilm-tf
+    .hdf5 .h5       datasets "embedding", as in bilm-tf, "words", and with
+                    INPUT "counts"
     """
     from elmo_cli.analysis.word_vectors.file_formats import check_vectors_file
 
