@@ -377,7 +377,6 @@ def output_options(formats: Sequence[str], *others: Decorator) -> Decorator:
         field_option(OutputSettings, "overwrite"),
         dtype_option(),
         *others,
-        keep_columns_option(),
         field_option(OutputSettings, "layout"),
         field_option(OutputSettings, "compression"),
         field_option(SelectionSettings, "normalize"),

@@ -27,7 +27,7 @@ from elmo_cli.cli.usage_errors import (
 )
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import literal
-from elmo_cli.errors.wording import counted
+from elmo_cli.errors.wording import counted, shown
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.layers import parse_mean_layers
 from elmo_cli.options.model import ModelSettings
@@ -184,9 +184,10 @@ def _check_arguments(
     if has_table:
         if arguments:
             raise SettingsError(
-                f"{arguments[0]}: unexpected, because the table of --pairs has the "
-                "sentences",
-                remedy=f"Remove {literal(shlex.join(arguments))}.",
+                "{first}: unexpected, because the table of {--pairs} has the sentences",
+                remedy="Remove {arguments}.",
+                first=shown(arguments[0], 80),
+                arguments=shlex.join(arguments),
             )
         return
     n_expected = 2 if reads_lines else 3
@@ -196,8 +197,8 @@ def _check_arguments(
         unexpected = arguments[n_expected]
         if reads_lines:
             raise SettingsError(
-                f"{unexpected}: unexpected, because - reads the sentences from "
-                "standard input"
+                f"{shown(unexpected, 80)}: unexpected, because - reads the sentences "
+                "from standard input"
             )
         raise _extra_sentence_error(arguments)
     check_not_empty(arguments, _ARGUMENTS)
@@ -208,9 +209,15 @@ def _check_arguments(
             "-: reads both sentences from standard input",
             remedy=f"Use `{literal(command)}`.",
         )
-    if " " in word and " " not in sentences[-1]:
-        raise swapped_error(sentences[-1], word, *sentences[:-1])
-    for sentence in sentences:
+    _check_are_sentences(word, sentences)
+
+
+def _check_are_sentences(word: str, sentences: list[str]) -> None:
+    """Raise an error if a sentence is the word, or the name of a file."""
+    for place, sentence in enumerate(sentences):
+        if " " in word and " " not in sentence and sentence != STANDARD_INPUT:
+            others = sentences[:place] + sentences[place + 1 :]
+            raise swapped_error(sentence, word, *others)
         if sentence != STANDARD_INPUT and os.path.isfile(sentence):
             raise SettingsError(
                 f"{sentence}: a file, but elmo cosine takes the sentence itself",
@@ -230,10 +237,12 @@ def _extra_sentence_error(arguments: tuple[str, ...]) -> Exception:
     extra = arguments[3]
     if all(" " in sentence for sentence in arguments[1:]):
         return SettingsError(
-            f"{extra}: unexpected, because elmo cosine takes two sentences",
+            f"{shown(extra, 80)}: unexpected, because elmo cosine takes two sentences",
             remedy="For many pairs, use {--pairs} TABLE.",
         )
-    return misused_error(f"{extra}: unexpected", "Put each sentence in quotes.")
+    return misused_error(
+        f"{shown(extra, 80)}: unexpected", "Put each sentence in quotes."
+    )
 
 
 class _TypedPair(NamedTuple):

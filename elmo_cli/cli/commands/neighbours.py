@@ -98,8 +98,8 @@ def neighbours(
 
     FILE is an HDF5 file from `elmo embed`, any file from `elmo occurrences`, a folder
     from `elmo distribute`, or a pattern such as '*.hdf5'. Several files are searched
-    together; write them with the same layers, model and input format. SENTENCE is
-    tokenized and embedded as FILE was. For vectors that another program wrote, add
+    together; write them with the same model and layers. SENTENCE is tokenized and
+    embedded as FILE was. For vectors that another program wrote, add
     --model and --layers.
 
     Each result is a cosine, a line number (from 1) or id, and the sentence with the

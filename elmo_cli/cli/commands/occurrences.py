@@ -33,7 +33,12 @@ from elmo_cli.options.text import TextSettings
 @option_group(
     "Output",
     shared_options.layers_option("top"),
-    shared_options.output_options(OCCURRENCE_FORMATS),
+    shared_options.output_options(
+        OCCURRENCE_FORMATS,
+        shared_options.keep_columns_option(
+            help="Columns of INPUT to copy to Parquet; all copies all but the text."
+        ),
+    ),
 )
 @shared_options.input_options()
 @shared_options.model_options()
