@@ -73,9 +73,11 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
     default_text="all, which compares each layer and their average",
 )
 @shared_options.row_options("plain text, or tsv with --pairs")
-@shared_options.input_format_option(requires=["--pairs"])
+@shared_options.input_format_option(
+    requires=["--pairs"], help="Format of --pairs; see `elmo help formats`."
+)
 @shared_options.text_column_option(
-    help="Columns with the sentences, NAME1,NAME2.",
+    help="Columns of --pairs with the sentences, NAME1,NAME2.",
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
@@ -104,15 +106,13 @@ def cosine(
     Layer 0 does not depend on the sentence.
 
     To compare many pairs, use --pairs with a table such as WiC. The output is a table:
-    line (the number of the row, from 1), cosine_0, cosine_1, cosine_2 and
-    cosine_average, or with --layers only cosine, then the columns of the input. For
-    typed sentences and pipes, --format prints a table too, in which the other columns
-    are word1, occurrence1, sentence1, word2, occurrence2 and sentence2.
+    the number of the row (from 1), the cosines, and the columns of TABLE. For typed
+    sentences and pipes, --format prints a table too.
 
     In a pipe, type - instead of the sentences. Each input line then has two sentences,
     separated by a tab. Each output line has the cosines of layers 0, 1, 2 and their
     average, separated by tabs, or with --layers one cosine. There is no header. A line
-    without a tab is an error, a blank one too.
+    without a tab is an error (status 1), and so is a blank line.
 
     In typed sentences, a word that is missing, or occurs several times without
     --occurrence1 or --occurrence2, is an error (status 1). In a table or pipe, such a
@@ -192,7 +192,7 @@ def _check_arguments(
         return
     n_expected = 2 if reads_lines else 3
     if len(arguments) < n_expected:
-        raise missing_error(_ARGUMENTS[len(arguments)])
+        raise _missing_argument_error(arguments)
     if len(arguments) > n_expected:
         unexpected = arguments[n_expected]
         if reads_lines:
@@ -223,6 +223,13 @@ def _check_are_sentences(word: str, sentences: list[str]) -> None:
                 f"{sentence}: a file, but elmo cosine takes the sentence itself",
                 remedy="For a file, use {--pairs}.",
             )
+
+
+def _missing_argument_error(arguments: tuple[str, ...]) -> Exception:
+    """Return the error for a missing word or sentence."""
+    if arguments == (STANDARD_INPUT,):
+        return misused_error("WORD is missing", "Put it before -.")
+    return missing_error(_ARGUMENTS[len(arguments)])
 
 
 def _extra_sentence_error(arguments: tuple[str, ...]) -> Exception:
