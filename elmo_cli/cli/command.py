@@ -12,13 +12,14 @@ from elmo_cli.cli.command_texts import say_tokenizer
 from elmo_cli.cli.main import VARIABLES
 from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS, Option, variable_of
 from elmo_cli.cli.parameter_types import OutputPath
+from elmo_cli.cli.pasted_marks import check_marks
 from elmo_cli.cli.stderr import (
     TYPED_COMMAND,
     report_run,
     shown_message,
     verbosity_options,
 )
-from elmo_cli.cli.usage_errors import extra_arguments_error
+from elmo_cli.cli.usage_errors import check_order, extra_arguments_error
 from elmo_cli.errors.exceptions import InputError, MissingFileError, SettingsError
 from elmo_cli.errors.messages import TypedCommand
 from elmo_cli.files.output_checks import check_not_read
@@ -63,15 +64,18 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, and check them together."""
         ctx.meta[TYPED_ARGUMENTS] = list(args)  # The parser empties `args`.
+        if not ctx.resilient_parsing:  # TAB completes an unfinished command.
+            check_marks(args, ctx)
         with augment_usage_errors(ctx):  # An option without its value lacks it.
             rest = super().parse_args(ctx, args)
-        if ctx.resilient_parsing:  # TAB completes an unfinished command.
+        if ctx.resilient_parsing:
             return rest
         if rest:
             raise self._extra_arguments_error(ctx, rest)
         for option in self.params:
             if isinstance(option, Option):
                 option.check(ctx)
+        check_order(ctx)
         _check_output(ctx)
         return rest
 

@@ -21,6 +21,7 @@ from elmo_cli.cli.command_list import (
     find_command,
 )
 from elmo_cli.cli.option_conditions import TYPED_ARGUMENTS
+from elmo_cli.cli.pasted_marks import check_marks
 from elmo_cli.cli.streams import prepare_streams
 from elmo_cli.errors.exceptions import ElmoError, StoppedError
 from elmo_cli.errors.wording import first_line
@@ -71,6 +72,8 @@ class ElmoGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, and keep them for errors."""
         ctx.meta[TYPED_ARGUMENTS] = list(args)  # The parser empties `args`.
+        if not ctx.resilient_parsing:
+            check_marks(args[:1], ctx)
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -228,7 +228,11 @@ def cell_options(**arguments: Any) -> Decorator:
     )
 
 
-def tokenizer_options(**arguments: Any) -> Decorator:
+def tokenizer_options(
+    *,
+    language_help: str = "Language for the tokenizer, such as fr or French.",
+    **arguments: Any,
+) -> Decorator:
     """Add --tokenizer and --language."""
     return option_group(
         "Input",
@@ -238,7 +242,7 @@ def tokenizer_options(**arguments: Any) -> Decorator:
             shell_complete=complete_values(AUTO, *TOKENIZERS),
             **arguments,
         ),
-        field_option(TextSettings, "language", **arguments),
+        field_option(TextSettings, "language", help=language_help, **arguments),
     )
 
 
@@ -246,7 +250,9 @@ def splitting_options(**arguments: Any) -> Decorator:
     """Add the options of `tokenizer_options`, and --split-sentences."""
     return option_group(
         "Input",
-        tokenizer_options(**arguments),
+        tokenizer_options(
+            language_help=info_of(TextSettings, "language").help, **arguments
+        ),
         field_option(TextSettings, "split_sentences", **arguments),
     )
 
@@ -371,7 +377,6 @@ def output_options(formats: Sequence[str], *others: Decorator) -> Decorator:
         field_option(OutputSettings, "overwrite"),
         dtype_option(),
         *others,
-        keep_columns_option(),
         field_option(OutputSettings, "layout"),
         field_option(OutputSettings, "compression"),
         field_option(SelectionSettings, "normalize"),
@@ -396,6 +401,6 @@ def words_option(**arguments: Any) -> Decorator:
     """Add --words, a file of target words."""
     text = (
         "File of target words, one per line, optionally with their forms "
-        "(lemma,form,form), or a table with the columns word and form."
+        "(lemma,form,form), or a table with a column word and, optionally, form."
     )
     return path_option("--words FILE", help=text, **arguments)

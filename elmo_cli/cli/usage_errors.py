@@ -23,10 +23,12 @@ from elmo_cli.cli.wrong_names import (
 )
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, literal
-from elmo_cli.errors.wording import listed
+from elmo_cli.errors.wording import listed, shown
 
 _LISTS: Final = ("--id-column", "--keep-columns", "--layers", "--mix", "--pair-columns")
 """Options whose values are separated by commas."""
+_HDF5: Final = b"\x89HDF\r\n"
+"""First bytes of HDF5."""
 _SHOWN_AS_HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """Error of `elmo` alone, which shows the help; click 8.1 has none."""
 
@@ -107,14 +109,59 @@ def swapped_error(word: str, *others: str) -> SettingsError:
     )
 
 
+def check_order(ctx: click.Context) -> None:
+    """Raise an error if a text stands in the place of OUTPUT, and OUTPUT before it.
+
+    Such an INPUT has the suffix of an output, and is missing or a file of vectors.
+    """
+    reads_text = _has_option(ctx.command, "--input-format")
+    if not reads_text or arguments_of(ctx.command) != ["INPUT", "OUTPUT"]:
+        return
+    typed: list[str] = []
+    for parameter in ctx.command.params:
+        if isinstance(parameter, click.Argument):
+            value = ctx.params[str(parameter.name)]
+            typed += value if isinstance(value, tuple) else [value]
+    if len(typed) != 2:
+        return
+    first, second = typed
+    if not _may_be_vectors(first) or not os.path.isfile(second):
+        return
+    if os.path.splitext(second)[1] and _has_suffix_of_vectors(second):
+        return
+    if not _is_input(second):
+        return
+    words = ["elmo", str(ctx.command.name), second, first, *_options(typed, ctx)]
+    message = Message(
+        f"{second}: INPUT comes first", remedy=f"Use `{literal(shlex.join(words))}`."
+    )
+    raise click.UsageError(message.as_options(), ctx)
+
+
+def _may_be_vectors(path: str) -> bool:
+    """Return whether a path has the suffix of vectors, and is missing or HDF5."""
+    if not os.path.splitext(path)[1] or not _has_suffix_of_vectors(path):
+        return False
+    if not os.path.isfile(path):
+        return not os.path.exists(path)
+    with open(path, "rb") as file:
+        return file.read(len(_HDF5)) == _HDF5
+
+
+def _has_suffix_of_vectors(path: str) -> bool:
+    from elmo_cli.options.output_format import format_of_suffix
+
+    return format_of_suffix(path) is not None
+
+
 def _message(error: click.UsageError) -> Message:
     ctx = error.ctx
     if ctx is None:
         return Message(error.message)
     if isinstance(error, click.NoSuchOption):
-        return no_such_option_message(
-            error.option_name, ctx.command, ctx.meta[TYPED_ARGUMENTS]
-        )
+        typed = ctx.meta[TYPED_ARGUMENTS]
+        name = _typed_option(error.option_name, typed)
+        return no_such_option_message(name, ctx.command, typed)
     if isinstance(error, click.MissingParameter) and error.param is not None:
         first_name = _name_of(error.param, ctx).split(" ")[0].removesuffix("...")
         if first_name == "INPUT" and _is_piped():
@@ -136,6 +183,18 @@ def _message(error: click.UsageError) -> Message:
         remedy = "`elmo --help` lists the commands."
         return Message("COMMAND is missing", remedy=remedy)
     return Message(error.message)
+
+
+def _typed_option(name: str, typed: Sequence[str]) -> str:
+    """Return the name of an option as it was typed: `-layer`, of which click takes -l.
+
+    A letter with a number, such as `-n5`, stays an option of one letter.
+    """
+    for argument in typed:
+        word = argument.partition("=")[0]
+        if not name.startswith("--") and word.startswith(name) and word[1:].isalpha():
+            return word
+    return name
 
 
 def _extra_arguments_message(
@@ -167,7 +226,7 @@ def _extra_arguments_message(
             remedy=f"Use `> {literal(quoted)}`.",
         )
     takes = takes or " ".join(names).strip("[]") or "no arguments"
-    problem = f"{first}: unexpected, because {start} takes {takes}"
+    problem = f"{shown(first, 80)}: unexpected, because {start} takes {takes}"
     if not names or names[0] not in ("INPUT", "INPUT..."):
         return Message(problem, remedy=example_of(command))
     return _extra_inputs_message(typed, n_expected, problem, ctx)
@@ -192,13 +251,14 @@ def _extra_inputs_message(
         return Message(problem, remedy=example_of(command))
     if has_output:
         extra = inputs[n_expected - 1]
-        problem = f"{extra}: unexpected, because {start} takes one INPUT"
+        problem = f"{shown(extra, 80)}: unexpected, because {start} takes one INPUT"
     if are_files:
         command_line = f"cat {shlex.join(inputs)} | {piped}"
         remedy = f"To read several files, pipe them: `{literal(command_line)}`."
     elif any(" " in text for text in inputs):
         if not has_output:
-            problem = f"{typed[n_expected]}: unexpected, because {start} takes one text"
+            extra = shown(typed[n_expected], 80)
+            problem = f"{extra}: unexpected, because {start} takes one text"
         command_line = f"printf '%s\\n' {shlex.join(inputs)} | {piped}"
         remedy = f"For several texts, pipe one per line: `{literal(command_line)}`."
     elif has_output:
@@ -228,8 +288,8 @@ def _name_after_models_message(name: str) -> Message:
     if language_name(language_code(name)) is not None:
         remedy = f"Use `elmo models --language {quoted}`."
         return Message(f"{name}: unexpected", remedy=remedy)
-    shown = name or "''"
-    return Message(f"{shown}: unexpected, because elmo models takes no arguments")
+    named = name or "''"
+    return Message(f"{named}: unexpected, because elmo models takes no arguments")
 
 
 def _options(typed: Sequence[str], ctx: click.Context) -> list[str]:
@@ -328,6 +388,17 @@ def _is_text_file(path: str) -> bool:
 
     with suppress(InputError):
         return os.path.isfile(path) and find_format(Source(path)).is_plain
+    return False
+
+
+def _is_input(path: str) -> bool:
+    """Return whether a file is in a format of inputs, by its first bytes."""
+    from elmo_cli.records.formats import find_format
+    from elmo_cli.text.sources import Source
+
+    with suppress(InputError):
+        find_format(Source(path))
+        return True
     return False
 
 

@@ -202,7 +202,7 @@ def _example_value(option: click.Option) -> str:
     """Return a value for an option in an example: one of its choices, or NAME."""
     if isinstance(option.type, click.Choice):
         return str(option.type.choices[0])
-    # Of NAME|FOLDER, the first: in a shell, | is a pipe.
+    # Of NAME|PATH, the first: in a shell, | is a pipe.
     return (option.metavar or "").partition("|")[0]
 
 

@@ -3,7 +3,7 @@
 These are Ray Data, Spark, Dask, or a table in memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from elmo_cli.distributed.part import load_for_worker
 from elmo_cli.distributed.plan import CorpusSettings
 from elmo_cli.embedder import embedder_on
+from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Template
 from elmo_cli.inference.device import Device
@@ -25,7 +26,7 @@ from elmo_cli.options.model import (
 from elmo_cli.options.output import Dtype
 from elmo_cli.options.selection import Pooling, SelectionSettings
 from elmo_cli.options.text import TextSettings
-from elmo_cli.options.tokenizer_names import AUTO
+from elmo_cli.options.tokenizer_names import AUTO, parse_tokenizer_name
 from elmo_cli.outputs.arrow_arrays import nested_array
 from elmo_cli.outputs.convert_dtype import as_dtype
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -107,6 +108,12 @@ class EmbedBatch:
                 ),
                 remedy="Name the tokenizer of the whole data set, such as moses.",
             )
+        check_type("column", column, str, "a name")
+        if text_column is not None:
+            check_type("text_column", text_column, str, "a name")
+        if tokenizer is not None:
+            check_type("tokenizer", tokenizer, str, "a name")
+            parse_tokenizer_name(tokenizer)
         self._settings = CorpusSettings(
             model=ModelSettings(
                 model=model,
@@ -144,6 +151,8 @@ class EmbedBatch:
         """
         settings = self._settings
         is_table = hasattr(batch, "append_column")
+        if not is_table and not hasattr(batch, "assign"):
+            check_type("batch", batch, Mapping, "a table or a dict of arrays")
         names = batch.column_names if is_table else list(batch)
         columns = choose_columns(named_columns(settings.text), names, table="the batch")
         name = columns.texts[0]

@@ -27,6 +27,8 @@ _SYNONYMS: Final = {
 }
 """Name that an option has for a value, by another name of the value."""
 
+_LONGEST_QUOTE: Final = 80
+
 
 def listed(words: Iterable[object], last: str) -> str:
     """Return words for a message, with `or` or `and` before the last: `a, b or c`."""
@@ -39,9 +41,10 @@ def listed(words: Iterable[object], last: str) -> str:
 def expected_one_of(choices: Iterable[str], found: object) -> str:
     """Return the problem of a value that is not one of the choices, and its remedy."""
     choices = list(choices)
-    problem = f"expected {listed(choices, 'or')}, found {found!r}"
+    problem = f"expected {listed(choices, 'or')}, found "
     if not isinstance(found, str):
-        return problem
+        return f"{problem}{found!r}"
+    problem += quoted(found)
     digits = "0123456789"
     stems = [choice.rstrip(digits) for choice in choices]
     if found.rstrip(digits) in stems:  # float64 is no mistake for float16.
@@ -82,13 +85,29 @@ def similar_word(
     synonym = _SYNONYMS.get(typed)
     if synonym in by_key:
         return by_key[synonym]
+    if typed in by_key:
+        return by_key[typed]
     for each in by_key:
-        if sorted(each) == sorted(typed):  # Letters were swapped.
+        if len(typed) > 2 and _is_swapped(typed, each):
             return by_key[each]
-    # Half of the letters of a short word are those of many others.
-    cutoff = 0.6 if len(typed) > 3 else 0.8
-    similar = get_close_matches(typed, by_key, n=1, cutoff=cutoff)
-    return by_key[similar[0]] if similar else ""
+    for each in get_close_matches(typed, by_key, cutoff=0.6):
+        # Short words share most letters with many others.
+        shorter = min(len(typed), len(each))
+        if shorter > 3:
+            return by_key[each]
+        if shorter == 3 and get_close_matches(typed, [each], cutoff=0.8):
+            return by_key[each]
+    return ""
+
+
+def _is_swapped(typed: str, other: str) -> bool:
+    """Return whether two letters next to each other are swapped in a word."""
+    if len(typed) != len(other):
+        return False
+    places = [index for index in range(len(typed)) if typed[index] != other[index]]
+    if len(places) != 2 or places[1] != places[0] + 1:
+        return False
+    return sorted(typed) == sorted(other)
 
 
 def kind_of(value: object) -> str:
@@ -135,6 +154,11 @@ def shown(value: object, longest: int = 1000) -> str:
     """Return a value from a file for a message, cut after `longest` characters."""
     text = str(value)
     return text if len(text) <= longest else f"{text[:longest]}..."
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes for a message, cut after 80 characters."""
+    return repr(shown(text, _LONGEST_QUOTE))
 
 
 def utf8_name(path: str) -> str:

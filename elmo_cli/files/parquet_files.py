@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from elmo_cli.errors.optional_imports import load_pyarrow
+from elmo_cli.errors.wording import first_line
 from elmo_cli.files.named_pipes import refuse_named_pipe
 
 FOOTER_CRC32: Final = "footer_crc32"
@@ -21,6 +22,8 @@ _CRC32_IN_FOOTER: Final = re.compile(
     re.escape(FOOTER_CRC32.encode()) + rb"\x18\x08(.{8})", re.DOTALL
 )
 """Key and value as Thrift writes them: the type of the value and its length between."""
+_NO_FOOTER: Final = "magic bytes not found"
+"""Part of pyarrow's error for a file without its end, where the footer is."""
 _LENGTH_BYTES: Final = 4
 _MAGIC: Final = b"PAR1"
 _END_BYTES: Final = _LENGTH_BYTES + len(_MAGIC)
@@ -142,3 +145,11 @@ def _footer_of(tail: bytes) -> bytes:
 
 def _checksum_text(footer: bytes) -> bytes:
     return b"%08x" % zlib.crc32(footer)
+
+
+def unreadable_reason(error: Exception) -> str:
+    """Return why pyarrow cannot read a file."""
+    reason = first_line(error)
+    if _NO_FOOTER in reason:
+        return "it is incomplete, or not Parquet"
+    return reason

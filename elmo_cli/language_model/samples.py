@@ -105,7 +105,6 @@ def sample_sentences(
         raise InputError(
             f"a text to continue cannot contain a gap ({GAP})",
             remedy="Remove the gap.",
-            shell_remedy="Remove the gap, or remove {--samples}.",
         )
     is_backward = direction == "backward"
     end = START_TOKEN if is_backward else END_TOKEN

@@ -135,11 +135,11 @@ class SurprisalTable:
         elif self.unit != "sentence" or self.with_sentence_numbers:
             columns.append(_Column(f"{self.unit}_number", lambda unit: unit.number))
         columns.append(_Column(self.unit, lambda unit: unit.text))
-        if self.unit != "token":
-            columns.append(_Column("tokens", lambda unit: unit.n_tokens))
         if self.with_regions:
             columns.append(_Column("region_number", _region_number))
             columns.append(_Column("region", _region_text))
+        if self.unit != "token":
+            columns.append(_Column("tokens", lambda unit: unit.n_tokens))
         for index, name in enumerate(directed_columns("surprisal", self.direction)):
             columns.append(_Column(name, partial(_surprisal_at, index)))
         if self.direction == "both":

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from elmo_cli.errors.checks import check_type
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.model.architecture import Architecture
 from elmo_cli.model.lstm import Lstm, LstmState, RunLstm
 from elmo_cli.model.packing import pack
@@ -121,7 +123,11 @@ class BiLm(nn.Module):
         Args:
             ids: Output of `batch_to_ids`, int64, shape (B, T, 50), padded with 0.
             state: State in which each sentence starts. None means the zero state.
+
+        Raises:
+            InputError: `ids` are no such tensor.
         """
+        self._check_ids(ids)
         bounded, mask = self.add_boundaries(ids)
         lengths = (mask.sum(dim=1) - 2).tolist()
         return self.run_bounded(
@@ -130,6 +136,23 @@ class BiLm(nn.Module):
             encode=lambda rows, columns: self.token_encoder(bounded[rows, columns]),
             state=state,
         )
+
+    def _check_ids(self, ids: Tensor) -> None:
+        """Raise an `InputError` unless ids are whole numbers of the model's shape."""
+        check_type(
+            "ids",
+            ids,
+            Tensor,
+            "a tensor",
+            remedy="Give elmo_cli.batch_to_ids(sentences).",
+        )
+        n_ids = self.token_encoder.token_ids(self.token_encoder.boundaries).shape[1]
+        if ids.dim() != 3 or ids.shape[2] != n_ids:
+            raise InputError(
+                f"ids: expected shape (B, T, {n_ids}), found {tuple(ids.shape)}"
+            )
+        if ids.dtype not in (torch.int64, torch.int32):
+            raise InputError(f"ids: expected int64, found {ids.dtype}")
 
     def run_bounded(
         self,

@@ -160,5 +160,5 @@ def reporting_damaged_pickle(path: Path) -> Iterator[None]:
     except Exception as error:
         raise WeightsError(
             f"{path}: not a valid PyTorch file of tensors ({type(error).__name__})",
-            remedy="Download it again.",
+            remedy="Copy or download it again.",
         ) from None

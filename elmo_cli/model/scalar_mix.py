@@ -67,7 +67,7 @@ class ScalarMix(nn.Module):
 
         Raises:
             InputError: There are more or fewer layers than `mixture_size`, or `tensors`
-                are none.
+                are none, or their shapes differ.
         """
         tensors = list(check_batch(tensors, "tensors"))
         if len(tensors) != self.mixture_size:
@@ -76,9 +76,20 @@ class ScalarMix(nn.Module):
             )
         for index, tensor in enumerate(tensors):
             check_type(f"tensors[{index}]", tensor, Tensor, "a tensor")
+            if tensor.shape != tensors[0].shape:
+                raise InputError(
+                    f"tensors[{index}]: expected shape {tuple(tensors[0].shape)}, as "
+                    f"tensors[0] has, found {tuple(tensor.shape)}"
+                )
         if self.do_layer_norm:
+            shape = tensors[0].shape[:-1]
             if mask is None:
-                mask = tensors[0].new_ones(tensors[0].shape[:-1])
+                mask = tensors[0].new_ones(shape)
+            check_type("mask", mask, Tensor, "a tensor")
+            if mask.shape != shape:
+                raise InputError(
+                    f"mask: expected shape {tuple(shape)}, found {tuple(mask.shape)}"
+                )
             tensors = [_normalize(tensor, mask) for tensor in tensors]
         parameters = torch.cat(list(self.scalar_parameters))  # (L,)
         weights = functional.softmax(parameters, dim=0)[:, None]

@@ -338,18 +338,18 @@ def _weights_error(path: Path, error: Exception, remedy: str) -> Exception:
             remedy="Give the file in it." if path.is_dir() else None,
         )
     if is_empty_file(path):
-        return empty_file_error(path, WeightsError, remedy="Download it again.")
+        return empty_file_error(path, WeightsError, remedy="Copy or download it again.")
     if "signature not found" in str(error):
         expected = "expected weights in HDF5 or safetensors"
         problem = f"{path}: {expected}, found something else"
         if path.suffix == ".hdf5":
-            return WeightsError(problem, remedy="Download it again.")
+            return WeightsError(problem, remedy="Copy or download it again.")
         return WeightsError(problem, remedy=remedy)
     if "truncated file" in str(error):
         problem = f"{path}: the file is incomplete"
-        return WeightsError(problem, remedy="Download it again.")
+        return WeightsError(problem, remedy="Copy or download it again.")
     reason = f"not a valid weights file: {first_line(error)}"
-    return WeightsError(f"{path}: {reason}", remedy="Download it again.")
+    return WeightsError(f"{path}: {reason}", remedy="Copy or download it again.")
 
 
 def write_tensors(

@@ -88,8 +88,10 @@ class PlotSettings:
 class NeighbourSettings:
     """Settings of a search for neighbours."""
 
-    top: int = option(10, "Number of neighbours to print.", value="N")
-    other_words: bool = option(False, "Exclude occurrences of WORD itself.")
+    top: int = option(10, "Number of neighbours of each query.", value="N")
+    other_words: bool = option(
+        False, "Exclude occurrences of WORD itself, in any case or form."
+    )
 
 
 @dataclass(frozen=True)

@@ -67,9 +67,10 @@ class ModelSettings:
 
     model: Any = option(
         None,
-        "Model listed by `elmo models`, hf:OWNER/NAME, a folder or a zip file.",
+        "Model listed by `elmo models`, hf:OWNER/NAME, or the path of a folder or zip "
+        "file.",
         default_text="ELMO_MODEL, else the bundled model",
-        value="NAME|FOLDER",
+        value="NAME|PATH",
     )
     """May also be its `ModelFiles`."""
     options_file: str | Path | None = option(

@@ -30,7 +30,15 @@ RowKind = Literal["sentences", "tokens"]
 ROWS: Final = get_args(RowKind)
 Dtype = Literal["float32", "float16"]
 DTYPES: Final = get_args(Dtype)
-REFUSED_SUFFIXES: Final = (".csv", ".tsv", ".txt", ".json", ".xlsx", ".pkl")
+_TABLES: Final = (".csv", ".tsv", ".xls", ".xlsx", ".ods", ".arrow", ".feather")
+_DOCUMENTS: Final = (
+    *(".txt", ".md", ".json", ".xml", ".html", ".htm", ".conllu", ".fasta"),
+    *(".pdf", ".doc", ".docx", ".odt", ".rtf"),
+)
+_PICTURES: Final = (".png", ".svg", ".jpg", ".jpeg", ".gif")
+_ARCHIVES: Final = (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar")
+_TENSORS: Final = (".pkl", ".pickle", ".pt", ".pth", ".safetensors", ".vec")
+REFUSED_SUFFIXES: Final = _TABLES + _DOCUMENTS + _PICTURES + _ARCHIVES + _TENSORS
 """Suffixes that need --format, because HDF5 with such a name would be a mistake."""
 
 
@@ -58,10 +66,13 @@ class OutputSettings:
     dtype: Dtype = option("float32", "Data type of the values.", choices=DTYPES)
     forget_sentences: bool = option(False, "Omit sentence_to_index from the file.")
     use_sentence_keys: bool = option(
-        False, "Name datasets by their sentence instead of their number."
+        False,
+        "Name datasets by their sentence instead of their number; requires HDF5 of "
+        "{--layout allennlp}.",
     )
     overwrite: bool = option(
-        False, "Replace OUTPUT, or an unfinished run with other options."
+        False,
+        "Replace OUTPUT, or an unfinished run with other options or another input.",
     )
     rows: RowKind = option(
         "sentences",

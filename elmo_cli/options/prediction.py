@@ -10,19 +10,27 @@ from elmo_cli.types import READING_DIRECTIONS, ReadingDirection
 class PredictionSettings:
     """Settings of predictions: words after a text, before it, or in its gaps."""
 
-    top: int = option(10, "Number of words to print.", value="N")
+    top: int = option(
+        10,
+        "Number of words to print for each text, or for each token with {--each}.",
+        value="N",
+    )
     direction: ReadingDirection = option(
         "forward",
-        "Predict the words after the text (forward) or before it (backward).",
+        "Predict the words after the text (forward) or before it (backward). Gaps and "
+        "{--each} always use both directions.",
         choices=READING_DIRECTIONS,
     )
     with_unknown: bool = option(
-        False, "Also show <UNK>, which stands for all words outside the vocabulary."
+        False,
+        "Also show <UNK>, which stands for all words outside the vocabulary. Gaps are "
+        "never filled with it.",
     )
-    each: bool = option(False, "Predict substitutes for each token of the text.")
+    each: bool = option(False, "Predict words for the place of each token of the text.")
     samples: int | None = option(
         None,
-        "Print N random continuations of each text, instead of the --top words.",
+        "Print N random continuations of each text, without <UNK>, instead of the "
+        "--top words. Backward, words are added in front.",
         value="N",
     )
     temperature: float = option(
@@ -33,7 +41,9 @@ class PredictionSettings:
     max_words: int = option(
         50, "Maximum number of words that {--samples} adds.", value="N"
     )
-    seed: int = option(0, "Seed of {--samples}.", value="N")
+    seed: int = option(
+        0, "Seed of {--samples}: the same seed gives the same words.", value="N"
+    )
 
     def __post_init__(self) -> None:
         check_choices(self)

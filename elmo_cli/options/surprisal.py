@@ -24,7 +24,9 @@ class SurprisalSettings:
         "or do both.",
         choices=DIRECTIONS,
     )
-    entropy: bool = option(False, "Also print the entropy of each prediction, in bits.")
+    entropy: bool = option(
+        False, "Also print the entropy where each unit begins, in bits."
+    )
     by: UnitKind | None = option(
         None,
         "Unit of a row. Words are separated by spaces, regions by `|`.",
@@ -33,13 +35,14 @@ class SurprisalSettings:
     )
     regions: str | None = option(
         None,
-        "Column of texts whose regions are separated by `|`. With {--by word}, each "
-        "word has a row with its region.",
+        "Column of texts whose regions are separated by `|`; requires a table. With "
+        "{--by word} or {--by token}, each word or token has a row with its region.",
         value="COLUMN",
     )
     frequencies: str | None = option(
         None,
-        "Word counts for the log frequencies, one word and its count per line.",
+        "Word counts for the log frequencies: one word and its count per line, or a "
+        "table with a header.",
         default_text="estimated from ranks in the vocabulary",
         value="FILE",
     )
@@ -51,8 +54,8 @@ class SurprisalSettings:
     )
     group_by: str | None = option(
         None,
-        "Also print the accuracy of {--pair-columns} for each value of COLUMN, on "
-        "standard error.",
+        "Also print the accuracy of {--pair-columns} for each value of COLUMN on "
+        "standard error, and copy COLUMN to the rows.",
         value="COLUMN",
     )
 

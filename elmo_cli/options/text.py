@@ -97,7 +97,9 @@ class TextSettings:
         value="LANGUAGE",
     )
     split_sentences: bool = option(
-        False, "Split each text into sentences, processed one by one."
+        False,
+        "Split each text into sentences, processed one by one; needs "
+        "elmo-cli[sentences].",
     )
     skip_errors: bool = option(
         False,
@@ -126,8 +128,7 @@ class TextSettings:
     )
     keep_columns: Sequence[str] = option(
         (),
-        "Copy these input columns to the rows of the output, which HDF5 lacks. all "
-        "leaves out the text, which you can name.",
+        "Columns of INPUT to copy to the output; all copies all but the text.",
         default_text="none",
         value="NAME,...|all",
     )

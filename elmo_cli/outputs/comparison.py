@@ -16,7 +16,6 @@ SHARED_ATTRIBUTES: Final = (
     "mix",
     "gamma",
     "pooling",
-    "format",
 )
 """Attributes that must be equal in files that are read as one."""
 _COLUMNS: Final = ("id_column", "text_column", "word_column")

@@ -34,7 +34,11 @@ from elmo_cli.outputs.hdf5_layouts import (
     make_space,
     make_type,
 )
-from elmo_cli.outputs.record_attributes import read_attributes, stored_attributes
+from elmo_cli.outputs.record_attributes import (
+    line_of,
+    read_attributes,
+    stored_attributes,
+)
 from elmo_cli.records.record import Record
 
 logger = logging.getLogger(__name__)
@@ -92,7 +96,8 @@ class AllenNlpWriter(Hdf5Writer):
 
     def finish(self, attributes: Attributes) -> None:
         """Add `sentence_to_index` and these attributes, and close the file."""
-        if self._has_index:
+        # With ids there is no index, also if no record has shown that there are ids.
+        if self._has_index and KEYS not in attributes:
             string = h5py.string_dtype(encoding="utf-8")
             dataset = self._hdf5.create_dataset(SENTENCE_TO_INDEX, (1,), dtype=string)
             dataset[0] = json.dumps(self._index)
@@ -226,7 +231,13 @@ class AllenNlpFile:
             name = f"{self._file.filename}: record {index + 1}, tokens"
             tokens = parse_json(stored, list[str], name)
         identifier = self._names[index] if self.has_ids else None
-        return Record(text, tokens, id=identifier, attributes=attributes)
+        return Record(
+            text,
+            tokens,
+            id=identifier,
+            attributes=attributes,
+            line=line_of(attributes),
+        )
 
     def _dataset(self, index: int) -> h5py.Dataset:
         if self.is_ordered:

@@ -23,7 +23,11 @@ from elmo_cli.outputs.hdf5_layouts import (
     check_count,
     checked_dataset,
 )
-from elmo_cli.outputs.record_attributes import read_attributes, stored_attributes
+from elmo_cli.outputs.record_attributes import (
+    line_of,
+    read_attributes,
+    stored_attributes,
+)
 from elmo_cli.records.record import Record
 
 PREFIXES: Final = {
@@ -210,15 +214,18 @@ class PackedFile:
         ids = self._texts("keys", start, stop)
         attributes = self._texts("attributes", start, stop)
         tokens = self._texts("tokens", start, stop)
-        return [
-            Record(
+        records = []
+        for row, index in enumerate(range(start, stop)):
+            own_attributes = self._parse_attributes(index, attributes[row])
+            record = Record(
                 text=sentences[row],
                 tokens=self._parse_tokens(index, tokens[row], sentences[row]),
                 id=ids[row] or None,
-                attributes=self._parse_attributes(index, attributes[row]),
+                attributes=own_attributes,
+                line=line_of(own_attributes),
             )
-            for row, index in enumerate(range(start, stop))
-        ]
+            records.append(record)
+        return records
 
     def find(self, name: str) -> int | None:
         """Return the index of a record by its id, or of the last with that text."""

@@ -11,7 +11,9 @@ LAYER_PREFIX: Final = "layer_"
 """Begin of the names of columns with the vector of a token in one of several layers."""
 ACTIVATIONS: Final = "activations"
 """Column with the activations of a sentence."""
-INTEGERS: Final = ("index", "line", "sentence_number", "position")
+SENTENCE_NUMBER: Final = "sentence_number"
+"""Column with the number of a sentence, if lines were split into sentences."""
+INTEGERS: Final = ("index", "line", SENTENCE_NUMBER, "position")
 """Columns of an output itself that contain integers."""
 
 

@@ -25,6 +25,7 @@ from elmo_cli.outputs.part_files import (
     part_name,
     read_footers,
 )
+from elmo_cli.outputs.record_attributes import LINE_INDEX
 from elmo_cli.records.record import Record
 
 _OF_PART: Final = (
@@ -68,6 +69,7 @@ class PartsFolder:
         own = self._own_columns(footers)
         self.has_ids = "id" in own
         self.has_sentences = "sentence" in own
+        self._has_lines = "line" in own
 
     def close(self) -> None:
         """Close the open part."""
@@ -84,16 +86,22 @@ class PartsFolder:
         own = ["sentence", "tokens"]
         if self.has_ids:
             own.append("id")
+        if self._has_lines:
+            own.append("line")
         table = self._rows(start, stop)
         names = [name for name in table.column_names if name in own]
-        return [
-            Record(
+        records = []
+        for row in table.select(names).to_pylist():
+            record = Record(
                 text=row.get("sentence") or "",
                 tokens=row["tokens"],
                 id=_text_or_none(row.get("id")),
             )
-            for row in table.select(names).to_pylist()
-        ]
+            line = row.get("line")
+            if line is not None:
+                record = record._replace(line=line, attributes={LINE_INDEX: line - 1})
+            records.append(record)
+        return records
 
     def find(self, name: str) -> int | None:
         """Return the index of a record by its id, or of the last with that text."""

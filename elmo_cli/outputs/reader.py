@@ -11,7 +11,7 @@ from typing import Any, SupportsIndex, overload
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.checks import check_type
 from elmo_cli.errors.exceptions import ElmoError, InputError, MissingInputError
-from elmo_cli.errors.wording import counted, shown
+from elmo_cli.errors.wording import counted, kind_of, shown
 from elmo_cli.options.shard import Shard, shard_of
 from elmo_cli.outputs.activations_file import ActivationsFile
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
@@ -71,8 +71,8 @@ class Activations:
 
     @property
     def has_ids(self) -> bool:
-        """True if records have ids."""
-        return self._files[0].layout.has_ids
+        """True if all records have ids."""
+        return all(file.layout.has_ids for file in self._files)
 
     @cached_property
     def has_sentences(self) -> bool:
@@ -138,7 +138,8 @@ class Activations:
 
         In AllenNLP's layout, only the last record of a repeated sentence has its text.
         """
-        return self._sentence_of(self._record(index))
+        file, _ = self._located(index)
+        return self._sentence_of(self._record(index), file)
 
     def id(self, index: SupportsIndex) -> str | None:
         """Return the id of a record, or None if it has no id."""
@@ -168,15 +169,16 @@ class Activations:
             InputError: The tokens are not those of the sentence.
         """
         record = self._record(index)
-        sentence = self._sentence_of(record)
+        file, _ = self._located(index)
+        sentence = self._sentence_of(record, file)
         if sentence is None or not record.tokens:
             return None
         return locate_tokens(sentence, record.tokens)
 
-    def _sentence_of(self, record: Record) -> str | None:
+    def _sentence_of(self, record: Record, file: ActivationsFile) -> str | None:
         if record.text:
             return record.text
-        has_each = self.has_sentences and self._files[0].layout.has_each_sentence
+        has_each = file.layout.has_sentences and file.layout.has_each_sentence
         return record.text if has_each else None
 
     def records(self) -> Iterator[tuple[Record, AnyArray]]:
@@ -215,7 +217,15 @@ class Activations:
 
     def _located(self, which: SupportsIndex) -> tuple[ActivationsFile, int]:
         """Return the file of a record by its index, and its index in the file."""
-        given = operator.index(which)
+        try:
+            given = operator.index(which)
+        except TypeError:
+            # Sequences of Python raise it too.
+            found = kind_of(which)
+            problem = f"index: expected a whole number, found {found}"
+            if isinstance(which, str):
+                problem += ". Use index_of() for a name."
+            raise TypeError(problem) from None
         index = given + len(self) if given < 0 else given
         for file, indices in zip(self._files, self._indices, strict=True):
             if index in indices:
@@ -285,7 +295,7 @@ def _check_files(files: Sequence[ActivationsFile]) -> bool:
     check_same(described, SHARED_ATTRIBUTES)
     are_shards = len(files) > 1 and any("shard" in file.attributes for file in files)
     if are_shards:
-        names = ["input_records", "input_sha256"]
+        names = ["format", "input_records", "input_sha256"]
         if all("records_sha256" in file.attributes for file in files):
             names.append("records_sha256")
         check_same(described, names)

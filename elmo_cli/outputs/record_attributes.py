@@ -30,3 +30,9 @@ def read_attributes(stored: Mapping[str, Any]) -> dict[str, Any]:
     if _OLD_LINE_INDEX in attributes:
         attributes[LINE_INDEX] = int(attributes.pop(_OLD_LINE_INDEX))
     return attributes
+
+
+def line_of(attributes: Mapping[str, Any]) -> int | None:
+    """Return the line that the attributes of a record tell, from 1, or None."""
+    index = attributes.get(LINE_INDEX)
+    return index + 1 if isinstance(index, int) else None

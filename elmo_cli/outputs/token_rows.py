@@ -9,7 +9,13 @@ from elmo_cli.arrays import AnyArray
 from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.arrow_arrays import vectors_array
 from elmo_cli.outputs.attributes import Attributes
-from elmo_cli.outputs.output_rows import LAYER_PREFIX, VECTOR, ColumnValues, Rows
+from elmo_cli.outputs.output_rows import (
+    LAYER_PREFIX,
+    SENTENCE_NUMBER,
+    VECTOR,
+    ColumnValues,
+    Rows,
+)
 from elmo_cli.outputs.sentence_rows import SentenceRows
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.record import Record
@@ -55,7 +61,7 @@ class TokenRows(SentenceRows):
             "line": [line] * n_rows,
         }
         if self._is_split:
-            columns["sentence_number"] = [index + 1] * n_rows
+            columns[SENTENCE_NUMBER] = [index + 1] * n_rows
         columns["position"] = list(positions)
         return columns
 
@@ -64,7 +70,7 @@ class TokenRows(SentenceRows):
         positions = [] if record.error is not None else self.positions(record)
         own = self.columns(index, record, positions)
         like_layers = {name for name in record.columns if name.startswith(LAYER_PREFIX)}
-        taken = {*own, "sentence_number", VECTOR, *like_layers}
+        taken = {*own, SENTENCE_NUMBER, VECTOR, *like_layers}
         kept = {}
         new_names = renamed_columns(record.columns.keys(), taken=taken)
         for old_name, new_name in new_names.items():

@@ -83,7 +83,9 @@ def _reporting_damage(archive: Path) -> Iterator[None]:
     # NotImplementedError means a rare compression, RuntimeError an encrypted file.
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         problem = f"cannot unpack the zip file: {first_line(error).removesuffix('.')}"
-        remedy = "Download it again, or unpack it yourself, and give the folder."
+        remedy = (
+            "Copy or download it again, or unpack it yourself, and give the folder."
+        )
         raise ModelError(f"{archive}: {problem}", remedy=remedy) from None
 
 

@@ -26,7 +26,7 @@ from elmo_cli.pretrained.registry import (
 )
 from elmo_cli.pretrained.require_softmax import with_softmax_in_weights
 from elmo_cli.pretrained.roles import FILE_NAMES
-from elmo_cli.pretrained.tensor_names import has_tensor
+from elmo_cli.pretrained.tensor_names import check_readable, has_tensor
 
 _NO_PARAGRAPH: Final = ("|", "- ", "* ", "---")
 """Beginnings of tables, lists and the metadata of the hub."""
@@ -116,6 +116,8 @@ def _describe_published(model: PublishedModel) -> dict[str, Any]:
 
 def _describe_files(files: ModelFiles) -> dict[str, Any]:
     """Describe a model by its files: their paths, its size, architecture and card."""
+    if files.weights.suffix != ".pkl":
+        check_readable(files.weights)
     files = with_softmax_in_weights(files)
     architecture = files.architecture
     n_characters = N_CHARACTERS

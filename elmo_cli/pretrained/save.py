@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from elmo_cli.errors.checks import check_path
 from elmo_cli.errors.exceptions import ModelError, OutputError
 from elmo_cli.errors.messages import literal
 from elmo_cli.files import disk
@@ -25,6 +26,7 @@ _FILES: Final = (
 
 def save_model(files: ModelFiles, folder: str | Path) -> None:
     """Write a model as a folder for the hub, with any vocabulary and softmax."""
+    check_path("folder", folder)
     folder = Path(folder)
     if files.weights.suffix == ".pkl":
         raise ModelError(

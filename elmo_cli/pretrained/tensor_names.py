@@ -15,6 +15,17 @@ _DAMAGE: Final = (AttributeError, KeyError, OSError, RuntimeError, ValueError)
 """Errors of h5py for a damaged file, and for a dataset in place of a group."""
 
 
+def check_readable(path: Path) -> None:
+    """Raise a `WeightsError` for a file of weights that is damaged or incomplete."""
+    # `model.tensor_files` would import torch, which takes a second.
+    with suppress(*_DAMAGE), open_hdf5_to_read(path):
+        return
+    from elmo_cli.model.tensor_files import open_tensors
+
+    with open_tensors(path):
+        pass
+
+
 def has_tensor(path: Path, name: str) -> bool:
     """Return whether a file of weights has a tensor; False for a damaged file."""
     # `model.weights` would import torch, which takes a second.

@@ -47,6 +47,8 @@ _USUAL_NAMES: Final = """
 """
 _MIN_ROWS: Final = 3
 """Number of rows from which a header with unusual names is believed."""
+_REPLACED: Final = "\ufffd"
+"""What stands in decoded text for bytes that are not UTF-8."""
 _MIN_TEXT_WORDS: Final = 3
 _MAX_SHOWN: Final = 4
 _AS_TEXT: Final = "or {--input-format text} to read one sentence per line."
@@ -84,9 +86,12 @@ def check_stream_is_text(lines: Iterable[Line], name: str) -> Iterator[Line]:
 def _check_lines(lines: Sequence[str], name: str) -> None:
     """Raise an `InputError` if the first lines of an input seem to have columns."""
     if any("\0" in line for line in lines):
+        remedy = "To read it nevertheless, use {--input-format text}."
+        if any(_REPLACED in line for line in lines):
+            remedy = "Give a text instead."
         raise InputError(
             f"{name}: it contains zero bytes, so it is probably not a text",
-            remedy="To read it nevertheless, use {--input-format text}.",
+            remedy=remedy,
         )
     lines = [line for line in lines if line]
     if _are_words_with_tags(lines):

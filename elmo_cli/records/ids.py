@@ -102,7 +102,7 @@ def log_repeated(n_repeated: int, location: str = "") -> None:
     """Log the number of records with the id of an earlier record, if there are any."""
     if n_repeated > 0:
         have = "1 record has" if n_repeated == 1 else f"{n_repeated:,} records have"
-        remedy = "the id of an earlier record. See their line or index."
+        remedy = "the id of an earlier record. Tell them apart by their line or index."
         logger.warning("%s%s %s", location, have, remedy)
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from elmo_cli.callbacks import ignore, never
 from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
-from elmo_cli.options.text import ALL_COLUMNS, NO_ID
+from elmo_cli.options.text import ALL_COLUMNS, DEFAULT_ID, NO_ID
 from elmo_cli.records.empty_input import require_tokens
 from elmo_cli.records.formats import refuse_other_formats
 from elmo_cli.records.ids import (
@@ -224,10 +224,21 @@ def _find_example(
         if record.error is None:
             return chain(read, records), record
     # No record is valid, but the id of one that is not UTF-8 may have been read.
-    has_id = bool(text_input.settings.id_column)
+    has_id = _has_id_column(text_input)
     if any(record.id is not None for record in read):
         has_id = True
     return iter(read), _invented_record(text_input, has_id=has_id)
+
+
+def _has_id_column(text_input: TextInput) -> bool:
+    """Return whether an input has a column of ids, as far as its head tells."""
+    settings = text_input.settings
+    if settings.id_column is not None:
+        return settings.id_column != NO_ID
+    if not text_input.format.lists_columns:
+        return False
+    names = text_input.format.column_names(text_input.source, settings)
+    return DEFAULT_ID in names
 
 
 def _invented_record(text_input: TextInput, *, has_id: bool) -> Record:

@@ -11,7 +11,7 @@ from elmo_cli.errors.exceptions import InputError
 from elmo_cli.errors.messages import Message
 from elmo_cli.errors.missing_files import empty_file_error, is_empty_file
 from elmo_cli.errors.optional_imports import load_extra
-from elmo_cli.errors.wording import first_line
+from elmo_cli.files.parquet_files import unreadable_reason
 from elmo_cli.options.text import TEXT_COLUMN, TextSettings
 from elmo_cli.records.annotated_places import PLACE_COLUMNS
 from elmo_cli.records.columns import Columns, choose_columns, named_columns
@@ -246,8 +246,10 @@ def _open_table(file: Any, name: str) -> Iterator[Any]:
         with parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES) as table:
             yield table
     except (ArrowException, OSError) as error:
-        reason = first_line(error)
         message = Message(
-            "{name}: cannot read the Parquet file: {reason}", name=name, reason=reason
+            "{name}: cannot read the Parquet file: {reason}",
+            remedy="Copy it again, or run the command that wrote it.",
+            name=name,
+            reason=unreadable_reason(error),
         )
         raise InputError(message) from None

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from elmo_cli.errors.checks import check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.wording import quoted
 from elmo_cli.text.tokenizers import MARKS
 from elmo_cli.types import Sentence
 
@@ -193,13 +194,12 @@ def _is_control(character: str) -> bool:
 
 
 def _not_aligned_error(text: str, token: str | None) -> InputError:
-    shown = repr(text if len(text) <= 60 else f"{text[:57]}...")
     problem = "characters at the end are in no token"
     if token is not None:
-        problem = f"the token {token!r} does not follow in it"
+        problem = f"the token {quoted(token)} does not follow in it"
     return InputError(
         "the tokens are not those of the text {text}: {problem}",
         remedy="Choose a {--tokenizer} that changes no characters.",
-        text=shown,
+        text=quoted(text),
         problem=problem,
     )

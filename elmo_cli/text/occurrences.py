@@ -9,7 +9,7 @@ from typing import Final, Literal
 from elmo_cli.errors.checks import check_sentence, check_type
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import literal
-from elmo_cli.errors.wording import counted, did_you_mean, kind_of, listed
+from elmo_cli.errors.wording import counted, did_you_mean, kind_of, listed, quoted
 from elmo_cli.options.text import TextSettings
 from elmo_cli.options.tokenizer_names import AUTO
 from elmo_cli.text.alignment import CharacterSpan, align_spans, locate_tokens
@@ -121,7 +121,8 @@ def tokens_around(
         return check_sentence(sentence, name, "a string or a list of tokens")
     if sentence != word and sentence in tokenizer.tokenize(word):
         raise InputError(
-            f"{name}: expected a sentence with {word!r}, found {sentence!r}",
+            f"{name}: expected a sentence with {quoted(word)}, "
+            f"found {quoted(sentence)}",
             remedy=remedy,
         )
     return tokenizer.tokenize(sentence)
@@ -171,9 +172,9 @@ def occurrence_of(
             raise SettingsError(f"{argument}: expected 1 or more, found {number}")
     forms = (word, normalize(word).strip())
     positions = [index for index, token in enumerate(sentence) if token in forms]
-    text = repr(" ".join(sentence)) if sentence else "an empty sentence"
+    text = quoted(" ".join(sentence)) if sentence else "an empty sentence"
     if not positions:
-        problem = f"{word!r} is not a token of {text}"
+        problem = f"{quoted(word)} is not a token of {text}"
         if len(sentence) == 1 and " " in sentence[0]:
             remedy = "The list has one token. Give the string itself, or split it."
             raise InputError(problem, remedy=remedy)
@@ -188,13 +189,13 @@ def occurrence_of(
     n_positions = len(positions)
     if number is None and n_positions > 1:
         raise InputError(
-            f"{word!r} occurs {n_positions} times in {text}",
+            f"{quoted(word)} occurs {n_positions} times in {text}",
             remedy=f"Add {choice_of(n_positions)}.",
         )
     if number is not None and number > n_positions:
         times = "once" if n_positions == 1 else f"{n_positions} times"
         raise SettingsError(
-            f"{word!r} occurs {times} in {text}, not {number} times",
+            f"{quoted(word)} occurs {times} in {text}, not {number} times",
             remedy=f"Use {choice_of(n_positions)}.",
         )
     index = 0 if number is None else number - 1
@@ -206,7 +207,7 @@ def _choice_of_tokens(sentence: Sentence) -> str:
     tokens = list(dict.fromkeys(sentence))
     if len(tokens) > _MAX_NAMED_TOKENS:
         return "Choose one of its tokens."
-    return f"Choose {listed(map(repr, tokens), 'or')}."
+    return f"Choose {listed(map(quoted, tokens), 'or')}."
 
 
 def occurrence_at(span: CharacterSpan, text: str, tokens: Sentence) -> Occurrence:
@@ -219,8 +220,8 @@ def occurrence_at(span: CharacterSpan, text: str, tokens: Sentence) -> Occurrenc
     n_tokens = positions.stop - positions.start
     if n_tokens == 0 or span.end > len(text):
         raise InputError(
-            f"characters {span.start}:{span.end}: expected a word of {text!r}, which "
-            f"has {counted(len(text), 'character')}"
+            f"characters {span.start}:{span.end}: expected a word of "
+            f"{quoted(text)}, which has {counted(len(text), 'character')}"
         )
     return Occurrence(
         tokens, positions.start, n_tokens=n_tokens, is_whole=aligned.are_whole

@@ -28,11 +28,14 @@ class TrainingTextSettings:
     text: TextSettings = DEFAULT_TEXT_SETTINGS
     tokenizer: Tokenizer = WHITESPACE
     validation_file: str | Path | None = option(
-        None, "Text to measure the perplexity on.", value="FILE"
+        None,
+        "Text to measure the perplexity on, in any format of INPUT.",
+        value="FILE",
     )
     validation_share: float = option(
         0.0,
-        "Hold out this share of the lines for validation: 0.01 is one in a hundred.",
+        "Instead of {--validation-file}, hold out this share of the lines: 0.01 is one "
+        "in a hundred.",
         value="X",
     )
     """It is in place of `validation_file`. The model is not trained on these lines."""
@@ -57,19 +60,23 @@ class StartSettings:
     )
     init_from: str | Path | None = option(
         None,
-        "Model to fine-tune. A weights file also needs {--options-file}.",
-        value="NAME|FOLDER|FILE",
+        "Model to fine-tune, as for {--model}, or a weights file with "
+        "{--options-file}.",
+        value="NAME|PATH",
     )
     """A name, a folder, a zip file or a file of weights."""
     vocabulary_file: str | Path | None = option(
         None,
-        "Words to predict: <S>, </S>, <UNK>, then the most frequent first.",
+        "Words to predict, one per line: <S>, </S>, <UNK>, then the most frequent "
+        "first.",
         default_text="copied from {--init-from}, else counted",
         value="FILE",
     )
     vocabulary_size: int | None = option(
         None,
-        "Number of words to predict, the most frequent in the text.",
+        "Number of words to predict, the most frequent in the text and <S>, </S>, "
+        "<UNK>. Without {--vocabulary-file}, and only if {--init-from} has no "
+        "vocabulary.",
         default_text="25000",
         value="N",
     )
@@ -80,13 +87,19 @@ class RunSettings:
     """Settings that do not change what is learned."""
 
     device: "Device" = "cpu"
-    checkpoint_seconds: float = option(300, "Seconds between checkpoints.", value="N")
+    checkpoint_seconds: float = option(
+        300, "Maximum seconds between checkpoints.", value="N"
+    )
     eval_steps: int = option(
-        1000, "Evaluate and write the model every N steps.", value="N"
+        1000,
+        "Write a checkpoint and the model, and evaluate it, every N steps.",
+        value="N",
     )
     tensorboard: bool = option(False, "Also log to FOLDER/tensorboard.")
     keep_checkpoint: bool = option(
-        False, "Keep the last checkpoint, in case you want to train longer."
+        False,
+        "Keep the last checkpoint (several times the size of the model), to train "
+        "longer later.",
     )
 
 
@@ -123,7 +136,10 @@ class TrainingSettings:
         128, "Parallel streams of text, with {--state carry}.", value="N"
     )
     unroll: int = option(
-        20, "Tokens per stream and block, with {--state carry}.", value="N"
+        20,
+        "Tokens per stream and block, with {--state carry}. With Adagrad, also the "
+        "scale of the loss.",
+        value="N",
     )
     dropout: float = option(
         0.1, "Dropout on the inputs and the output of the LSTMs.", value="X"

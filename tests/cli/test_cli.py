@@ -523,3 +523,31 @@ def test_the_library_leaves_the_process_as_it_is() -> None:
         "ElmoEmbedder(); assert dict(os.environ) == before; assert gc.isenabled()"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "arguments"),
+    [
+        ("COSINE_PAIRS", "text", ["cosine", "a", "a b", "c a"]),
+        ("PREDICT_EACH", "1", ["predict", "the ___ cat"]),
+        ("PREDICT_FILE", "text", ["predict", "the cat"]),
+        ("SURPRISAL_PAIR_COLUMNS", "a,b", ["surprisal", "text"]),
+        ("EMBED_ALL", "1", ["embed", "text", "o.h5", "--layers", "top"]),
+        ("EMBED_LAYERS", "x", ["embed", "text", "o.h5"]),
+        ("NEIGHBOURS_QUERIES", "text", ["neighbours", "cat", "a cat", "text"]),
+    ],
+)
+def test_an_error_names_the_variable_of_an_option(
+    name: str,
+    value: str,
+    arguments: list[str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (folder / "text").write_text("the cat sat\n")
+    monkeypatch.setenv(f"ELMO_{name}", value)
+    option = name.partition("_")[2].lower().replace("_", "-")
+    result = elmo(*arguments)
+    assert result.exit_code in (1, 2)
+    assert f"--{option} (ELMO_{name})" in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -184,7 +184,9 @@ def test_pandas_reads_back_every_text(tokens: list[str], row_format: str) -> Non
 
 # Ids that repeat, are missing, or are not read
 
-REPEATED = "1 record has the id of an earlier record. See their line or index."
+REPEATED = (
+    "1 record has the id of an earlier record. Tell them apart by their line or index."
+)
 
 
 def write_texts(name: str, *, ids: Sequence[object]) -> str:

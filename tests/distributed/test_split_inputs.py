@@ -257,7 +257,7 @@ def test_files_of_the_output_folder_are_left_out(
         (
             "a.parquet",
             b"no parquet",
-            ": cannot read the Parquet file: Parquet magic bytes not",
+            ": cannot read the Parquet file: it is incomplete, or not Parquet",
         ),
     ],
 )

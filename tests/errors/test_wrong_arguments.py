@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from elmo_cli import (
     Elmo,
@@ -39,6 +40,7 @@ from elmo_cli import (
     write_token_vectors,
     write_word_vectors,
 )
+from elmo_cli.distributed.embed_batch import EmbedBatch
 from elmo_cli.errors.exceptions import ElmoError, InputError, SettingsError
 from tests.support.small_models import SmallModels
 
@@ -439,7 +441,44 @@ WRONG_ARGUMENTS = [
         [1, [1.0], [2]],
         lambda models, value: models.hub({"tokens": [["a"]], "sequence_len": value}),
     ),
-    wrong("tensors", [None, 3, [1, 2]], lambda models, value: ScalarMix(2)(value)),
+    wrong(
+        "tensors",
+        [None, 3, [1, 2], [torch.zeros(1, 2, 3), torch.zeros(1, 3, 3)]],
+        lambda models, value: ScalarMix(2)(value),
+    ),
+    wrong(
+        "mask",
+        ["a", torch.zeros(2, 2), torch.zeros(1)],
+        lambda models, value: ScalarMix(1, do_layer_norm=True)(
+            [torch.zeros(1, 2, 3)], value
+        ),
+    ),
+    wrong(
+        "ids",
+        [
+            None,
+            [["a"]],
+            torch.zeros(1, 50, dtype=torch.int64),
+            torch.zeros(1, 2, 3, dtype=torch.int64),
+            torch.zeros(1, 2, 50),
+        ],
+        lambda models, value: models.embedder.elmo_bilm(value),
+    ),
+    wrong(
+        "folder",
+        [None, 3, ["a"]],
+        lambda models, value: models.embedder.save_pretrained(value),
+    ),
+    wrong("column", [None, 3], lambda models, value: EmbedBatch(column=value)),
+    wrong(
+        "text_column", [3, ["a"]], lambda models, value: EmbedBatch(text_column=value)
+    ),
+    wrong(
+        "tokenizer",
+        [3, "mosses", "whitespace:fr"],
+        lambda models, value: EmbedBatch(tokenizer=value),
+    ),
+    wrong("batch", [None, 3, "a", ["a"]], lambda models, value: EmbedBatch()(value)),
     wrong("text", [None, ["a"]], lambda models, value: models.model.tokenize(value)),
     wrong(
         "old",
@@ -504,6 +543,16 @@ def test_too_small_numbers_are_named(
 
 
 REMEDIES = [
+    (
+        lambda models: find_word_neighbours(  # type: ignore[call-overload]
+            models.embedder,
+            "cat",
+            "The cat sat.",
+            "v.h5",
+        ),
+        "top: expected a whole number, found 'v.h5'. Give the files first, then the "
+        "queries: (SENTENCE, WORD).",
+    ),
     (
         lambda models: find_word_neighbours(models.embedder, models.vectors, "a cat"),  # type: ignore[arg-type]
         "queries: expected (sentence, word), found the string 'a cat'. Give its word "

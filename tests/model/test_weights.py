@@ -256,9 +256,9 @@ def test_a_fault_in_a_file_is_reported(
         (None, ": no such file"),
         (
             WHOLE[:-1],
-            ": the file is incomplete. Download it again.",
+            ": the file is incomplete. Copy or download it again.",
         ),
-        (b"", ": the file is empty. Download it again."),
+        (b"", ": the file is empty. Copy or download it again."),
         (
             ACTIVATIONS,
             ": expected the weights .*, found activations, .*\\. Choose weights.hdf5.*",
@@ -411,7 +411,9 @@ def test_a_tensor_beyond_the_end_of_its_file_is_an_error_at_once(
     files.weights.write_bytes(
         content.replace(offset, (len(content) - 8).to_bytes(8, "little"))
     )
-    message = r"^[^\n]*: not a valid weights file: [^\n]*\. Download it again\.$"
+    message = (
+        r"^[^\n]*: not a valid weights file: [^\n]*\. Copy or download it again\.$"
+    )
     with pytest.raises(WeightsError, match=message):
         load_bilm(files)
     # Whether HDF5 sees that depends on its version.

@@ -83,6 +83,11 @@ def test_numbers_slices_and_sentences(layout: str, tmp_path: Path) -> None:
                 activations[number]
         with pytest.raises(TypeError):
             activations["a":"c"]
+        for wrong in (None, 1.0, [0], b"a"):
+            with pytest.raises(TypeError, match=r"^index: expected a whole number"):
+                activations[wrong]  # type: ignore[call-overload]
+        with pytest.raises(TypeError, match=r"found the string 'a'\. Use index_of"):
+            activations.sentence("a")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("split", [False, True])
@@ -367,6 +372,7 @@ def test_attributes_have_their_types(tmp_path: Path) -> None:
         assert activations.attributes["model"] == "8"
         [(read, _)] = activations.records()
     assert read.attributes == {"line_index": 3, "original_id": "8"}
+    assert read.line == 4
 
 
 @layouts
@@ -381,6 +387,7 @@ def test_the_line_of_older_files_is_read_as_its_index(
     with open_activations(tmp_path / "out") as activations:
         [(read, _)] = activations.records()
     assert read.attributes == {"line_index": 3}
+    assert read.line == 4
 
 
 def test_attributes_of_other_programs_have_types_of_python(tmp_path: Path) -> None:
@@ -551,3 +558,32 @@ def test_datasets_of_a_shard_have_the_numbers_of_the_input() -> None:
             assert activations.index_of("a bank") == 2
     with h5py.File("allennlp") as file:
         assert set(file) == {"1", "4", "7", "sentence_to_index"}
+
+
+def test_files_of_different_input_formats_are_read_as_one(
+    tmp_path: Path, tiny: ElmoEmbedder
+) -> None:
+    (tmp_path / "a.txt").write_text("The cat sat\n\nA dog\n")
+    (tmp_path / "b.csv").write_text("id,text\nx,The dog\n")
+    tiny.embed_file(tmp_path / "a.txt", tmp_path / "a.hdf5")
+    tiny.embed_file(tmp_path / "b.csv", tmp_path / "b.hdf5", layout="packed")
+    paths = (tmp_path / "a.hdf5", tmp_path / "b.hdf5")
+    for names in (paths, paths[::-1]):
+        with open_activations(*names) as both:
+            first = 0 if names == paths else 1
+            sentences = [both.sentence(first + index) for index in range(3)]
+            assert sentences == ["The cat sat", None, "A dog"]
+            assert both.id(first) is None
+            assert both.index_of("A dog") == first + 2
+            assert both.id(both.index_of("x")) == "x"
+            assert both.sentence(both.index_of("x")) == "The dog"
+            assert not both.has_ids
+            assert both.has_sentences
+
+
+def test_shards_of_different_input_formats_are_refused() -> None:
+    embed_shards("text", 3)
+    with h5py.File("shard-2", "r+") as file:
+        file.attrs["format"] = "conllu"
+    with pytest.raises(InputError, match=f"^{MIXED}input format is text in shard-1"):
+        open_activations("shard-1", "shard-2", "shard-3")

@@ -195,7 +195,9 @@ def test_a_missing_package_is_an_error_with_its_installation(
 
 def test_a_damaged_file_is_reported(converted: Path) -> None:
     whole = converted.read_bytes()
-    message = rf"^{converted}: not a valid weights file: .*\. Download it again\.$"
+    message = (
+        rf"^{converted}: not a valid weights file: .*\. Copy or download it again\.$"
+    )
     for damaged in (
         whole[:-1],
         b"<html>404</html>",

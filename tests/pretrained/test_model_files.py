@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from elmo_cli import ElmoEmbedder
-from elmo_cli.errors.exceptions import ElmoError, ModelError
+from elmo_cli.errors.exceptions import ElmoError, ModelError, WeightsError
 from elmo_cli.options.model import ModelSettings
 from elmo_cli.pretrained.archive import unpack
 from elmo_cli.pretrained.checksums import content_sha256
@@ -94,6 +94,14 @@ def test_a_card_that_is_a_pipe_is_not_opened(tmp_path: Path) -> None:
     folder = shutil.copytree(TINY, tmp_path / "model")
     os.mkfifo(folder / "card.md")
     assert describe_model(str(folder))["card"] == []
+
+
+def test_weights_that_are_cut_off_are_not_described(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(TINY, tmp_path / "model"))
+    weights = folder / "weights.hdf5"
+    weights.write_bytes(weights.read_bytes()[:3000])
+    with pytest.raises(WeightsError, match=r"^.*weights\.hdf5: the file is incomplete"):
+        describe_model(str(folder))
 
 
 def test_a_folder_as_training_writes_it_is_a_language_model(tmp_path: Path) -> None:
@@ -276,7 +284,8 @@ MANY = archive({"model.hdf5": b"", **{f"{number}.txt": b"" for number in range(2
         (NUMPY.getvalue(), "expected options.json and a .hdf5 file, found a.npy"),
         (
             OPTIONS,
-            "cannot unpack the zip file: File is not a zip file. Download it again, or",
+            "cannot unpack the zip file: File is not a zip file. Copy or download it "
+            "again, or",
         ),
         (DAMAGED, "cannot unpack the zip file: Bad CRC-32 .*$"),
         (LARGE, "expected at most 1.0 MB when it is unpacked, found 17 MB"),

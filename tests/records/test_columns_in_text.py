@@ -128,6 +128,22 @@ def test_zero_bytes_are_no_text() -> None:
     assert "zero bytes" in refusal("The cat\0sat .\nA dog .\n")
 
 
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [
+        (b"a\0b .\n", "To read it nevertheless, use input_format='text'."),
+        (b"\x80\0b .\n", "Give a text instead."),
+    ],
+)
+def test_bytes_that_are_no_utf8_are_not_read_as_text(
+    content: bytes, remedy: str
+) -> None:
+    Path("a.bin").write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        open_input("a.bin")
+    assert str(caught.value).endswith(f"probably not a text. {remedy}")
+
+
 def test_control_characters_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     assert read_file("The cat .\nA\x01dog\x02 .\n") == 2
     assert (

@@ -112,7 +112,7 @@ def test_scattered_rows_of_a_text_are_warned_of(
     read(SORTED, "sorted.csv", word_column="word", id_column="item")
     assert "the rows of texts are not together, for example of '1'" in caplog.text
     assert "Sort by id" in caplog.text
-    assert "See their line or index" not in caplog.text
+    assert "Tell them apart by their line or index" not in caplog.text
 
 
 # Ids that name several texts

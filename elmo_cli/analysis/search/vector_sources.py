@@ -25,9 +25,9 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import literal
 from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
-from elmo_cli.errors.wording import first_line, listed, shown, system_reason
+from elmo_cli.errors.wording import listed, shown, system_reason
 from elmo_cli.files.json_form import parse_json
-from elmo_cli.files.parquet_files import open_parquet
+from elmo_cli.files.parquet_files import open_parquet, unreadable_reason
 from elmo_cli.options.layers import (
     Layers,
     joins_token_layer,
@@ -37,7 +37,7 @@ from elmo_cli.options.layers import (
     without_token_layer,
 )
 from elmo_cli.outputs.attributes import check_attributes, layers_of
-from elmo_cli.outputs.output_rows import LAYER_PREFIX, VECTOR
+from elmo_cli.outputs.output_rows import LAYER_PREFIX, SENTENCE_NUMBER, VECTOR
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.records.record import Record
 
@@ -59,7 +59,10 @@ class Location(NamedTuple):
 
     path: Path | str
     number: int
-    """Number of the line or record in the text that was embedded, from 1."""
+    """Number of the line or record in the text that was embedded, from 1.
+
+    It is the line with the sentence if lines were split into sentences.
+    """
     id: str | None
 
     @property
@@ -96,7 +99,9 @@ class Vectors(NamedTuple):
     def location(self) -> Location:
         """Location of the record."""
         path, index = self.source.origin(self.record_index)
-        return Location(path, index + 1, self.record.id)
+        line = self.record.line
+        number = index + 1 if line is None else line
+        return Location(path, number, self.record.id)
 
 
 class StoredRecord(NamedTuple):
@@ -312,18 +317,18 @@ def _stored_activations(
     axes = ["layers"] if n_layers else []
     axes += ["width"] if is_pooled else ["tokens", "width"]
     for index, (record, values) in enumerate(activations.records()):
-        line = f"{path}, line {index + 1:,}"
+        name = f"{path}, record {index + 1:,}"
         if values.ndim != len(axes) or (n_layers and len(values) != n_layers):
             expected = f"{n_layers or 1} layers, as in the attributes"
             raise InputError(
-                f"{line}: expected {expected}, found the shape {values.shape}"
+                f"{name}: expected {expected}, found the shape {values.shape}"
             )
         try:
             is_sentence = is_pooled and len(record.tokens) > 0
             positions = [0] if is_sentence else target_positions(record)
             words = target_words(record, positions, forms)
         except InputError as error:
-            raise InputError(f"{line}: {error}") from None
+            raise InputError(f"{name}: {error}") from None
         n_vectors = 1 if is_pooled else values.shape[-2]
         if len(positions) == n_vectors:
             yield StoredRecord(
@@ -335,7 +340,7 @@ def _stored_activations(
             )
         elif record.tokens:
             numbers = f"{len(positions):,} tokens, but {n_vectors:,} vectors"
-            raise InputError(f"{line}: the sentence has {numbers}")
+            raise InputError(f"{name}: the sentence has {numbers}")
         elif n_vectors and not activations.has_sentences:
             raise InputError(
                 "{path}: the file does not contain the tokens, as for FASTA or "
@@ -389,7 +394,7 @@ def _damage_as_input_error(path: str | Path) -> Iterator[None]:
     except InputError:
         raise
     except (OSError, ValueError, RuntimeError) as error:
-        reason = first_line(error)
+        reason = unreadable_reason(error)
         if isinstance(error, OSError):
             reason = system_reason(error)
         reason = reason.split(". ")[0]
@@ -443,7 +448,7 @@ def _read_head(path: str | Path, file: Any) -> _TableHead:
 
 def _stored_rows(path: str | Path, head: _TableHead) -> Iterator[StoredRecord]:
     """Yield the occurrences of a table."""
-    names = (*COLUMNS, "tokens")
+    names = (*COLUMNS, SENTENCE_NUMBER, "tokens")
     numbers = count(1)
     with _damage_as_input_error(path), _open_parquet(path) as file:
         for batch in file.iter_batches(_BATCH_ROWS):
@@ -482,9 +487,10 @@ def _stored_row(
         expected = f"expected a word and the number of a line, found {found}"
         raise InputError(f"{location}: {expected}")
     record_id = None if columns["id"] is None else str(columns["id"])
+    number = columns.get(SENTENCE_NUMBER)
     return StoredRecord(
-        record_index=line - 1,
-        record=Record("", sentence, id=record_id),
+        record_index=(number if isinstance(number, int) else line) - 1,
+        record=Record("", sentence, id=record_id, line=line),
         positions=[position],
         words=[word],
         values=values,

@@ -19,7 +19,7 @@ from elmo_cli.embedder import ElmoEmbedder, check_embedder
 from elmo_cli.errors.checks import check_batch
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import literal
-from elmo_cli.errors.wording import counted, kind_of
+from elmo_cli.errors.wording import counted, kind_of, quoted
 from elmo_cli.options.layers import Layers, layers_text
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
@@ -102,6 +102,11 @@ def find_word_neighbours(
     """
     check_embedder(embedder)
     check_files_come_first(files, queries, "the queries")
+    if isinstance(top, (str, Path)):  # The order of `elmo neighbours`.
+        raise InputError(
+            f"top: expected a whole number, found {quoted(str(top))}",
+            remedy="Give the files first, then the queries: (SENTENCE, WORD).",
+        )
     with opened_files(files) as opened:
         for source in opened.sources:
             _check_model(source, embedder)
@@ -142,7 +147,7 @@ def _list_queries(queries: Query | Sequence[Query]) -> list[Query]:
         if len(queries.split()) > 1:
             remedy = f"Give its word too: ({text}, WORD)."
         raise InputError(
-            f"queries: expected (sentence, word), found the string {queries!r}",
+            f"queries: expected (sentence, word), found the string {quoted(queries)}",
             remedy=remedy,
         )
     return list(check_batch(cast(Sequence[Query], queries), "queries"))

@@ -9,7 +9,7 @@ from elmo_cli.analysis.search.vector_files import VectorFiles, opened_files
 from elmo_cli.analysis.search.vector_sources import Location, Vectors
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.wording import did_you_mean
+from elmo_cli.errors.wording import did_you_mean, quoted
 from elmo_cli.options.layers import Layers
 from elmo_cli.outputs.reader import Activations
 from elmo_cli.text.occurrences import Occurrence
@@ -148,7 +148,7 @@ def find_word(
                 "Name one word. A target word of `elmo occurrences` has all its forms."
             )
         paths = ", ".join(map(str, files.paths))
-        raise InputError(f"{paths}: {word!r} does not occur", remedy=remedy)
+        raise InputError(f"{paths}: {quoted(word)} does not occur", remedy=remedy)
     return by_word or by_form
 
 

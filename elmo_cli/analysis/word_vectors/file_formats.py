@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import h5py
 import numpy as np
 
 from elmo_cli.arrays import FloatArray
@@ -20,18 +21,19 @@ from elmo_cli.files.atomic import new_file
 from elmo_cli.files.output_checks import check_output
 from elmo_cli.files.output_names import partial_path
 from elmo_cli.files.pairs import changed_with_vectors, complete_change
-from elmo_cli.model.tensor_files import HDF5_SUFFIXES, write_tensors
+from elmo_cli.model.tensor_files import HDF5_SUFFIXES
 from elmo_cli.model.vocabulary_files import read_words
 
 logger = logging.getLogger(__name__)
 
 TEXT_SUFFIXES: Final = (".txt", ".vec", ".w2v")
 _METADATA: Final = ".metadata.tsv"
-_WHITE_SPACE: Final = {
+_NOT_STORED: Final = {
     **dict.fromkeys((*TEXT_SUFFIXES, ".bin"), re.compile(r"\s|^$")),
     ".tsv": re.compile(r"[^\S ]"),
+    **dict.fromkeys(HDF5_SUFFIXES, re.compile("\0")),
 }
-"""White space, and empty words, that a format cannot store."""
+"""Characters, and empty words, that a format cannot store."""
 
 Counts = Sequence[int] | None
 
@@ -169,8 +171,8 @@ def write_vectors_file(
         path: Path.
         words: V words. Log a warning for white space that the format cannot store.
         vectors: Vectors. Log a warning if some are not finite.
-        counts: Numbers of occurrences of the words, which npz and tsv contain. None
-            writes no counts.
+        counts: Numbers of occurrences of the words, for npz, HDF5 and tsv. None writes
+            no counts.
         overwrite: Replace an existing file, which is else kept.
     """
     is_finite = np.isfinite(vectors).all(axis=1)
@@ -184,7 +186,7 @@ def write_vectors_file(
         )
         logger.warning("%s", warning)
     write = _WRITERS[_suffix(path)]
-    shown = _without_white_space(path, words)
+    shown = _storable_words(path, words)
     write(path, shown, vectors, counts, overwrite=overwrite)
 
 
@@ -194,27 +196,48 @@ def _suffix(path: Path) -> str:
     return suffix if suffix in TEXT_SUFFIXES else path.suffix
 
 
-def _without_white_space(path: Path, words: Sequence[str]) -> Sequence[str]:
-    """Replace white space in words, as in New_York, if the format cannot store it."""
-    pattern = _WHITE_SPACE.get(_suffix(path))
+def _storable_words(path: Path, words: Sequence[str]) -> Sequence[str]:
+    """Replace what the format cannot store in words, as in New_York."""
+    pattern = _NOT_STORED.get(_suffix(path))
     if pattern is None:
         return words
     changed = [word for word in words if pattern.search(word)]
     if not changed:
         return words
-    logger.warning(
-        "%s: white space in %s becomes _, for example in %r. npz and HDF5 keep it.",
-        path,
-        counted(len(changed), "word"),
-        changed[0][:60],
-    )
+    if _suffix(path) in HDF5_SUFFIXES:
+        logger.warning(
+            "%s: zero bytes in %s become _, for example in %r. npz keeps them.",
+            path,
+            counted(len(changed), "word"),
+            changed[0][:60],
+        )
+    else:
+        logger.warning(
+            "%s: white space in %s becomes _, for example in %r. npz and HDF5 keep it.",
+            path,
+            counted(len(changed), "word"),
+            changed[0][:60],
+        )
     return [pattern.sub("_", word) for word in words]
 
 
 def _write_hdf5(
-    path: Path, _words: object, vectors: FloatArray, _counts: object, *, overwrite: bool
+    path: Path,
+    words: Sequence[str],
+    vectors: FloatArray,
+    counts: Counts,
+    *,
+    overwrite: bool,
 ) -> None:
-    write_tensors(path, [("embedding", vectors)], dtype="float32", overwrite=overwrite)
+    # The content is made in memory, because HDF5 crashes on a full disk.
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as hdf5:
+        hdf5.create_dataset("embedding", data=vectors, dtype=np.float32)
+        hdf5.create_dataset("words", data=list(words), dtype=h5py.string_dtype())
+        if counts is not None:
+            hdf5.create_dataset("counts", data=counts, dtype=np.int64)
+    with new_file(path, overwrite=overwrite) as file:
+        file.write(buffer.getbuffer())
 
 
 def _write_text(

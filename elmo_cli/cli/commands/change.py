@@ -75,12 +75,14 @@ def change(
     names. With --words, they can also be HDF5 files from `elmo embed` or folders from
     `elmo distribute`. The output is a table with one row per word: word, change, and
     n_old and n_new, which are its occurrences in OLD and NEW. Words with fewer than 3
-    occurrences in either are skipped, with a message.
+    occurrences in either are skipped, with a message. The measure jsd needs `pip
+    install "elmo-cli[sklearn]"`, and --plot needs `pip install "elmo-cli[plot]"`.
 
     --permutations adds p: the occurrences are divided at random into two groups of the
-    original sizes, and p is the share of divisions with at least this much change, so
-    it is at least 1 / (N + 1). Repeated runs divide alike. Out of many words, some have
-    a small p by chance, so --correction adds adjusted_p.
+    original sizes, and p is the share of divisions with at least this much change. The
+    real division counts as one of N + 1, so p is never 0. Repeated runs give the same
+    p. Out of many words, some have a small p by chance, so --correction adds
+    adjusted_p.
     """
     from elmo_cli.analysis.change.measure_change import measure_change
     from elmo_cli.analysis.change.occurrence_matrices import read_occurrences

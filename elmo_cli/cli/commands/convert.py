@@ -50,7 +50,8 @@ def convert(
 
     With --vocabulary-file, INPUT is a word-level LSTM language model of PyTorch, such
     as Gulordava's: an Embedding, an LSTM and a Linear, saved as a module or a state
-    dict. OUTPUT is a folder for `elmo surprisal`, `elmo perplexity` and `elmo predict`.
+    dict. OUTPUT is a folder, which is a --model of `elmo surprisal`, `elmo perplexity`
+    and `elmo predict`. --dtype cannot be chosen then.
     """
     if vocabulary_file is not None:
         from elmo_cli.language_model.convert_torch import convert_torch_model

@@ -27,7 +27,7 @@ from elmo_cli.cli.usage_errors import (
 )
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import literal
-from elmo_cli.errors.wording import counted
+from elmo_cli.errors.wording import counted, shown
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.layers import parse_mean_layers
 from elmo_cli.options.model import ModelSettings
@@ -73,9 +73,11 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
     default_text="all, which compares each layer and their average",
 )
 @shared_options.row_options("plain text, or tsv with --pairs")
-@shared_options.input_format_option(requires=["--pairs"])
+@shared_options.input_format_option(
+    requires=["--pairs"], help="Format of --pairs; see `elmo help formats`."
+)
 @shared_options.text_column_option(
-    help="Columns with the sentences, NAME1,NAME2.",
+    help="Columns of --pairs with the sentences, NAME1,NAME2.",
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
@@ -104,15 +106,13 @@ def cosine(
     Layer 0 does not depend on the sentence.
 
     To compare many pairs, use --pairs with a table such as WiC. The output is a table:
-    line (the number of the row, from 1), cosine_0, cosine_1, cosine_2 and
-    cosine_average, or with --layers only cosine, then the columns of the input. For
-    typed sentences and pipes, --format prints a table too, in which the other columns
-    are word1, occurrence1, sentence1, word2, occurrence2 and sentence2.
+    the number of the row (from 1), the cosines, and the columns of TABLE. For typed
+    sentences and pipes, --format prints a table too.
 
     In a pipe, type - instead of the sentences. Each input line then has two sentences,
     separated by a tab. Each output line has the cosines of layers 0, 1, 2 and their
     average, separated by tabs, or with --layers one cosine. There is no header. A line
-    without a tab is an error, a blank one too.
+    without a tab is an error (status 1), and so is a blank line.
 
     In typed sentences, a word that is missing, or occurs several times without
     --occurrence1 or --occurrence2, is an error (status 1). In a table or pipe, such a
@@ -184,20 +184,21 @@ def _check_arguments(
     if has_table:
         if arguments:
             raise SettingsError(
-                f"{arguments[0]}: unexpected, because the table of --pairs has the "
-                "sentences",
-                remedy=f"Remove {literal(shlex.join(arguments))}.",
+                "{first}: unexpected, because the table of {--pairs} has the sentences",
+                remedy="Remove {arguments}.",
+                first=shown(arguments[0], 80),
+                arguments=shlex.join(arguments),
             )
         return
     n_expected = 2 if reads_lines else 3
     if len(arguments) < n_expected:
-        raise missing_error(_ARGUMENTS[len(arguments)])
+        raise _missing_argument_error(arguments)
     if len(arguments) > n_expected:
         unexpected = arguments[n_expected]
         if reads_lines:
             raise SettingsError(
-                f"{unexpected}: unexpected, because - reads the sentences from "
-                "standard input"
+                f"{shown(unexpected, 80)}: unexpected, because - reads the sentences "
+                "from standard input"
             )
         raise _extra_sentence_error(arguments)
     check_not_empty(arguments, _ARGUMENTS)
@@ -208,9 +209,15 @@ def _check_arguments(
             "-: reads both sentences from standard input",
             remedy=f"Use `{literal(command)}`.",
         )
-    if " " in word and " " not in sentences[-1]:
-        raise swapped_error(sentences[-1], word, *sentences[:-1])
-    for sentence in sentences:
+    _check_are_sentences(word, sentences)
+
+
+def _check_are_sentences(word: str, sentences: list[str]) -> None:
+    """Raise an error if a sentence is the word, or the name of a file."""
+    for place, sentence in enumerate(sentences):
+        if " " in word and " " not in sentence and sentence != STANDARD_INPUT:
+            others = sentences[:place] + sentences[place + 1 :]
+            raise swapped_error(sentence, word, *others)
         if sentence != STANDARD_INPUT and os.path.isfile(sentence):
             raise SettingsError(
                 f"{sentence}: a file, but elmo cosine takes the sentence itself",
@@ -218,15 +225,24 @@ def _check_arguments(
             )
 
 
+def _missing_argument_error(arguments: tuple[str, ...]) -> Exception:
+    """Return the error for a missing word or sentence."""
+    if arguments == (STANDARD_INPUT,):
+        return misused_error("WORD is missing", "Put it before -.")
+    return missing_error(_ARGUMENTS[len(arguments)])
+
+
 def _extra_sentence_error(arguments: tuple[str, ...]) -> Exception:
     """Return the error for a third sentence, or for sentences without quotes."""
     extra = arguments[3]
     if all(" " in sentence for sentence in arguments[1:]):
         return SettingsError(
-            f"{extra}: unexpected, because elmo cosine takes two sentences",
+            f"{shown(extra, 80)}: unexpected, because elmo cosine takes two sentences",
             remedy="For many pairs, use {--pairs} TABLE.",
         )
-    return misused_error(f"{extra}: unexpected", "Put each sentence in quotes.")
+    return misused_error(
+        f"{shown(extra, 80)}: unexpected", "Put each sentence in quotes."
+    )
 
 
 class _TypedPair(NamedTuple):

@@ -71,7 +71,7 @@ _WITHOUT_RAY = [("--engine", "none")]
         help="With --engine none, embed every N-th part, starting with the I-th.",
     ),
     flag("--status", help="Only print the missing and failed parts of FOLDER."),
-    flag("--json", "as_json", requires=["--status"], help="Print the status as JSON."),
+    flag("--json", "as_json", requires=["--status"], help="With --status, print JSON."),
     flag(
         "--verify",
         help="Read every part that is done, and embed damaged ones again. With "
@@ -135,10 +135,10 @@ def distribute(
     $ elmo distribute --status --verify vectors
 
     INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
-    pattern or a URI such as s3://bucket/text/*.parquet. Lines are numbered across all
-    inputs. FOLDER is a path that all workers can access, or a URI. Each of its Parquet
-    files is a part. Without Ray (`pip install "elmo-cli[ray]"`), use --engine none;
-    without a cluster, leave out --address.
+    pattern or a URI such as s3://bucket/text/*.parquet, but not standard input. Lines
+    are numbered across all inputs. FOLDER is a path that all workers can access, or a
+    URI. Each of its Parquet files is a part. Without Ray (`pip install
+    "elmo-cli[ray]"`), use --engine none; without a cluster, leave out --address.
 
     To resume after an interruption, repeat the command. To change an option, choose
     another FOLDER. When everything is done, FOLDER contains the file _SUCCESS, and

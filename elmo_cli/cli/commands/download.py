@@ -10,7 +10,9 @@ from elmo_cli.cli.value_completion import complete_models
 @command()
 @click.argument("name", shell_complete=complete_models)
 @shared_options.flag(
-    "--with-softmax", help="Also download the softmax and its vocabulary."
+    "--with-softmax",
+    help="Also download the softmax and its vocabulary, which `elmo perplexity`, `elmo "
+    "surprisal`, `elmo predict` and fine-tuning use.",
 )
 @shared_options.path_option(
     "--from FILE|FOLDER",
@@ -35,8 +37,9 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     folder, set the environment variable ELMO_CACHE, or HF_HOME for the hub. If
     ELMO_MIRROR is set, that mirror is tried first.
 
-    If you already have the files, --from copies them into the cache folder. They must
-    be complete and have the published SHA-256 of NAME, if there is one.
+    If you already have the files, --from copies them into the cache folder, with the
+    softmax if it is there. NAME must then be one that `elmo models` lists. The files
+    must be complete and have the published SHA-256 of NAME, if there is one.
     """
     if sources:
         from elmo_cli.pretrained.import_files import import_model

@@ -52,7 +52,7 @@ def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
         parameter,
         excludes=_LAYERS,
         hidden=True,
-        help=f"As in AllenNLP: --layers {layers}, tokens between spaces, and HDF5 "
+        help=f"As in AllenNLP: --layers {layers}, text split at spaces, and HDF5 "
         "without --format.",
     )
 
@@ -61,7 +61,14 @@ def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
 @click.argument("input_file", metavar="INPUT", type=PATH)
 @click.argument("output_file", metavar="OUTPUT", type=OUTPUT_PATH)
 @shared_options.selection_options()
-@shared_options.output_options(OUTPUT_FORMATS, field_option(OutputSettings, "rows"))
+@shared_options.output_options(
+    OUTPUT_FORMATS,
+    field_option(OutputSettings, "rows"),
+    shared_options.keep_columns_option(
+        help="Columns of INPUT to copy to Parquet or jsonl; all copies all but the "
+        "text."
+    ),
+)
 @shared_options.input_options()
 @shared_options.model_options(shows_files=True)
 @option_group(

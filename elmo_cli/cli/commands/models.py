@@ -12,17 +12,23 @@ from elmo_cli.files.json_form import json_text
 
 
 @command()
-@shared_options.flag("--all", "show_all", help="List every model of ELMoForManyLangs.")
+@shared_options.flag(
+    "--all",
+    "show_all",
+    help="List every model of ELMoForManyLangs, instead of one row for them.",
+)
 @shared_options.command_option(
     "--language LANGUAGE",
     help="List only the models for a language, such as fr or French.",
 )
-@shared_options.flag("--downloaded", help="List only the models on this computer.")
+@shared_options.flag(
+    "--downloaded", help="List only the models on this computer, bundled or downloaded."
+)
 @shared_options.command_option(
     "--remove NAME",
     shell_complete=complete_models,
     excludes=["--all", "--language", "--downloaded", "--json"],
-    help="Delete the files of a downloaded model.",
+    help="Delete the files of a downloaded model, and list nothing.",
 )
 @shared_options.flag(
     "--json", "as_json", help="Print a JSON array with one object per model."

@@ -70,7 +70,9 @@ if TYPE_CHECKING:
 @shared_options.mean_layers_option()
 @shared_options.row_options("plain text, or tsv with --queries")
 @shared_options.tokenizer_options()
-@shared_options.input_format_option(requires=["--queries"])
+@shared_options.input_format_option(
+    requires=["--queries"], help="Format of --queries; see `elmo help formats`."
+)
 @shared_options.text_column_option(
     help="Column of --queries with the text.", requires=["--queries"], hidden=True
 )
@@ -96,14 +98,14 @@ def neighbours(
 
     FILE is an HDF5 file from `elmo embed`, any file from `elmo occurrences`, a folder
     from `elmo distribute`, or a pattern such as '*.hdf5'. Several files are searched
-    together; write them with the same layers, model and input format. SENTENCE is
-    tokenized and embedded as FILE was. For vectors that another program wrote, add
+    together; write them with the same model and layers. SENTENCE is tokenized and
+    embedded as FILE was. For vectors that another program wrote, add
     --model and --layers.
 
     Each result is a cosine, a line number (from 1) or id, and the sentence with the
-    word marked. SENTENCE itself is left out. To judge a cosine, compare it with the
-    average for two random tokens, which is printed on standard error. With several
-    files, the path stands before the number.
+    word marked. With several files, the path stands before the number. Sentences with
+    the same tokens as SENTENCE are left out. To judge a cosine, compare it with the
+    average for two random tokens, which is printed on standard error.
 
     To search for many words, use --queries, or `--queries - --input-format tsv` in a
     pipe. The output is then a table with query_number and rank (from 1), cosine, file,

@@ -33,7 +33,12 @@ from elmo_cli.options.text import TextSettings
 @option_group(
     "Output",
     shared_options.layers_option("top"),
-    shared_options.output_options(OCCURRENCE_FORMATS),
+    shared_options.output_options(
+        OCCURRENCE_FORMATS,
+        shared_options.keep_columns_option(
+            help="Columns of INPUT to copy to Parquet; all copies all but the text."
+        ),
+    ),
 )
 @shared_options.input_options()
 @shared_options.model_options()
@@ -55,21 +60,22 @@ def occurrences(
 
     The suffix of OUTPUT chooses its format. Parquet (.parquet) has one row per
     occurrence: its word, form, id, line (from 1), position (from 0), sentence and
-    vector. HDF5 (.hdf5) has one array per line, like `elmo embed`, which is empty if
-    the line has no target word, and an interrupted run can be resumed. `elmo change`,
-    `elmo plot` and `elmo neighbours` read both.
+    vector. It needs `pip install "elmo-cli[parquet]"`. HDF5 (.hdf5) has one array per
+    line, like `elmo embed`. The array is empty if the line has no target word. To
+    resume an interrupted run to HDF5, run the same command again. `elmo change`, `elmo
+    plot` and `elmo neighbours` read both formats.
 
     By default, the vectors are of the top layer. In files of `elmo embed`, these
-    commands average layers 1 and 2. For the same cosines here, write `--layers 1,2`.
+    commands average layers 1 and 2. To get the same average here, add `--layers 1,2`.
 
     Only sentences with a target word are embedded. The number of occurrences of each
     word is printed on standard error. If there are none at all, nothing is written, and
     the exit status is 1.
 
-    A table can also say which occurrence a row is about, by the characters of the word,
-    counted from 0, end exclusive: 14:18 in a column indexes_target_token, or 14 and 18
-    in the columns start and end. In JSON, spans can list several words, each an object
-    with start and end.
+    If a word is already annotated in each row of a table, only that occurrence counts.
+    The table says where it starts and ends, in characters from 0, end exclusive: either
+    14:18 in a column indexes_target_token, or 14 and 18 in the columns start and end.
+    In JSON, a list called spans can mark several words: {"start": 14, "end": 18}.
     """
     from elmo_cli.analysis.occurrences.targets import read_targets
     from elmo_cli.analysis.occurrences.write_occurrences import (

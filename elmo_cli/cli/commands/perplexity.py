@@ -36,7 +36,10 @@ if TYPE_CHECKING:
         "(JSON lines). Without --per-sentence, only jsonl.",
         requires=["--per-sentence", ("--format", "jsonl")],
     ),
-    shared_options.keep_columns_option(),
+    shared_options.keep_columns_option(
+        help="Columns of INPUT to copy to the rows of --per-sentence; all copies all "
+        "but the text."
+    ),
 )
 @score_options()
 def perplexity(
@@ -53,22 +56,24 @@ def perplexity(
     $ elmo perplexity "The keys to the cabinet are on the table."
     $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
 
-    INPUT is a text file, a table, - for standard input, or the text itself, if it
-    contains a space. By default, raw text is recognized and tokenized (moses);
-    tokenized text is split at spaces.
+    INPUT is a text file, a table, or - for standard input. If there is no such file, an
+    INPUT with a space is the text itself. By default, raw text is recognized and
+    tokenized (moses); tokenized text is split at spaces.
 
     A lower perplexity means that the model expected the text more.
 
     The forward direction predicts each token and the end of the sentence, and the
     backward direction each token and the start of the sentence. The average is over the
     log probabilities of both. In the column "all words", tokens outside the vocabulary
-    count as the word <UNK>; "known words" leaves them out. Blank lines do not count.
+    count as the word <UNK>; "known words" leaves them out. Blank lines do not count. A
+    model that only reads forward has no backward direction and no average.
 
     With --per-sentence, each row begins with the line number of the sentence, from 1,
     or its id. Then come the numbers of tokens and of unknown tokens, the log
-    probabilities (natural logarithms) and the perplexities. The row of a blank line has
-    log probabilities of 0 and no perplexities. For one row per token, use `elmo
-    surprisal`.
+    probabilities (natural logarithms) and the perplexities, in which tokens outside the
+    vocabulary count as <UNK>. The row of a blank line has log probabilities of 0 and no
+    perplexities. The perplexity of the whole text is printed on standard error. For one
+    row per token, use `elmo surprisal`.
     """
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)

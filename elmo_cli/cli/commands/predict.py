@@ -22,7 +22,7 @@ from elmo_cli.cli.scored_text import is_typed_text, source_of
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Template
+from elmo_cli.errors.messages import Template, option_named
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import Direction, ModelSettings
 from elmo_cli.options.prediction import PredictionSettings
@@ -86,21 +86,25 @@ def predict(
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict items.csv --text-column sentence --top 3 --format csv
 
-    INPUT is the text itself, if it contains a space, a file with one text per line, a
-    table, or - for standard input.
+    INPUT is a file with one text per line, a table, or - for standard input. If there
+    is no such file, an INPUT with a space is the text itself.
 
-    The output is the most probable words in the vocabulary, with their probabilities;
-    </S> is the end of the sentence and <S> its start. A gap is predicted from both
-    sides, and so is each token with --each. A text with two gaps is an error. A blank
-    line predicts the first word of a sentence (backward: the last token). A typed text
-    is not split: --split-sentences requires a file or standard input, and for a table
-    also --each.
+    The output is the most probable words in the vocabulary, with their probabilities.
+    </S> means that the sentence ends there, and <S> (backward) that it starts there.
+    The probabilities include that of <UNK>, which is not shown. A blank line predicts
+    the first word of a sentence (backward: the last token).
+
+    A gap is ___, _, [MASK] or [BLANK]. It is predicted from both sides, and so is each
+    token with --each. Only known words can fill it, and their probabilities add up to
+    1. A text with two gaps stops the command with an error, and so does a gap with
+    --each or --samples.
 
     For a file or standard input, the output is a table with one row per predicted word:
     the line number of the text (from 1) or its id, the rank of the word, the word and
     its probability. --each adds the position of the token (from 0), the token, and
     known, which is 1 for a word of the vocabulary, else 0. --samples prints plain
-    texts; for a table, add --format.
+    texts; for a table, add --format. A typed text is not split: --split-sentences
+    requires a file or standard input, and for a table also --each.
     """
     settings = settings_from(PredictionSettings, values)
     model_settings = settings_from(ModelSettings, values)
@@ -123,11 +127,12 @@ def predict(
     opened = open_command_text(source, text_settings, resolved, lines_are_texts=True)
     if opened.splits_records and not settings.each:
         raise SettingsError(
-            Template("{--split-sentences True} of a table requires {--each True}")
+            Template("{--split-sentences True} of a table requires {--each True}"),
+            remedy="Add it, or remove {--split-sentences True}.",
         )
     text_settings.check_whole_records()
     model = load_resolved_language_model(resolved, direction)
-    with _open_texts(opened, each=settings.each) as texts:
+    with _open_texts(opened, settings) as texts:
         _print_answers(texts, model, settings=settings, row_format=row_format)
 
 
@@ -170,7 +175,7 @@ def _typed_text(
     from elmo_cli.language_model.gaps import GAP, cut_around_gaps
 
     tokens = cut_around_gaps(text, tokenizer.tokenize)
-    record = _check_record(Record(text, tokens), each=settings.each)
+    record = _check_record(Record(text, tokens), settings)
     ctx = click.get_current_context()
     if GAP in record.tokens and find_option(ctx, "--direction").is_set(ctx):
         raise SettingsError(
@@ -184,7 +189,9 @@ def _typed_text(
 
 
 @contextmanager
-def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
+def _open_texts(
+    text_input: TextInput, settings: PredictionSettings
+) -> Iterator[_Texts]:
     """Open the texts in a file."""
     from elmo_cli.language_model.gaps import cut_around_gaps
     from elmo_cli.language_model.scored_records import name_columns
@@ -196,14 +203,14 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
             text_input, tokenizer=replace(text_input.tokenizer, tokenize=tokenize)
         )
     # The first word of a sentence follows a blank line. It has no tokens to predict.
-    expected = UNKNOWN._replace(may_lack_tokens=not each)
+    expected = UNKNOWN._replace(may_lack_tokens=not settings.each)
     id_rules = IdRules(number_if_repeated=True)
     with open_records(text_input, expected, id_rules=id_rules) as read:
         yield _Texts(
             columns=name_columns(read, is_split=text_input.splits_lines),
             chunks=parse_in_chunks(
                 read.records,
-                partial(_check_record, each=each),
+                partial(_check_record, settings=settings),
                 is_ready=read.is_ready,
                 name_of=partial(name_of_record, text_input),
             ),
@@ -212,16 +219,19 @@ def _open_texts(text_input: TextInput, *, each: bool) -> Iterator[_Texts]:
         )
 
 
-def _check_record(record: Record, *, each: bool) -> Record:
+def _check_record(record: Record, settings: PredictionSettings) -> Record:
     """Return a record; raise an `InputError` if it has gaps that are not allowed."""
     from elmo_cli.language_model.gaps import GAP, check_gaps, mark_gaps
 
-    if not each:
+    if not settings.each and settings.samples is None:
         return record._replace(tokens=check_gaps(record.tokens))
     if GAP in mark_gaps(record.tokens):
+        option = "--each" if settings.each else "--samples"
         raise InputError(
-            f"--each: cannot be combined with a gap ({GAP})",
+            "{option}: cannot be combined with a gap ({gap})",
             remedy="Remove one of them.",
+            option=option_named(option),
+            gap=GAP,
         )
     return record
 

@@ -18,7 +18,7 @@ from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import check_lists, extra_arguments_error
 from elmo_cli.cli.value_completion import complete_columns
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Template
+from elmo_cli.errors.messages import Template, option_named
 from elmo_cli.errors.wording import counted
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import ModelSettings
@@ -90,10 +90,10 @@ def surprisal(
     $ elmo surprisal pairs.csv --pair-columns good,bad --group-by phenomenon
     $ zcat text.gz | elmo surprisal - --entropy --format csv > surprisal.csv
 
-    INPUT is a text file with one sentence per line, a table such as CSV, - for standard
-    input, or the text itself, if it contains a space. By default, raw text is
-    recognized and tokenized (moses); tokenized text is split at spaces. Blank lines get
-    no rows, but they are counted.
+    INPUT is a text file with one sentence per line, a table such as CSV, or - for
+    standard input. If there is no such file, an INPUT with a space is the text itself.
+    By default, raw text is recognized and tokenized (moses); tokenized text is split at
+    spaces. Blank lines get no rows, but they are counted.
 
     The output is a table with one row per token: its line (from 1) or id, its position
     (from 0), surprisal and log frequency in bits, its number of characters, and known,
@@ -102,10 +102,15 @@ def surprisal(
 
     With --by word, region or sentence, each row sums the surprisal of its tokens, and
     the log frequency of its words without punctuation. Its length counts the characters
-    of the unit, including spaces. --entropy adds the expected surprisal, in bits. With
-    --pair-columns, each row has the surprisals of two sentences, and correct, which is
-    1 if the good one is more probable, 0.5 for a tie, else 0. Only --pair-columns
-    counts the end of the sentence.
+    of the unit, including spaces. --entropy adds the surprisal that the model expects
+    where the unit begins, in bits.
+
+    With --pair-columns, INPUT must be a table, or several. Each row has the surprisals
+    of two sentences, and correct, which is 1 if the good one is more probable, 0.5 for
+    a tie, else 0. The accuracy is printed on standard error, also for each of several
+    tables. Only --pair-columns counts the end of the sentence. It cannot be combined
+    with --by, --regions, --entropy, --frequencies, --plot, --text-column or
+    --word-column.
     """
     settings = settings_from(SurprisalSettings, values)
     model_settings = settings_from(ModelSettings, values)
@@ -197,7 +202,10 @@ def _check_is_table(
             name = "--pair-columns"
             remedy = "Name its format with {--input-format}."
         raise SettingsError(
-            f"{name}: requires a table, found {input_format.name}", remedy=remedy
+            "{option}: requires a table, found {found}",
+            remedy=remedy,
+            option=option_named(name),
+            found=input_format.name,
         )
 
 

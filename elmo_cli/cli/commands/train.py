@@ -123,7 +123,9 @@ def _training_option(name: str, **arguments: Any) -> Decorator:
     shared_options.device_option(),
     field_option(RunSettings, "checkpoint_seconds", type=Number(0)),
     field_option(RunSettings, "tensorboard"),
-    flag("--json", "as_json", help="Print the perplexity as JSON."),
+    flag(
+        "--json", "as_json", help="Print the perplexity of the validation text as JSON."
+    ),
 )
 @option_group(
     "Rarely needed",
@@ -151,9 +153,9 @@ def train(
     $ elmo train '*.gz' --preset small --optimizer adagrad --output news
     $ elmo train my.txt --init-from mini --learning-rate 5e-4 --output tuned
 
-    INPUT is a file, or a pattern in quotes, in any format that `elmo embed` reads. By
-    default, raw text is recognized and tokenized (moses); tokenized text is split at
-    spaces.
+    INPUT is a file, or a pattern in quotes, in any format that `elmo embed` reads, but
+    not standard input. By default, raw text is recognized and tokenized (moses);
+    tokenized text is split at spaces.
 
     Choose the model with --preset or --options-file (a new one), or --init-from
     (fine-tuning). One of them is required. They exclude each other, except that a
@@ -161,8 +163,13 @@ def train(
 
     Use the model with --model FOLDER, the folder of --output. It contains options.json,
     weights.hdf5, vocab.txt and softmax.hdf5. card.md and training.json describe the
-    training. With validation text, its perplexity is printed. To resume after Ctrl-C or
-    a crash, repeat the command.
+    training. With validation text, its perplexity is printed.
+
+    To resume after Ctrl-C or a crash, repeat the command. Only --steps and --epochs,
+    and options that do not affect training, such as --device, may change. To train a
+    finished model further, repeat its command with more --steps or --epochs. This
+    requires --keep-checkpoint from the beginning. Otherwise, use --init-from FOLDER
+    and another --output.
     """
     text_settings = settings_from(TextSettings, values)
     start_settings = settings_from(StartSettings, values)

@@ -30,7 +30,7 @@ from elmo_cli.text.sources import Source
 @shared_options.path_option(
     "--words FILE",
     help="File of the words that get a vector, one per line, in this order. Words that "
-    "are too rare in INPUT are left out.",
+    "occur fewer than --min-count times in INPUT are left out.",
     default_text="the words of INPUT that occur often enough, most frequent first",
 )
 @shared_options.mean_layers_option(requires=["INPUT"])
@@ -72,16 +72,17 @@ def word_vectors(
     of `elmo embed`, which contains them twice, and reflect little more than spelling.
     --layers, --min-count, --at-most and the input options require INPUT.
 
-    The suffix of OUTPUT chooses its format. Only npz and tsv also contain the counts of
-    the words in INPUT. OUTPUT appears once it is complete.
+    The suffix of OUTPUT chooses its format. npz, tsv and HDF5 also contain the counts
+    of the words in INPUT. OUTPUT appears once it is complete.
 
     \b
     .txt .vec .w2v  word2vec text; .gz may follow
     .bin            word2vec binary
-    .npz            arrays "words" and "vectors"
+    .npz            arrays "words" and "vectors", with INPUT also "counts"
     .tsv            Embedding Projector; words.tsv has its words in
                     words.metadata.tsv
-    .hdf5 .h5       dataset "embedding", as in bilm-tf
+    .hdf5 .h5       datasets "embedding", as in bilm-tf, "words", and with
+                    INPUT "counts"
     """
     from elmo_cli.analysis.word_vectors.file_formats import check_vectors_file
 

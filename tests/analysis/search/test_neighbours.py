@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elmo_cli import ElmoEmbedder, ElmoError, find_neighbours, open_activations
+from elmo_cli import (
+    ElmoEmbedder,
+    ElmoError,
+    find_neighbours,
+    open_activations,
+    write_occurrences,
+)
 from elmo_cli.analysis.search import neighbours as module
 from elmo_cli.analysis.search.vector_files import opened_files
 from elmo_cli.analysis.search.word_neighbours import find_word_neighbours
@@ -23,7 +29,7 @@ from elmo_cli.options.output import LAYOUTS
 from elmo_cli.options.selection import Pooling
 from elmo_cli.records.record import Record
 from elmo_cli.text.occurrences import Occurrence, find_occurrence
-from tests.support.commands import TINY
+from tests.support.commands import TINY, elmo
 from tests.support.layouts import Corpus, layouts, line_record, write
 
 
@@ -269,6 +275,75 @@ def test_records_with_keys_are_searched_by_their_tokens(
     assert tokens_of_records == {("b", "the"), ("b", "cat"), ("a", "a"), ("a", "cat")}
 
 
+SPLIT = "The cat sat. It ran.\n\nA dog ran. He saw it. It sat.\n"
+
+
+@pytest.mark.parametrize("name", ["v.hdf5", "packed.hdf5", "parts", "words.parquet"])
+def test_the_line_of_a_split_sentence_is_that_of_the_text(
+    name: str, tmp_path: Path, tiny: ElmoEmbedder
+) -> None:
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("sentencex")
+    source = tmp_path / "text.txt"
+    source.write_text(SPLIT)
+    (tmp_path / "words.txt").write_text("The\nIt\nA\nHe\n")
+    path = tmp_path / name
+    options = {
+        "v.hdf5": ("embed", source, path),
+        "packed.hdf5": ("embed", source, path, "--layout", "packed"),
+        "parts": ("distribute", source, path, "--engine", "none"),
+        "words.parquet": (
+            *("occurrences", source, path),
+            *("--words", tmp_path / "words.txt"),
+        ),
+    }
+    split = ("--split-sentences", "--tokenizer", "moses")
+    result = elmo(*options[name], *split, "--model", TINY, "--layers", "top")
+    assert result.exit_code == 0, result.output
+    query = np.ones(tiny.width)
+    found = {}
+    for hit in find_neighbours(str(path), query, 99, layers="top").nearest:
+        place = (hit.location.number, hit.location.name, hit.record_index)
+        found[" ".join(hit.sentence)] = place
+    assert found == {
+        "The cat sat .": (1, "1", 0),
+        "It ran .": (1, "1", 1),
+        "A dog ran .": (3, "3", 2),
+        "He saw it .": (3, "3", 3),
+        "It sat .": (3, "3", 4),
+    }
+
+
+def test_outputs_of_all_commands_are_searched_together(
+    tmp_path: Path, tiny: ElmoEmbedder
+) -> None:
+    pytest.importorskip("pyarrow")
+    texts = {
+        "a.txt": "A cat sat\n",
+        "b.csv": "id,text\nx,The cat ran\n",
+        "c.txt": "My cat ate\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    paths = [tmp_path / name for name in ("a.hdf5", "b.hdf5", "parts", "w.parquet")]
+    tiny.embed_file(tmp_path / "a.txt", paths[0], "top")
+    tiny.embed_file(tmp_path / "b.csv", paths[1], "top")
+    options = ["--engine", "none", "--model", str(TINY), "--layers", "top"]
+    result = elmo("distribute", tmp_path / "c.txt", paths[2], *options)
+    assert result.exit_code == 0, result.output
+    write_occurrences(tiny, tmp_path / "a.txt", paths[3], ["cat"])
+    query = tiny.word_vector(["My", "cat", "ate"], "cat", layers="top")
+    nearest = find_neighbours(paths, query, 99, layers="top").nearest
+    cats = [hit.location for hit in nearest if hit.token == "cat"]
+    assert {(location.path, location.name) for location in cats} == {
+        (paths[0], "1"),
+        (paths[1], "x"),
+        (paths[2], "1"),
+        (paths[3], "1"),
+    }
+    assert cats[0].path == paths[2]
+
+
 @pytest.mark.parametrize(
     ("changes", "layers", "message"),
     [
@@ -278,7 +353,7 @@ def test_records_with_keys_are_searched_by_their_tokens(
         (
             {"records": [Record("a b c", [*"abc"])]},
             "top",
-            ", line 1: the sentence has 3 tokens",
+            ", record 1: the sentence has 3 tokens",
         ),
         ({}, "top", ": the file does not contain the tokens"),
     ],

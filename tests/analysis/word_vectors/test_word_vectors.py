@@ -54,10 +54,15 @@ def words_file(*words: str) -> Path:
 
 def read(path: str) -> NDArray[np.float32]:
     with h5py.File(path, "r") as file:
-        assert list(file) == ["embedding"]
         values: NDArray[np.float32] = file["embedding"][:]
     assert values.dtype == np.float32
     return values
+
+
+def words_of_hdf5(path: str) -> list[str]:
+    with h5py.File(path, "r") as file:
+        words: list[str] = file["words"].asstr()[:].tolist()
+    return words
 
 
 def test_vectors_match_the_reference() -> None:
@@ -75,6 +80,7 @@ def test_vectors_match_the_reference() -> None:
     arrays = reference.read_arrays("model/weights.hdf5")
     expected = [reference.token_vector(word, options, arrays) for word in words]
     assert_allclose(read("out.hdf5"), expected, atol=1e-5)
+    assert words_of_hdf5("out.hdf5") == words
     assert sorted(os.listdir()) == ["model", "out.hdf5", "words.txt"]
 
 
@@ -174,6 +180,7 @@ def test_every_format_has_words_and_vectors(
         assert n_words == len(tokens)
     words, values = read_words(Path(name))
     vectors = read("out.hdf5")
+    assert words_of_hdf5("out.hdf5") == tokens
     assert_allclose(values, vectors, rtol=0 if suffix in ("bin", "npz") else 1e-5)
     if suffix == "npz":
         assert words == tokens
@@ -427,6 +434,18 @@ def test_the_command_averages_over_the_uses_of_some_words() -> None:
     command = "word-vectors corpus.txt out.hdf5 --words words.txt --min-count 2"
     elmo(*command.split(), "--layers", "2", "--model", "model")
     assert_allclose(read("out.hdf5"), means_by_hand(["dog"], [2]), atol=1e-6)
+    assert words_of_hdf5("out.hdf5") == ["dog"]
+    with h5py.File("out.hdf5") as file:
+        assert file["counts"][:].tolist() == [2]
+
+
+def test_a_zero_byte_in_a_word_of_hdf5_becomes_a_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    write_token_vectors(ElmoEmbedder("model"), ["a\0b", "cat"], "out.hdf5")
+    assert words_of_hdf5("out.hdf5") == ["a_b", "cat"]
+    warning = "zero bytes in 1 word become _, for example in 'a\\x00b'"
+    assert caplog.messages == [f"out.hdf5: {warning}. npz keeps them."]
 
 
 def test_the_command_averages_over_json_lines() -> None:
