@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from copy import copy
 from inspect import cleandoc
 from pathlib import Path
@@ -28,7 +29,7 @@ import click
 from elmo_cli.cli.command import OTHER_OPTIONS, Command, options_by_heading
 from elmo_cli.cli.command_list import COMMAND_GROUPS, COMMANDS, find_command
 from elmo_cli.cli.main import main
-from elmo_cli.cli.option_conditions import Option
+from elmo_cli.cli.option_conditions import Condition, Option
 from elmo_cli.options.layers import NAMED_LAYERS
 
 DOCS: Final = Path(__file__).parent
@@ -101,6 +102,11 @@ LINKS_OF_OPTIONS: Final = {
     "--tokenizer": "[tokenizers]({docs}text.md#tokenizers)",
 }
 """Link that replaces the topic in the description of one option."""
+
+COMBINATIONS: Final = (
+    "## Combinations\n\n| option | requires | cannot be combined with |\n|---|---|---|"
+)
+"""Beginning of a section, with the header of its table."""
 
 Names = str
 """Names of an option with its value, as its help shows them."""
@@ -201,7 +207,7 @@ def command_page(
     description = [text for text in description if not text.startswith("```sh")]
     if description:
         parts += ["## Description", *description]
-    parts += by_hand.sections
+    parts += with_combinations(by_hand.sections, command)
     common = [row for row in rows if is_shared(row, shared)]
     own = [row for row in rows if not is_shared(row, shared)]
     parts.append("## Options")
@@ -209,6 +215,72 @@ def command_page(
     parts += ["### Shared options", SHARED_OPTIONS.format(name=full_name)]
     parts.append(table_of_shared(common))
     return COMMENT + "\n\n".join(parts) + "\n"
+
+
+def with_combinations(sections: list[str], command: click.Command) -> list[str]:
+    """Return the sections, and a table of the options that need or exclude others.
+
+    The rows that are written by hand come first. The others follow from the options.
+    """
+    others = []
+    table = COMBINATIONS
+    for section in sections:
+        if section.startswith(COMBINATIONS):
+            table = section
+        else:
+            others.append(section)
+    described = set()
+    for row in table.splitlines():
+        first_cell, _, _ = row.removeprefix("| ").partition(" | ")
+        described.update(re.findall(r"`(--[\w-]+)`", first_cell))
+    rows = combination_rows(command, described)
+    if table == COMBINATIONS and not rows:
+        return others
+    return [*others, "\n".join([table, *rows])]
+
+
+def combination_rows(command: click.Command, described: set[str]) -> list[str]:
+    """Return the rows of the options that need or exclude others the help shows.
+
+    Options that are `described` already get no row.
+    """
+    names_by_cells: dict[str, list[str]] = {}
+    for option in command.params:
+        if not isinstance(option, Option) or option.hidden:
+            continue
+        name = long_name(option)
+        if name in described:
+            continue
+        required = " or ".join(shown_conditions(command, option.requires))
+        excluded = ", ".join(shown_conditions(command, option.excludes))
+        if required or excluded:
+            names_by_cells.setdefault(f"{required} | {excluded}", []).append(name)
+    rows = []
+    for cells, names in names_by_cells.items():
+        shown = ", ".join(f"`{name}`" for name in names)
+        rows.append(f"| {shown} | {cells} |".replace("  ", " "))
+    return rows
+
+
+def shown_conditions(
+    command: click.Command, conditions: Sequence[Condition]
+) -> list[str]:
+    """Return conditions in Markdown, without those on options that no help shows."""
+    hidden = {
+        name
+        for option in command.params
+        if isinstance(option, Option) and option.hidden
+        for name in option.opts
+    }
+    shown = []
+    for condition in conditions:
+        if not isinstance(condition, str):
+            shown.append(f"`{' '.join(condition)}`")
+        elif condition.startswith("--") and condition not in hidden:
+            shown.append(f"`{condition}`")
+        elif not condition.startswith("--"):
+            shown.append(condition)
+    return shown
 
 
 def paragraphs(text: str) -> list[str]:

@@ -53,6 +53,19 @@ class Command(click.Command):
             if isinstance(option, Option):
                 option.envvar = variable_of(str(name), option)
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return the pieces of the usage: options, those that are required, arguments.
+
+        For `elmo train`, they are `[OPTIONS]`, `--output FOLDER` and `INPUT...`.
+        """
+        options, *arguments = super().collect_usage_pieces(ctx)
+        required = []
+        for option in self.params:
+            if isinstance(option, Option) and option.required:
+                name = next(name for name in option.opts if name.startswith("--"))
+                required.append(f"{name} {option.make_metavar(ctx)}")
+        return [options, *required, *arguments]
+
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the usage, and below it the other ones."""
         super().format_usage(ctx, formatter)

@@ -400,7 +400,7 @@ def figure_options(what: str, **arguments: Any) -> Decorator:
 def words_option(**arguments: Any) -> Decorator:
     """Add --words, a file of target words."""
     text = (
-        "File of target words, one per line, optionally with their forms "
-        "(lemma,form,form), or a table with a column word and, optionally, form."
+        "File of target words, one per line. Further forms of a word may follow it "
+        "(say,said,says). Or a table with a column word and, optionally, form."
     )
     return path_option("--words FILE", help=text, **arguments)

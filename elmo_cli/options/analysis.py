@@ -90,7 +90,9 @@ class NeighbourSettings:
 
     top: int = option(10, "Number of neighbours of each query.", value="N")
     other_words: bool = option(
-        False, "Exclude occurrences of WORD itself, in any case or form."
+        False,
+        "Exclude occurrences of WORD in any case, and in files of `elmo occurrences` "
+        "all forms of the target word.",
     )
 
 

@@ -104,7 +104,7 @@ class ModelSettings:
     )
     precision: Precision = option(
         "float32",
-        "Precision of the computation. int8 requires VNNI; tf32 requires an "
+        "Precision of the computation. int8 needs VNNI (see elmo info), and tf32 an "
         "NVIDIA GPU.",
         choices=PRECISIONS,
     )

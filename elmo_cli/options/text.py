@@ -79,7 +79,7 @@ class TextSettings:
 
     input_format: InputFormatName | None = option(
         None,
-        "Format of the input; see `elmo help formats`, also for options of csv.",
+        "Format of the input. `elmo help formats` also has the options of csv.",
         default_text="recognized",
         value="FORMAT",
         choices=INPUT_FORMATS,

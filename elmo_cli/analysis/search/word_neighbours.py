@@ -89,7 +89,8 @@ def find_word_neighbours(
         top: Maximum number of neighbours per query.
         layers: Layers to average, such as "1,2", 2, -1 or [0, 2]. None means all layers
             in the files except the token layer.
-        other_words: Also exclude the word itself, in any case or form.
+        other_words: Also exclude the word in any case, and in files of target words all
+            its forms.
 
     Returns:
         The neighbours: `nearest` is a list for one query, and a list of lists for a

@@ -140,11 +140,13 @@ def distribute(
     URI. Each of its Parquet files is a part. Without Ray (`pip install
     "elmo-cli[ray]"`), use --engine none; without a cluster, leave out --address.
 
-    To resume after an interruption, repeat the command. To change an option, choose
-    another FOLDER. When everything is done, FOLDER contains the file _SUCCESS, and
-    `open_activations` reads FOLDER as if it were one file. If parts are missing, the
-    exit status is 1, also of --status. With --shard, parts of other shards may be
-    missing. Without a terminal, progress is printed every 30 seconds.
+    To resume after an interruption, repeat the command. Only --engine, the options of
+    Ray, --shard, --device, --batch-tokens and --verify may change. For other options or
+    inputs, choose another FOLDER. When everything is done, FOLDER contains the file
+    _SUCCESS, and `open_activations` reads FOLDER as if it were one file. If parts are
+    missing, the exit status is 1, also of --status. With --shard, it is 0 if the parts
+    of this shard are complete. Without a terminal, progress is printed every 30
+    seconds.
     """
     *inputs, folder = arguments
     check_not_empty(arguments, [*["INPUT"] * len(inputs), "FOLDER"])

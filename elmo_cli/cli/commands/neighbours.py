@@ -98,14 +98,14 @@ def neighbours(
 
     FILE is an HDF5 file from `elmo embed`, any file from `elmo occurrences`, a folder
     from `elmo distribute`, or a pattern such as '*.hdf5'. Several files are searched
-    together; write them with the same model and layers. SENTENCE is tokenized and
+    together, and must have the same model and layers. SENTENCE is tokenized and
     embedded as FILE was. For vectors that another program wrote, add
     --model and --layers.
 
     Each result is a cosine, a line number (from 1) or id, and the sentence with the
-    word marked. With several files, the path stands before the number. Sentences with
-    the same tokens as SENTENCE are left out. To judge a cosine, compare it with the
-    average for two random tokens, which is printed on standard error.
+    word marked. With several files, the path stands before it, as in v.hdf5:76.
+    Sentences with the same tokens as SENTENCE are left out. To judge a cosine, compare
+    it with the average for two random ones, which is printed on standard error.
 
     To search for many words, use --queries, or `--queries - --input-format tsv` in a
     pipe. The output is then a table with query_number and rank (from 1), cosine, file,

@@ -58,7 +58,7 @@ def occurrences(
     $ elmo occurrences book.txt bank.hdf5 --words targets.txt --split-sentences
     $ zcat corpus.gz | elmo occurrences - bank.parquet --words targets.txt
 
-    The suffix of OUTPUT chooses its format. Parquet (.parquet) has one row per
+    The suffix of OUTPUT, a file, chooses its format. Parquet (.parquet) has one row per
     occurrence: its word, form, id, line (from 1), position (from 0), sentence and
     vector. It needs `pip install "elmo-cli[parquet]"`. HDF5 (.hdf5) has one array per
     line, like `elmo embed`. The array is empty if the line has no target word. To

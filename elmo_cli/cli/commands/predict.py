@@ -95,16 +95,16 @@ def predict(
     the first word of a sentence (backward: the last token).
 
     A gap is ___, _, [MASK] or [BLANK]. It is predicted from both sides, and so is each
-    token with --each. Only known words can fill it, and their probabilities add up to
-    1. A text with two gaps stops the command with an error, and so does a gap with
-    --each or --samples.
+    token with --each. Only words of the vocabulary can fill it, and their probabilities
+    add up to 1. A text with two gaps stops the command with an error, and so does a gap
+    with --each or --samples.
 
     For a file or standard input, the output is a table with one row per predicted word:
     the line number of the text (from 1) or its id, the rank of the word, the word and
     its probability. --each adds the position of the token (from 0), the token, and
     known, which is 1 for a word of the vocabulary, else 0. --samples prints plain
-    texts; for a table, add --format. A typed text is not split: --split-sentences
-    requires a file or standard input, and for a table also --each.
+    texts; for a table, add --format. --split-sentences requires a file or
+    standard input; with a table, also add --each.
     """
     settings = settings_from(PredictionSettings, values)
     model_settings = settings_from(ModelSettings, values)

@@ -100,10 +100,10 @@ def surprisal(
     which is 1 for a word of the vocabulary, else 0. Exclude unknown words: they all get
     the surprisal of <UNK>.
 
-    With --by word, region or sentence, each row sums the surprisal of its tokens, and
-    the log frequency of its words without punctuation. Its length counts the characters
-    of the unit, including spaces. --entropy adds the surprisal that the model expects
-    where the unit begins, in bits.
+    With --by word, --by region or --by sentence, each row sums the surprisal of its
+    tokens, and the log frequency of its words without punctuation. Its length counts
+    the characters of the unit, including spaces. --entropy adds the surprisal that the
+    model expects where the unit begins, in bits.
 
     With --pair-columns, INPUT must be a table, or several. Each row has the surprisals
     of two sentences, and correct, which is 1 if the good one is more probable, 0.5 for

@@ -58,7 +58,7 @@ def word_vectors(
     overwrite: bool,
     **values: Any,
 ) -> None:
-    """Write one vector per word to OUTPUT, from a text or from its spelling.
+    """Write one vector per word to OUTPUT, from a text or from their spelling.
 
     \b
     $ elmo word-vectors corpus.txt.gz words.vec --min-count 5 --at-most 1000
@@ -79,8 +79,8 @@ def word_vectors(
     .txt .vec .w2v  word2vec text; .gz may follow
     .bin            word2vec binary
     .npz            arrays "words" and "vectors", with INPUT also "counts"
-    .tsv            Embedding Projector; words.tsv has its words in
-                    words.metadata.tsv
+    .tsv            Embedding Projector; words.tsv has its words and
+                    counts in words.metadata.tsv
     .hdf5 .h5       datasets "embedding", as in bilm-tf, "words", and with
                     INPUT "counts"
     """
