@@ -200,8 +200,8 @@ def test_an_unknown_suffix_gives_hdf5_and_a_warning(
     assert warning in caplog.messages
     assert h5py.is_hdf5("out.dat")
     Path("words.txt").write_text("cat\n")
-    command = ["occurrences", text, "bank.foo", "--words", "words.txt"]
-    assert elmo(*command, "--model", TINY).exit_code == 0
+    options = ["--words", "words.txt", "--model", TINY]
+    assert elmo("occurrences", text, "bank.foo", *options).exit_code == 0
     warning = "bank.foo will be HDF5. Choose another format with file_format."
     assert warning in caplog.messages
     assert h5py.is_hdf5("bank.foo")
