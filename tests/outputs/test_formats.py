@@ -200,8 +200,9 @@ def test_an_unknown_suffix_gives_hdf5_and_a_warning(
     assert warning in caplog.messages
     assert h5py.is_hdf5("out.dat")
     Path("words.txt").write_text("cat\n")
-    options = ["--words", "words.txt", "--model", TINY]
-    assert elmo("occurrences", text, "bank.foo", *options).exit_code == 0
+    words = ["--words", "words.txt"]
+    result = elmo("occurrences", text, "bank.foo", *words, "--model", TINY)
+    assert result.exit_code == 0
     warning = "bank.foo will be HDF5. Choose another format with file_format."
     assert warning in caplog.messages
     assert h5py.is_hdf5("bank.foo")
