@@ -42,7 +42,7 @@ from elmo_cli.runs.file_plan import warn_about_suffix
     ),
 )
 @shared_options.input_options()
-@shared_options.model_options()
+@shared_options.model_options(may_carry=False)
 @option_group(
     "Speed", shared_options.speed_options(), shared_options.batch_tokens_option()
 )

@@ -70,7 +70,7 @@ _READING = (
     shared_options.keep_columns_option(),
 )
 @shared_options.text_options()
-@shared_options.language_model_options()
+@shared_options.language_model_options(may_carry=False)
 def predict(
     given: str | None,
     file: str | None,
