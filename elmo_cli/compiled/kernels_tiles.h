@@ -150,10 +150,12 @@ TILES void product_bfloat16_tiles(const struct product *s)
         const float *weights = s->weights + output * n_units;
         between.weights = weights + T_PANEL * n_units;
         for (int64_t row = first; row < end; turn = !turn) {
-            const int64_t size = group_size(end - row, s->n), start = least(row, end - size);
+            /* A slice can be smaller than a group. Then the group also has rows of the next slice. */
+            const int64_t size = group_size(end - row, s->n), start = least(row, end > size ? end - size : 0);
             multiply_tiles(size, n_units, s->inputs + start * n_units, 0, weights, 1, sums[turn], T_PANEL,
                            store_panel, s, &between);
-            between.group = (struct group){row, start + size, output, sums[turn] + (row - start) * T_PANEL};
+            between.group = (struct group){row, least(start + size, end), output,
+                                           sums[turn] + (row - start) * T_PANEL};
             row = start + size;
         }
     }

@@ -1,5 +1,8 @@
 """Linear layers in C, in float32 and bfloat16."""
 
+import ctypes
+import mmap
+import sys
 from typing import NamedTuple
 
 import pytest
@@ -98,3 +101,31 @@ def test_a_layer_in_c_equals_float64_and_keeps_its_weights(
     assert (errors <= 1e-6 * sizes + rounding).all()
     # A row has the same bits among other rows and alone.
     assert torch.equal(alone, output[rows])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="protects memory as Linux does")
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("n", [1, 8, 20, 40])
+@pytest.mark.parametrize("n_threads", [1, 5, 40])
+def test_only_the_rows_are_read(kernel: Kernel, n: int, n_threads: int) -> None:
+    """Multiply rows after a page that cannot be read: reading it would be a crash."""
+    weight = random_tensor(20, 32, seed=1).to(kernel.dtype)
+    rows = random_tensor(n, 32).to(kernel.dtype)
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, page + rows.nbytes)
+    whole = torch.frombuffer(memory, dtype=torch.uint8)
+    inputs = whole[page:].view(kernel.dtype).view(n, 32)
+    inputs.copy_(rows)
+    protect = ctypes.CDLL(None).mprotect
+    start = ctypes.c_void_p(whole.data_ptr())
+    with processor(kernel.processor), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(linear, "has_tiles", lambda: kernel.with_tiles)
+        multiply = CompiledLinear(weight)
+        expected = multiply(rows)
+        assert protect(start, ctypes.c_size_t(page), 0) == 0
+        torch.set_num_threads(n_threads)
+        try:
+            assert torch.equal(multiply(inputs), expected)
+        finally:
+            torch.set_num_threads(1)
+            protect(start, ctypes.c_size_t(page), mmap.PROT_READ | mmap.PROT_WRITE)
