@@ -35,6 +35,7 @@ H5PY = {
     "outputs.activations_file",
     "model.tensor_files",
     "pretrained.tensor_names",
+    "analysis.word_vectors.file_formats",
 }
 """Modules that read or write HDF5."""
 NEVER = {

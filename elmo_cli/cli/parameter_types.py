@@ -1,6 +1,7 @@
 """Types of the values that a user types: paths, numbers, names and formats."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
@@ -116,11 +117,18 @@ def _after_number(numbers: click.IntRange | click.FloatRange) -> str:
 
 
 class NameChoice(click.Choice):  # type: ignore[type-arg]  # not generic before 8.2
-    """One of several names."""
+    """One of several names.
+
+    The names in `refused` are returned too, for commands that say why they refuse them.
+    """
+
+    def __init__(self, choices: Sequence[str], refused: Sequence[str] = ()) -> None:
+        super().__init__(choices)
+        self.refused = refused
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
         """Return the name; an error asks whether a similar one was meant."""
-        if value not in self.choices:
+        if value not in self.choices and value not in self.refused:
             self.fail(expected_one_of(self.choices, value), param, ctx)
         return str(value)
 

@@ -17,6 +17,7 @@ from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.wording import listed
 from elmo_cli.options.column_names import parse_column_names
 from elmo_cli.options.text import ALL_COLUMNS, TextSettings
+from elmo_cli.records.annotated_places import half_place_error
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.input_rows import texts_of_tokens
 from elmo_cli.records.missing_header import missing_header_error
@@ -229,6 +230,10 @@ def _occurrence_in_row(side: _Side, columns: Mapping[str, object]) -> "Occurrenc
     end = _number_in_column(columns, f"end{side.number}", least=0)
     if start is not None and end is not None:
         return occurrence_at(CharacterSpan(start, end), side.text, side.tokens)
+    if start is not None:
+        raise half_place_error(f"start{side.number}", f"end{side.number}")
+    if end is not None:
+        raise half_place_error(f"end{side.number}", f"start{side.number}")
     if not word:
         raise InputError(f"field {word_column!r}: expected a word, found none")
     column = partial(_column_with_number, f"occurrence{side.number}")

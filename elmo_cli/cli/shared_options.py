@@ -165,22 +165,35 @@ def file_options() -> Decorator:
     return option_group("Model", _model_option(), _single_files(shows_files=False))
 
 
-def model_options(*, shows_files: bool = False) -> Decorator:
+def _state_option(*, may_carry: bool) -> Decorator:
+    """Add --state. If it may not carry, its help leaves that out."""
+    if may_carry:
+        return field_option(ModelSettings, "state")
+    return field_option(
+        ModelSettings,
+        "state",
+        type=NameChoice(["zero", "warm"], refused=["carry"]),
+        help="Initial LSTM state of a sentence: zero or warm (after a fixed text).",
+    )
+
+
+def model_options(*, shows_files: bool = False, may_carry: bool = True) -> Decorator:
     """Add --model, --state, and the options for the files of the model."""
     return option_group(
         "Model",
         _model_option(),
-        field_option(ModelSettings, "state"),
+        _state_option(may_carry=may_carry),
         _single_files(shows_files=shows_files),
     )
 
 
-def language_model_options() -> Decorator:
+def language_model_options(*, may_carry: bool = True) -> Decorator:
     """Add the options of a model with a softmax, and of its computation."""
 
     def add(function: Any) -> Any:
         softmax = option_group("Model", softmax_option())
-        return model_options()(softmax(speed_options()(function)))
+        model = model_options(may_carry=may_carry)
+        return model(softmax(speed_options()(function)))
 
     return add
 

@@ -12,13 +12,13 @@ class PredictionSettings:
 
     top: int = option(
         10,
-        "Number of words to print for each text, or for each token with {--each}.",
+        "Number of words to print for each text, or for each token with {--each True}.",
         value="N",
     )
     direction: ReadingDirection = option(
         "forward",
         "Predict the words after the text (forward) or before it (backward). Gaps and "
-        "{--each} always use both directions.",
+        "{--each True} always use both directions.",
         choices=READING_DIRECTIONS,
     )
     with_unknown: bool = option(

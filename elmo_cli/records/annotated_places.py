@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from elmo_cli.errors.exceptions import InputError
 from elmo_cli.options.text import TEXT_COLUMN
 from elmo_cli.records.record import AnnotatedPlace
 
@@ -46,6 +47,8 @@ def find_places(
         fields: Values by the names of their columns.
         text_column: Column of the text or the list of tokens that is read.
         text: Its text, or its tokens joined by spaces.
+
+    Raise an `InputError` for a `start` without an `end`, or the reverse.
     """
     whole_text = fields.get(TEXT_COLUMN)
     if isinstance(fields.get(text_column), list) and isinstance(whole_text, str):
@@ -66,10 +69,30 @@ def find_places(
         if isinstance(span, Mapping):
             start = _integer(span.get("start"))
             end = _integer(span.get("end"))
+            # Other tables have a time in only one of these columns.
+            if span is not fields or {"start", "end"} <= span.keys():
+                _check_is_whole(span)
         if start is not None and end is not None:
             # Other tables have times in columns of these names.
             places.append(AnnotatedPlace(text, start, end, is_certain=False))
     return places
+
+
+def half_place_error(given: str, missing: str) -> InputError:
+    """Return the error for a place that has one of its ends, by their names."""
+    article = "an" if given.startswith("end") else "a"
+    return InputError(
+        f"the word has {article} {given!r}, but no {missing!r}",
+        remedy=f"Add the {missing}, or remove the {given}.",
+    )
+
+
+def _check_is_whole(span: Mapping[str, Any]) -> None:
+    """Raise an `InputError` if a place has a number as one end, and no other end."""
+    for given, missing in (("start", "end"), ("end", "start")):
+        has_no_other = span.get(missing) in (None, "")
+        if has_no_other and _integer(span.get(given)) is not None:
+            raise half_place_error(given, missing)
 
 
 def _place_of_indexes(text: str, indexes: str) -> AnnotatedPlace:

@@ -145,7 +145,7 @@ def _record_of_value(
 def _with_places(record: Record, fields: Mapping[str, Any], column: str) -> Record:
     """Return a record with the places of its annotated words.
 
-    Raise an `InputError` if they are in a text with other tokens.
+    Raise an `InputError` if they are in a text with other tokens, or not complete.
     """
     places = find_places(fields, text_column=column, text=record.text)
     if places and places[0].text != record.text:

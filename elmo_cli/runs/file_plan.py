@@ -119,14 +119,13 @@ def plan_file(
     )
 
 
-def warn_about_suffix(plan: FilePlan) -> None:
+def warn_about_suffix(
+    plan: FilePlan, *, remedy: str = "Choose another format with {--format}."
+) -> None:
     """Log a warning if an output becomes HDF5, although its name has another suffix."""
     path = plan.output_path
     if plan.output_settings.format is HDF5 and not is_hdf5_name(path):
-        warning = Message(
-            f"{path} will be HDF5", remedy="Choose another format with {--format}."
-        )
-        logger.warning("%s", warning)
+        logger.warning("%s", Message(f"{path} will be HDF5", remedy=remedy))
 
 
 def check_carried_batches(

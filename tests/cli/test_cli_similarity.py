@@ -347,6 +347,26 @@ def test_characters_choose_the_tokens_that_they_overlap() -> None:
     assert rows[3]["cosine"] == ""
 
 
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        ({"start1": 14}, "the word has a 'start1', but no 'end1'"),
+        ({"start1": 14, "end1": ""}, "the word has a 'start1', but no 'end1'"),
+        ({"end2": 18}, "the word has an 'end2', but no 'start2'"),
+    ],
+)
+def test_a_start_without_an_end_has_no_cosine(
+    place: dict[str, object], problem: str
+) -> None:
+    pair = {"word": "bank", "sentence1": RIVER, "sentence2": MONEY}
+    write_table("wic.csv", [pair | place])
+    result = cosine("--pairs", "wic.csv", "--layers", "2")
+    warning = f"1 row without cosines. The first is wic.csv, row 1: {problem}. Add the"
+    assert warning in result.stderr
+    [row] = csv_rows(result.stdout, "\t")
+    assert row["cosine"] == ""
+
+
 def test_characters_count_in_tokens_joined_by_spaces() -> None:
     tokens = ["A", "bank", "by", "the", "bank"]
     pair: dict[str, object] = {"word": "bank"}

@@ -48,6 +48,12 @@ def test_a_help_ends_with_its_bounds_and_default(command: str, note: str) -> Non
     assert note in re.sub(r"\s+", " ", elmo("help", command).stdout)
 
 
+@pytest.mark.parametrize("command", ["distribute", "occurrences", "predict"])
+def test_a_command_that_cannot_carry_does_not_offer_it(command: str) -> None:
+    assert "--state [zero|warm] " in elmo("help", command).stdout
+    assert "--state [zero|warm|carry] " in elmo("help", "embed").stdout
+
+
 def test_the_help_of_embed_fits_on_two_screens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = elmo("embed", "--help").stdout.splitlines()

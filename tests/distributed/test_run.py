@@ -348,8 +348,8 @@ def test_repeated_ids_are_counted() -> None:
     first = elmo("distribute", "rows.jsonl", "out", *SMALL_PARTS, "--shard", "1/2")
     last = elmo("distribute", "rows.jsonl", "out", *SMALL_PARTS, "--shard", "2/2")
     warning = (
-        "Warning: 2 records have the id of an earlier record. See their line or "
-        "index.\n"
+        "Warning: 2 records have the id of an earlier record. Tell them apart by "
+        "their line or index.\n"
     )
     assert [result.stderr.count(warning) for result in (first, last)] == [0, 1]
     assert len(parts_there()) > 1

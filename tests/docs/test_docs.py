@@ -349,7 +349,12 @@ INTERNAL = {
     "Prediction": {"rows"},
     "Record": {"id_value", "split"},
     "Substitutes": {"rows"},
-    "VectorFiles": {"check_pooling", "has_token_layer", "on_progress"},
+    "VectorFiles": {
+        "check_other_words",
+        "check_pooling",
+        "has_token_layer",
+        "on_progress",
+    },
 }
 """Methods and properties that other modules use and the API page does not list."""
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
-from elmo_cli import ElmoEmbedder, open_activations
+from elmo_cli import ElmoEmbedder, open_activations, write_occurrences
 from elmo_cli.arrays import AnyArray
 from elmo_cli.errors.exceptions import ElmoError, InputError, OutputError
 from elmo_cli.options.output import LAYOUTS, OUTPUT_COMPRESSIONS
@@ -199,6 +199,13 @@ def test_an_unknown_suffix_gives_hdf5_and_a_warning(
     warning = "out.dat will be HDF5. Choose another format with file_format."
     assert warning in caplog.messages
     assert h5py.is_hdf5("out.dat")
+    Path("words.txt").write_text("cat\n")
+    words = ["--words", "words.txt"]
+    result = elmo("occurrences", text, "bank.foo", *words, "--model", TINY)
+    assert result.exit_code == 0
+    warning = "bank.foo will be HDF5. Choose another format with file_format."
+    assert warning in caplog.messages
+    assert h5py.is_hdf5("bank.foo")
 
 
 def test_python_warns_of_an_unknown_suffix_too(
@@ -211,6 +218,12 @@ def test_python_warns_of_an_unknown_suffix_too(
     caplog.clear()
     embedder.embed_file(text, "out.txt", file_format="hdf5")
     embedder.embed_file(text, "out")
+    assert not [each for each in caplog.messages if "will be HDF5" in each]
+    write_occurrences(embedder, text, "bank.foo", ["sat"])
+    warning = "bank.foo will be HDF5. Name a file with .parquet or .hdf5."
+    assert warning in caplog.messages
+    caplog.clear()
+    write_occurrences(embedder, text, "bank", ["sat"])
     assert not [each for each in caplog.messages if "will be HDF5" in each]
 
 

@@ -43,7 +43,7 @@ from elmo_cli.outputs.token_rows import TokenRows
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.record import Record
 from elmo_cli.runs.embed_file import open_run
-from elmo_cli.runs.file_plan import FilePlan, plan_file
+from elmo_cli.runs.file_plan import FilePlan, plan_file, warn_about_suffix
 from elmo_cli.runs.file_sink import Summary
 from elmo_cli.runs.open_text_and_warn import open_text_and_warn
 from elmo_cli.runs.pipeline import EmbeddedRecord
@@ -52,6 +52,8 @@ logger = logging.getLogger(__name__)
 
 
 DEFAULT_LAYERS: Final = "top"
+_SUFFIXES: Final = "Name a file with .parquet or .hdf5."
+"""Remedy for the name of an output."""
 
 
 class WrittenOccurrences(NamedTuple):
@@ -77,11 +79,11 @@ def plan_occurrences(
     """
     if str(output) == STANDARD_OUTPUT:
         problem = "target words cannot go to standard output"
-        raise SettingsError(problem, remedy="Name a file with .parquet or .hdf5.")
+        raise SettingsError(problem, remedy=_SUFFIXES)
     if output_settings.file_format is None and not _may_have_occurrences(output):
         raise SettingsError(
             f"{output}: target words are written as Parquet or HDF5",
-            remedy="Name a file with .parquet or .hdf5.",
+            remedy=_SUFFIXES,
         )
     if state == "carry":
         problem = Template(
@@ -331,6 +333,7 @@ def write_occurrences(
             state=embedder.state,
             match=match,
         )
+        warn_about_suffix(plan, remedy=_SUFFIXES)
         return embed_occurrences(
             embedder.engine, plan, words, match=match, ignore_case=ignore_case
         )

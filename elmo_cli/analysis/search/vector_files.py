@@ -17,7 +17,7 @@ from elmo_cli.analysis.search.vector_sources import (
 )
 from elmo_cli.callbacks import OnProgress, ignore
 from elmo_cli.errors.checks import check_function, check_path, check_type
-from elmo_cli.errors.exceptions import InputError
+from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.options.layers import Layers
 from elmo_cli.outputs.comparison import SHARED_ATTRIBUTES, check_same
 from elmo_cli.outputs.reader import Activations, matching_paths
@@ -96,6 +96,20 @@ class VectorFiles(AbstractContextManager["VectorFiles"]):
                     "without --pooling.",
                     path=source.path,
                     pooling=pooling,
+                )
+
+    def check_other_words(self) -> None:
+        """Raise a `SettingsError` for `other_words` if a file has no words to exclude.
+
+        A file with one vector per sentence has none.
+        """
+        for source in self.sources:
+            if "pooling" in source.attributes:
+                raise SettingsError(
+                    "{--other-words True}: requires one vector per token, but {path} "
+                    "has one per sentence",
+                    remedy="Remove {--other-words True}.",
+                    path=source.path,
                 )
 
     def close(self) -> None:

@@ -182,13 +182,17 @@ class VectorSource:
         name = self.stored_layers
         if not stored:
             if layers is not None and not self._is_stored(layers):
-                has = "one vector per occurrence"
-                if name is not None:
-                    has = f"only {name}"
-                    if name.lstrip("-").isdigit():
-                        has = f"only layer {name}"
-                    elif name == "top":
-                        has = "only the top layer"
+                if name is None:
+                    raise self._layers_error(
+                        layers,
+                        f"{self.path} has one vector per occurrence.",
+                        remedy="Remove {--layers}.",
+                    )
+                has = f"only {name}"
+                if name.lstrip("-").isdigit():
+                    has = f"only layer {name}"
+                elif name == "top":
+                    has = "only the top layer"
                 raise self._layers_error(layers, f"{self.path} has {has}.")
             return None
         if layers is None:
@@ -224,9 +228,12 @@ class VectorSource:
         names = (joined or "").split(",")
         return any(map(joins_token_layer, names))
 
-    def _layers_error(self, layers: Layers, problem: str) -> SettingsError:
+    def _layers_error(
+        self, layers: Layers, problem: str, remedy: str | None = None
+    ) -> SettingsError:
         return SettingsError(
             "{--layers} {layers}: {problem}",
+            remedy=remedy,
             layers=shown(layers_text(layers)),
             problem=problem,
         )

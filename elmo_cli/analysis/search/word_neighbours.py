@@ -99,7 +99,8 @@ def find_word_neighbours(
     Raises:
         InputError: A file was made with another model or cannot be read, or a word
             does not occur in its sentence, or occurs several times.
-        SettingsError: `top` is below 1, or a file lacks one of the layers.
+        SettingsError: `top` is below 1, a file lacks one of the layers, or
+            `other_words` is set for one vector per sentence.
     """
     check_embedder(embedder)
     check_files_come_first(files, queries, "the queries")
@@ -109,6 +110,8 @@ def find_word_neighbours(
             remedy="Give the files first, then the queries: (SENTENCE, WORD).",
         )
     with opened_files(files) as opened:
+        if other_words:
+            opened.check_other_words()
         for source in opened.sources:
             _check_model(source, embedder)
         tokenizer = recorded_tokenizer(opened.attributes) or AUTO

@@ -192,6 +192,7 @@ def _check_arguments(
         return
     n_expected = 2 if reads_lines else 3
     if len(arguments) < n_expected:
+        _check_are_no_files(arguments)
         raise _missing_argument_error(arguments)
     if len(arguments) > n_expected:
         unexpected = arguments[n_expected]
@@ -218,10 +219,17 @@ def _check_are_sentences(word: str, sentences: list[str]) -> None:
         if " " in word and " " not in sentence and sentence != STANDARD_INPUT:
             others = sentences[:place] + sentences[place + 1 :]
             raise swapped_error(sentence, word, *others)
-        if sentence != STANDARD_INPUT and os.path.isfile(sentence):
+    _check_are_no_files(sentences)
+
+
+def _check_are_no_files(arguments: Sequence[str]) -> None:
+    """Raise an error if an argument is the name of a file."""
+    for argument in arguments:
+        if argument != STANDARD_INPUT and os.path.isfile(argument):
+            command = shlex.join(["elmo", "cosine", "--pairs", argument])
             raise SettingsError(
-                f"{sentence}: a file, but elmo cosine takes the sentence itself",
-                remedy="For a file, use {--pairs}.",
+                f"{argument}: a file, but elmo cosine takes the sentence itself",
+                remedy=f"For a table of pairs, use `{literal(command)}`.",
             )
 
 

@@ -104,7 +104,7 @@ _WITHOUT_RAY = [("--engine", "none")]
     shared_options.id_column_option(),
     field_option(TextSettings, "skip_errors"),
 )
-@shared_options.model_options()
+@shared_options.model_options(may_carry=False)
 @option_group(
     "Speed",
     shared_options.device_option(

@@ -127,6 +127,9 @@ def neighbours(
         are_pooled = "pooling" in files.attributes
         pooled = sentence is not None or (queries is not None and are_pooled)
         files.check_pooling(pooled=pooled)
+        settings = settings_from(NeighbourSettings, values)
+        if settings.other_words:
+            files.check_other_words()
         if files.has_token_layer(layers):
             stderr.warn("these vectors include layer 0, which finds similar spelling")
         model_settings = _model_of(files, settings_from(ModelSettings, values))
@@ -155,7 +158,7 @@ def neighbours(
             files,
             chunks,
             _load_embedder(files, model),
-            settings=settings_from(NeighbourSettings, values),
+            settings=settings,
             layers=layers,
             name="standard input" if queries == STANDARD_INPUT else str(queries),
         )

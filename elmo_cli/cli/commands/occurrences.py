@@ -22,6 +22,7 @@ from elmo_cli.options.model import ModelSettings
 from elmo_cli.options.output import OCCURRENCE_FORMATS, OutputSettings
 from elmo_cli.options.selection import SelectionSettings
 from elmo_cli.options.text import TextSettings
+from elmo_cli.runs.file_plan import warn_about_suffix
 
 
 @command()
@@ -41,7 +42,7 @@ from elmo_cli.options.text import TextSettings
     ),
 )
 @shared_options.input_options()
-@shared_options.model_options()
+@shared_options.model_options(may_carry=False)
 @option_group(
     "Speed", shared_options.speed_options(), shared_options.batch_tokens_option()
 )
@@ -87,6 +88,7 @@ def occurrences(
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     target_settings = settings_from(TargetSettings, values)
+    output_settings = settings_from(OutputSettings, values)
     selection = settings_from(SelectionSettings, values)
     if selection.mix is None and values["layers"] is None:
         selection = replace(selection, layers=DEFAULT_LAYERS)
@@ -101,11 +103,13 @@ def occurrences(
         opened,
         output_file,
         selection=selection,
-        output_settings=settings_from(OutputSettings, values),
+        output_settings=output_settings,
         state=model_settings.state,
         match=target_settings.match,
     )
     opened.source.check()  # Loading the model can take a while.
+    if output_settings.file_format is None:
+        warn_about_suffix(plan)
     engine = load_resolved_engine(
         model,
         check_layers=selection.check_for_model,

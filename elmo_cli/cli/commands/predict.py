@@ -70,7 +70,7 @@ _READING = (
     shared_options.keep_columns_option(),
 )
 @shared_options.text_options()
-@shared_options.language_model_options()
+@shared_options.language_model_options(may_carry=False)
 def predict(
     given: str | None,
     file: str | None,
@@ -158,6 +158,27 @@ def _check_options_of_text() -> None:
         )
 
 
+def _check_options_of_gap() -> None:
+    """Raise an error for an option that has no effect on a gap in a typed text."""
+    ctx = click.get_current_context()
+    if find_option(ctx, "--direction").is_set(ctx):
+        raise SettingsError(
+            Template(
+                "{--direction} has no effect on a gap, which is predicted from both "
+                "sides"
+            ),
+            remedy="Remove {--direction}.",
+        )
+    if find_option(ctx, "--with-unknown").is_set(ctx):
+        raise SettingsError(
+            Template(
+                "{--with-unknown True} has no effect on a gap, which is never filled "
+                "with <UNK>"
+            ),
+            remedy="Remove {--with-unknown True}.",
+        )
+
+
 class _Texts(NamedTuple):
     """Texts of the argument or of a file, in lists that can be read without waiting."""
 
@@ -176,15 +197,8 @@ def _typed_text(
 
     tokens = cut_around_gaps(text, tokenizer.tokenize)
     record = _check_record(Record(text, tokens), settings)
-    ctx = click.get_current_context()
-    if GAP in record.tokens and find_option(ctx, "--direction").is_set(ctx):
-        raise SettingsError(
-            Template(
-                "{--direction} has no effect on a gap, which is predicted from both "
-                "sides"
-            ),
-            remedy="Remove {--direction}.",
-        )
+    if GAP in record.tokens:
+        _check_options_of_gap()
     return _Texts(columns=("line",), chunks=[[record]], are_from_file=False)
 
 

@@ -272,7 +272,7 @@ def test_files_that_cannot_be_compared_are_refused() -> None:
     Path("text.parquet").write_text("text")
     message = r"text\.parquet: not a readable file of target words: "
     assert_refused("m.parquet", "text.parquet", message)
-    message = r"layers 1: m\.parquet has one vector per occurrence\."
+    message = r"layers 1: m\.parquet has one vector per occurrence\. Remove layers"
     assert_refused("m.parquet", "m.parquet", message, layers="1")
     message = r"old\.hdf5: contains the vectors of all tokens. Name"
     with pytest.raises(ElmoError, match=message):
@@ -329,6 +329,23 @@ def test_the_command_prints_a_table_and_what_it_skips() -> None:
         "word is at least 0.2. Use --permutations 40 or more.",
     ]
     assert "Warning" not in elmo(*command.split(), "40").stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_picture_without_words_is_an_error_and_a_table_is_none() -> None:
+    pytest.importorskip("matplotlib")
+    write_matrices("rare.parquet", {"rare": matrix(2)})
+    write_matrices("new.parquet", {"rare": matrix(3)})
+    result = elmo("change", "rare.parquet", "new.parquet")
+    assert result.exit_code == 0
+    assert result.stdout == "word\tchange\tn_old\tn_new\n"
+    with_picture = elmo("change", "rare.parquet", "new.parquet", "--plot", "c.svg")
+    assert with_picture.exit_code == 1
+    assert with_picture.stdout == result.stdout
+    assert with_picture.stderr == (
+        f"{result.stderr}Error: c.svg: no word has enough occurrences to draw its "
+        "change\n"
+    )
 
 
 @pytest.mark.usefixtures("folder")

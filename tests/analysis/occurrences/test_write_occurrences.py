@@ -614,6 +614,42 @@ def test_a_place_without_a_target_word_is_searched_for_words(
     assert (shown in caplog.text) == warns
 
 
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        ({"start": 14, "end": None}, "a 'start', but no 'end'. Add the end, or remove"),
+        ({"start": "", "end": 18}, "an 'end', but no 'start'. Add the start, or remo"),
+        ({"spans": [{"start": 14}]}, "a 'start', but no 'end'. Add the end, or remov"),
+        ({"ents": [{"end": 0}]}, "an 'end', but no 'start'. Add the start, or remove"),
+        ({"start": None, "end": None}, None),
+        ({"spans": [{"label": "MONEY"}]}, None),
+        # Times
+        ({"start": 14}, None),
+        ({"start": 1.5, "end": ""}, None),
+    ],
+)
+def test_a_start_without_an_end_is_an_error(
+    place: dict[str, Any], problem: str | None
+) -> None:
+    text = "The bank is a bank ."
+    write_table("u.jsonl", [{"text": text}, {"text": text, **place}])
+    embedder = ElmoEmbedder(model=TINY)
+    if problem is None:
+        counts, _ = write_occurrences(embedder, "u.jsonl", "u.hdf5", {"bank": "bank"})
+        assert counts == {"bank": 4}
+        return
+    message = f"^u.jsonl, line 2: field 'text': the word has {problem}"
+    with pytest.raises(InputError, match=message):
+        write_occurrences(embedder, "u.jsonl", "u.hdf5", {"bank": "bank"})
+
+
+def test_an_empty_cell_of_an_end_is_an_error() -> None:
+    write_table("u.csv", [{"text": "A bank .", "start": "2", "end": ""}])
+    message = "^u.csv, line 2: field 'text': the word has a 'start', but no 'end'"
+    with pytest.raises(InputError, match=message):
+        write_occurrences(ElmoEmbedder(model=TINY), "u.csv", "u.hdf5", ["bank"])
+
+
 @pytest.mark.parametrize("indexes", ["90:95", "bank", "5:3", "3:4"])
 def test_a_use_without_its_word_is_left_out(
     indexes: str, caplog: pytest.LogCaptureFixture

@@ -252,6 +252,9 @@ def test_sentences_are_found_where_tokens_are_pooled(
         problem = r"v\.hdf5: the file has one vector per sentence"
         with pytest.raises(ElmoError, match=problem):
             files.check_pooling(pooled=False)
+        problem = "^other_words=True: requires one vector per token, but "
+        with pytest.raises(SettingsError, match=problem):
+            find_word_neighbours(tiny, files, [query], other_words=True)
     (vector,) = tiny.embed_sentences([query.sentence], layers="1,2", pooling="mean")
     records = [0, 2, 3]  # without the blank line
     expected = cosines(vector.mean(axis=0), pooled[records])
