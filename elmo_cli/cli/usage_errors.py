@@ -125,11 +125,9 @@ def check_order(ctx: click.Context) -> None:
     if len(typed) != 2:
         return
     first, second = typed
-    if not _may_be_vectors(first) or not os.path.isfile(second):
+    if not os.path.isfile(second) or _has_suffix_of_vectors(second):
         return
-    if os.path.splitext(second)[1] and _has_suffix_of_vectors(second):
-        return
-    if not _is_input(second):
+    if not _may_be_vectors(first) or not _is_input(second):
         return
     words = ["elmo", str(ctx.command.name), second, first, *_options(typed, ctx)]
     message = Message(
@@ -140,7 +138,7 @@ def check_order(ctx: click.Context) -> None:
 
 def _may_be_vectors(path: str) -> bool:
     """Return whether a path has the suffix of vectors, and is missing or HDF5."""
-    if not os.path.splitext(path)[1] or not _has_suffix_of_vectors(path):
+    if not _has_suffix_of_vectors(path):
         return False
     if not os.path.isfile(path):
         return not os.path.exists(path)
@@ -151,7 +149,8 @@ def _may_be_vectors(path: str) -> bool:
 def _has_suffix_of_vectors(path: str) -> bool:
     from elmo_cli.options.output_format import format_of_suffix
 
-    return format_of_suffix(path) is not None
+    has_suffix = os.path.splitext(path)[1] != ""
+    return has_suffix and format_of_suffix(path) is not None
 
 
 def _message(error: click.UsageError) -> Message:
@@ -160,7 +159,9 @@ def _message(error: click.UsageError) -> Message:
         return Message(error.message)
     if isinstance(error, click.NoSuchOption):
         typed = ctx.meta[TYPED_ARGUMENTS]
-        name = _typed_option(error.option_name, typed)
+        name = error.option_name
+        if not isinstance(ctx.command, click.Group):
+            name = _typed_option(name, typed)
         return no_such_option_message(name, ctx.command, typed)
     if isinstance(error, click.MissingParameter) and error.param is not None:
         first_name = _name_of(error.param, ctx).split(" ")[0].removesuffix("...")
