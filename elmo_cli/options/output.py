@@ -49,7 +49,7 @@ class OutputSettings:
     file_format: FileFormat | None = option(
         None,
         "Format of OUTPUT.",
-        default_text="from its suffix, else hdf5",
+        default_text="from its suffix, or hdf5 if that is unknown",
         choices=OUTPUT_FORMATS,
         name="--format",
     )
