@@ -211,8 +211,9 @@ def command_page(
     common = [row for row in rows if is_shared(row, shared)]
     own = [row for row in rows if not is_shared(row, shared)]
     parts.append("## Options")
-    parts += tables_of_rows(own)
-    parts += ["### Shared options", SHARED_OPTIONS.format(name=full_name)]
+    if own:
+        parts += [*tables_of_rows(own), "### Shared options"]
+    parts.append(SHARED_OPTIONS.format(name=full_name))
     parts.append(table_of_shared(common))
     return COMMENT + "\n\n".join(parts) + "\n"
 

@@ -134,7 +134,7 @@ def speed_options() -> Decorator:
     return option_group("Speed", device_option(), precision_option())
 
 
-def _model_option() -> Decorator:
+def _model_option(**arguments: Any) -> Decorator:
     """Add --model."""
     return field_option(
         ModelSettings,
@@ -142,6 +142,7 @@ def _model_option() -> Decorator:
         names=("-m",),
         shell_complete=complete_models,
         excludes=["--options-file"],
+        **arguments,
     )
 
 
@@ -160,9 +161,10 @@ def _single_files(*, shows_files: bool) -> Decorator:
     )
 
 
-def file_options() -> Decorator:
+def file_options(**arguments: Any) -> Decorator:
     """Add --model, and the hidden options for its files."""
-    return option_group("Model", _model_option(), _single_files(shows_files=False))
+    model = _model_option(**arguments)
+    return option_group("Model", model, _single_files(shows_files=False))
 
 
 def _state_option(*, may_carry: bool) -> Decorator:

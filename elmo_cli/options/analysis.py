@@ -108,8 +108,7 @@ class AveragingSettings:
     )
     at_most: int | None = option(
         None,
-        "Average only the first N occurrences of a word, but not fewer than "
-        "{--min-count}.",
+        "Average only the first N occurrences of a word; N is {--min-count} or more.",
         default_text="all",
         value="N",
     )

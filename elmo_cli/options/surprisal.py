@@ -29,7 +29,8 @@ class SurprisalSettings:
     )
     by: UnitKind | None = option(
         None,
-        "Unit of a row. Words are separated by spaces, regions by `|`.",
+        "Unit of a row. Words are separated by spaces, regions by `|`. With "
+        "{--word-column}, only word.",
         default_text="token, or region with {--regions}, or word with {--word-column}",
         choices=UNIT_KINDS,
     )

@@ -128,7 +128,7 @@ class TextSettings:
     )
     keep_columns: Sequence[str] = option(
         (),
-        "Columns of INPUT to copy to the output; all copies all but the text.",
+        "Columns of INPUT to copy to the output; all copies all but text and ids.",
         default_text="none",
         value="NAME,...|all",
     )

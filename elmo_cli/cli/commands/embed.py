@@ -65,8 +65,8 @@ def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
     OUTPUT_FORMATS,
     field_option(OutputSettings, "rows"),
     shared_options.keep_columns_option(
-        help="Columns of INPUT to copy to Parquet or jsonl; all copies all but the "
-        "text."
+        help="Columns of INPUT to copy to Parquet or jsonl; all copies all but "
+        "text and ids."
     ),
 )
 @shared_options.input_options()

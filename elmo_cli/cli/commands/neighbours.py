@@ -67,7 +67,9 @@ if TYPE_CHECKING:
         "(from 1). For files written with --pooling, it only needs the column text."
     ),
 )
-@shared_options.mean_layers_option()
+@shared_options.mean_layers_option(
+    default_text="the one layer of a file, or all but layer 0"
+)
 @shared_options.row_options("plain text, or tsv with --queries")
 @shared_options.tokenizer_options()
 @shared_options.input_format_option(
@@ -77,7 +79,10 @@ if TYPE_CHECKING:
     help="Column of --queries with the text.", requires=["--queries"], hidden=True
 )
 @shared_options.cell_options(requires=["--queries"])
-@shared_options.file_options()
+@shared_options.file_options(
+    help="Model, for vectors that another program wrote, or if it was moved.",
+    default_text="the model of FILE",
+)
 @option_group("Speed", shared_options.device_option())
 def neighbours(
     arguments: tuple[str, ...],
@@ -98,9 +103,10 @@ def neighbours(
 
     FILE is an HDF5 file from `elmo embed`, any file from `elmo occurrences`, a folder
     from `elmo distribute`, or a pattern such as '*.hdf5'. Several files are searched
-    together, and must have the same model and layers. SENTENCE is tokenized and
-    embedded as FILE was. For vectors that another program wrote, add
-    --model and --layers.
+    together, and must have the same model and layers. SENTENCE is embedded with the
+    model of FILE, and tokenized like it. If FILE was split at spaces, a raw SENTENCE is
+    tokenized all the same (moses): to split it at spaces too, add --tokenizer
+    whitespace. For vectors that another program wrote, add --model and --layers.
 
     Each result is a cosine, a line number (from 1) or id, and the sentence with the
     word marked. With several files, the path stands before it, as in v.hdf5:76.

@@ -37,7 +37,7 @@ from elmo_cli.runs.file_plan import warn_about_suffix
     shared_options.output_options(
         OCCURRENCE_FORMATS,
         shared_options.keep_columns_option(
-            help="Columns of INPUT to copy to Parquet; all copies all but the text."
+            help="Columns of INPUT to copy to Parquet; all copies all but text and ids."
         ),
     ),
 )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     "Output",
     flag("--per-sentence", help="Print a table with one row per sentence."),
     shared_options.row_options(
+        "plain text, or tsv with --per-sentence",
         help="Format of the rows of --per-sentence: tsv or csv with a header, or jsonl "
         "(JSON lines). Without --per-sentence, only jsonl.",
         requires=["--per-sentence", ("--format", "jsonl")],

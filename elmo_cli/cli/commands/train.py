@@ -124,7 +124,10 @@ def _training_option(name: str, **arguments: Any) -> Decorator:
     field_option(RunSettings, "checkpoint_seconds", type=Number(0)),
     field_option(RunSettings, "tensorboard"),
     flag(
-        "--json", "as_json", help="Print the perplexity of the validation text as JSON."
+        "--json",
+        "as_json",
+        requires=["--validation-file", "--validation-share"],
+        help="Print the perplexity of the validation text as JSON.",
     ),
 )
 @option_group(
