@@ -107,6 +107,13 @@ COMBINATIONS: Final = (
     "## Combinations\n\n| option | requires | cannot be combined with |\n|---|---|---|"
 )
 """Beginning of a section, with the header of its table."""
+SHARED_COMBINATIONS: Final = (
+    "The rules of [shared options](../commands.md#combinations-of-shared-options) also "
+    "hold."
+)
+"""Sentence below the table."""
+WITH_SHARED_RULES: Final = {"--text-column", "--tokenizer", "--mix"}
+"""Options with rules that the overview describes."""
 
 Names = str
 """Names of an option with its value, as its help shows them."""
@@ -237,7 +244,19 @@ def with_combinations(sections: list[str], command: click.Command) -> list[str]:
     rows = combination_rows(command, described)
     if table == COMBINATIONS and not rows:
         return others
-    return [*others, "\n".join([table, *rows])]
+    section = "\n".join([table, *rows])
+    if names_of_options(command) & WITH_SHARED_RULES:
+        section += f"\n\n{SHARED_COMBINATIONS}"
+    return [*others, section]
+
+
+def names_of_options(command: click.Command) -> set[str]:
+    """Return all names of the options of a command."""
+    names: set[str] = set()
+    for option in command.params:
+        if isinstance(option, Option):
+            names.update(option.opts)
+    return names
 
 
 def combination_rows(command: click.Command, described: set[str]) -> list[str]:

@@ -17,8 +17,8 @@ class PredictionSettings:
     )
     direction: ReadingDirection = option(
         "forward",
-        "Predict the words after the text (forward) or before it (backward). Gaps and "
-        "{--each True} always use both directions.",
+        "Predict the words after the text (forward) or before it (backward). Gaps "
+        "always use both directions.",
         choices=READING_DIRECTIONS,
     )
     with_unknown: bool = option(

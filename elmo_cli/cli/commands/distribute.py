@@ -137,8 +137,9 @@ def distribute(
     INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
     pattern or a URI such as s3://bucket/text/*.parquet, but not standard input. Lines
     are numbered across all inputs. FOLDER is a path that all workers can access, or a
-    URI. Each of its Parquet files is a part. Without Ray (`pip install
-    "elmo-cli[ray]"`), use --engine none; without a cluster, leave out --address.
+    URI. Each of its Parquet files is a part. Ray needs `pip install "elmo-cli[ray]"`,
+    and --engine none only `pip install "elmo-cli[parquet]"`. Without a cluster, leave
+    out --address.
 
     To resume after an interruption, repeat the command. Only --engine, the options of
     Ray, --shard, --device, --batch-tokens and --verify may change. For other options or

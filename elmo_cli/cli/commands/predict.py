@@ -66,7 +66,7 @@ _READING = (
 @field_option(PredictionSettings, "seed", type=WholeNumber(0), requires=["--samples"])
 @option_group(
     "Output",
-    shared_options.row_options("plain text, or tsv for many texts"),
+    shared_options.row_options("plain text for a typed text or --samples, else tsv"),
     shared_options.keep_columns_option(),
 )
 @shared_options.text_options()

@@ -108,8 +108,8 @@ def surprisal(
     With --pair-columns, INPUT must be a table, or several. Each row has the surprisals
     of two sentences, and correct, which is 1 if the good one is more probable, 0.5 for
     a tie, else 0. The accuracy is printed on standard error, also for each of several
-    tables. Only --pair-columns counts the end of the sentence. It cannot be combined
-    with --by, --regions, --entropy, --frequencies, --plot, --text-column or
+    tables. Only --pair-columns counts the end of the sentence. --pair-columns cannot be
+    combined with --by, --regions, --entropy, --frequencies, --plot, --text-column or
     --word-column.
     """
     settings = settings_from(SurprisalSettings, values)
