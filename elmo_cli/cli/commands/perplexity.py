@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     ),
     shared_options.keep_columns_option(
         help="Columns of INPUT to copy to the rows of --per-sentence; all copies all "
-        "but the text."
+        "but text and ids."
     ),
 )
 @score_options()
