@@ -24,11 +24,10 @@ from elmo_cli.cli.wrong_names import (
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, literal
 from elmo_cli.errors.wording import listed, shown
+from elmo_cli.files.file_types import HDF5_MAGIC
 
 _LISTS: Final = ("--id-column", "--keep-columns", "--layers", "--mix", "--pair-columns")
 """Options whose values are separated by commas."""
-_HDF5: Final = b"\x89HDF\r\n"
-"""First bytes of HDF5."""
 _SHOWN_AS_HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """Error of `elmo` alone, which shows the help; click 8.1 has none."""
 
@@ -143,7 +142,7 @@ def _may_be_vectors(path: str) -> bool:
     if not os.path.isfile(path):
         return not os.path.exists(path)
     with open(path, "rb") as file:
-        return file.read(len(_HDF5)) == _HDF5
+        return file.read(len(HDF5_MAGIC)) == HDF5_MAGIC
 
 
 def _has_suffix_of_vectors(path: str) -> bool:

@@ -19,6 +19,7 @@ class FileType(NamedTuple):
 
 _UTF_32: Final = FileType("UTF-32", encoding="utf-32")
 _UTF_16: Final = FileType("UTF-16", encoding="utf-16")
+HDF5_MAGIC: Final = b"\x89HDF\r\n"
 _ZIP: Final = b"PK\x03\x04"
 _SAVE_AS_TEXT: Final = "Save it as plain text first."
 _OFFICE_DOCUMENT: Final = FileType("an Office document", _SAVE_AS_TEXT)
@@ -44,7 +45,7 @@ _MAGICS: Final = {
     _ZIP: FileType("a zip file", "Unpack it first."),
     b"PK\x05\x06": FileType("an empty zip file"),
     b"%PDF-": FileType("PDF", "Extract its text first, for example with `pdftotext`."),
-    b"\x89HDF\r\n": FileType("HDF5"),
+    HDF5_MAGIC: FileType("HDF5"),
     b"\x93NUMPY": FileType("a NumPy array"),
     b"ARROW1\0\0": FileType("Arrow"),
     b"\xd0\xcf\x11\xe0": _OFFICE_DOCUMENT,
