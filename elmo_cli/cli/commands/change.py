@@ -35,9 +35,7 @@ _LEVEL = 0.05
     requires=["--words"],
     help="Match --words regardless of case.",
 )
-@shared_options.mean_layers_option(
-    default_text="the one layer of a file, or all but layer 0"
-)
+@shared_options.stored_layers_option()
 @shared_options.row_options()
 @shared_options.figure_options("the changes")
 @shared_options.input_format_option(

@@ -67,9 +67,7 @@ if TYPE_CHECKING:
         "(from 1). For files written with --pooling, it only needs the column text."
     ),
 )
-@shared_options.mean_layers_option(
-    default_text="the one layer of a file, or all but layer 0"
-)
+@shared_options.stored_layers_option()
 @shared_options.row_options("plain text, or tsv with --queries")
 @shared_options.tokenizer_options()
 @shared_options.input_format_option(

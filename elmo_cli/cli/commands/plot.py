@@ -30,9 +30,7 @@ from elmo_cli.options.fields import settings_from
 )
 @field_option(PlotSettings, "method")
 @field_option(PlotSettings, "clusters", type=WholeNumber(2))
-@shared_options.mean_layers_option(
-    default_text="the one layer of a file, or all but layer 0"
-)
+@shared_options.stored_layers_option()
 @shared_options.overwrite_option()
 def plot(
     arguments: tuple[str, ...],
