@@ -244,10 +244,10 @@ def with_combinations(sections: list[str], command: click.Command) -> list[str]:
     rows = combination_rows(command, described)
     if table == COMBINATIONS and not rows:
         return others
-    section = "\n".join([table, *rows])
+    combinations = "\n".join([table, *rows])
     if names_of_options(command) & WITH_SHARED_RULES:
-        section += f"\n\n{SHARED_COMBINATIONS}"
-    return [*others, section]
+        combinations += f"\n\n{SHARED_COMBINATIONS}"
+    return [*others, combinations]
 
 
 def names_of_options(command: click.Command) -> set[str]:
@@ -294,12 +294,11 @@ def shown_conditions(
     }
     shown = []
     for condition in conditions:
-        if not isinstance(condition, str):
-            shown.append(f"`{' '.join(condition)}`")
-        elif condition.startswith("--") and condition not in hidden:
-            shown.append(f"`{condition}`")
-        elif not condition.startswith("--"):
-            shown.append(condition)
+        text = condition if isinstance(condition, str) else " ".join(condition)
+        if text in hidden:
+            continue
+        is_option = text.startswith("--")
+        shown.append(f"`{text}`" if is_option else text)
     return shown
 
 
@@ -475,11 +474,7 @@ def shown_commands(commands: list[str]) -> str:
 
 def commands_with(option: str) -> list[str]:
     """Return the commands that take an option, even if their help leaves it out."""
-    return [
-        name
-        for name in COMMANDS
-        if any(option in parameter.opts for parameter in find_command(name).params)
-    ]
+    return [name for name in COMMANDS if option in names_of_options(find_command(name))]
 
 
 def hidden_rows(command: click.Command, option: Option) -> list[tuple[str, str]]:

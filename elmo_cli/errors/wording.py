@@ -41,10 +41,10 @@ def listed(words: Iterable[object], last: str) -> str:
 def expected_one_of(choices: Iterable[str], found: object) -> str:
     """Return the problem of a value that is not one of the choices, and its remedy."""
     choices = list(choices)
-    problem = f"expected {listed(choices, 'or')}, found "
+    expected = f"expected {listed(choices, 'or')}"
     if not isinstance(found, str):
-        return f"{problem}{found!r}"
-    problem += quoted(found)
+        return f"{expected}, found {found!r}"
+    problem = f"{expected}, found {quoted(found)}"
     digits = "0123456789"
     stems = [choice.rstrip(digits) for choice in choices]
     if found.rstrip(digits) in stems:  # float64 is no mistake for float16.

@@ -169,7 +169,7 @@ def write_vectors_file(
 
     Args:
         path: Path.
-        words: V words. Log a warning for white space that the format cannot store.
+        words: V words. Log a warning for characters that the format cannot store.
         vectors: Vectors. Log a warning if some are not finite.
         counts: Numbers of occurrences of the words, for npz, HDF5 and tsv. None writes
             no counts.
@@ -204,20 +204,14 @@ def _storable_words(path: Path, words: Sequence[str]) -> Sequence[str]:
     changed = [word for word in words if pattern.search(word)]
     if not changed:
         return words
+    words_changed = counted(len(changed), "word")
+    effect = f"white space in {words_changed} becomes _"
+    remedy = "npz and HDF5 keep it."
     if _suffix(path) in HDF5_SUFFIXES:
-        logger.warning(
-            "%s: zero bytes in %s become _, for example in %r. npz keeps them.",
-            path,
-            counted(len(changed), "word"),
-            changed[0][:60],
-        )
-    else:
-        logger.warning(
-            "%s: white space in %s becomes _, for example in %r. npz and HDF5 keep it.",
-            path,
-            counted(len(changed), "word"),
-            changed[0][:60],
-        )
+        effect = f"zero bytes in {words_changed} become _"
+        remedy = "npz keeps them."
+    example = changed[0][:60]
+    logger.warning("%s: %s, for example in %r. %s", path, effect, example, remedy)
     return [pattern.sub("_", word) for word in words]
 
 
