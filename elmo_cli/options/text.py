@@ -251,7 +251,7 @@ class TextSettings:
             raise SettingsError(
                 Template(
                     "{--keep-columns}: has no effect with {--word-column}, because a "
-                    "row is a whole text"
+                    "record is a whole text"
                 ),
                 remedy="Remove {--keep-columns}.",
                 shell_remedy="`elmo surprisal` prints a row per word.",
