@@ -108,7 +108,8 @@ class TextSettings:
     )
     shard: str | None = option(
         None,
-        "Embed every N-th line, starting with the I-th, as in 3/16.",
+        "Embed every N-th line, starting with the I-th, as in 3/16. Each keeps its "
+        "number.",
         value="I/N",
     )
     text_column: str | None = option(
