@@ -116,6 +116,11 @@ SHARED_COMBINATIONS: Final = (
     "hold."
 )
 """Sentence below the table."""
+SHARED_EXCLUSIONS: Final = {
+    ("--mix", "--layers"),
+    ("--word-column", "--text-column"),
+}
+"""Options that exclude each other in every command, as the overview says."""
 WITH_SHARED_RULES: Final = {"--text-column", "--tokenizer", "--mix"}
 """Options with rules that the overview describes."""
 
@@ -233,6 +238,7 @@ def with_combinations(sections: list[str], command: click.Command) -> list[str]:
     """Return the sections, and a table of the options that need or exclude others.
 
     The rows that are written by hand come first. The others follow from the options.
+    Rules of all commands are in the overview only.
     """
     others = []
     table = COMBINATIONS
@@ -266,7 +272,8 @@ def names_of_options(command: click.Command) -> set[str]:
 def combination_rows(command: click.Command, described: set[str]) -> list[str]:
     """Return the rows of the options that need or exclude others the help shows.
 
-    Options that are `described` already get no row.
+    Options that are `described` already get no row, and neither do the rules that the
+    overview has for all commands.
     """
     names_by_cells: dict[str, list[str]] = {}
     for option in command.params:
@@ -276,7 +283,10 @@ def combination_rows(command: click.Command, described: set[str]) -> list[str]:
         if name in described:
             continue
         required = " or ".join(shown_conditions(command, option.requires))
-        excluded = ", ".join(shown_conditions(command, option.excludes))
+        excludes = [
+            other for other in option.excludes if (name, other) not in SHARED_EXCLUSIONS
+        ]
+        excluded = ", ".join(shown_conditions(command, excludes))
         if required or excluded:
             names_by_cells.setdefault(f"{required} | {excluded}", []).append(name)
     rows = []
