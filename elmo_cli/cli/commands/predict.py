@@ -21,7 +21,7 @@ from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.scored_text import is_typed_text, source_of
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
-from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Template, option_named
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import Direction, ModelSettings
@@ -234,14 +234,14 @@ def _open_texts(
 
 
 def _check_record(record: Record, settings: PredictionSettings) -> Record:
-    """Return a record; raise an `InputError` if it has gaps that are not allowed."""
+    """Return a record; raise an error if it has gaps that are not allowed."""
     from elmo_cli.language_model.gaps import GAP, check_gaps, mark_gaps
 
     if not settings.each and settings.samples is None:
         return record._replace(tokens=check_gaps(record.tokens))
     if GAP in mark_gaps(record.tokens):
         option = "--each" if settings.each else "--samples"
-        raise InputError(
+        raise SettingsError(
             "{option}: cannot be combined with a gap ({gap})",
             remedy="Remove one of them.",
             option=option_named(option),
