@@ -109,6 +109,11 @@ def predict(
     settings = settings_from(PredictionSettings, values)
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
+    if text_settings.keep_columns and settings.samples and row_format is None:
+        raise SettingsError(
+            Template("{--keep-columns} with {--samples}: requires {--format}"),
+            remedy="Add it, or remove {--keep-columns}.",
+        )
     given = _one_input(given, file)
     direction: Direction = "both" if settings.each else settings.direction
 
