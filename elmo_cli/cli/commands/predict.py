@@ -14,7 +14,7 @@ from elmo_cli.cli.chunks import parse_in_chunks
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import choose_command_tokenizer, open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
-from elmo_cli.cli.option_conditions import find_option, options_on_command_line
+from elmo_cli.cli.option_conditions import options_on_command_line
 from elmo_cli.cli.parameter_types import POSITIVE, TEXT_OR_PATH, WholeNumber
 from elmo_cli.cli.queries import name_of_record
 from elmo_cli.cli.row_printer import open_row_printer
@@ -163,27 +163,6 @@ def _check_options_of_text() -> None:
         )
 
 
-def _check_options_of_gap() -> None:
-    """Raise an error for an option that has no effect on a gap in a typed text."""
-    ctx = click.get_current_context()
-    if find_option(ctx, "--direction").is_set(ctx):
-        raise SettingsError(
-            Template(
-                "{--direction} has no effect on a gap, which is predicted from both "
-                "sides"
-            ),
-            remedy="Remove {--direction}.",
-        )
-    if find_option(ctx, "--with-unknown").is_set(ctx):
-        raise SettingsError(
-            Template(
-                "{--with-unknown True} has no effect on a gap, which is never filled "
-                "with <UNK>"
-            ),
-            remedy="Remove {--with-unknown True}.",
-        )
-
-
 class _Texts(NamedTuple):
     """Texts of the argument or of a file, in lists that can be read without waiting."""
 
@@ -198,12 +177,10 @@ class _Texts(NamedTuple):
 def _typed_text(
     text: str, tokenizer: Tokenizer, settings: PredictionSettings
 ) -> _Texts:
-    from elmo_cli.language_model.gaps import GAP, cut_around_gaps
+    from elmo_cli.language_model.gaps import cut_around_gaps
 
     tokens = cut_around_gaps(text, tokenizer.tokenize)
     record = _check_record(Record(text, tokens), settings)
-    if GAP in record.tokens:
-        _check_options_of_gap()
     return _Texts(columns=("line",), chunks=[[record]], are_from_file=False)
 
 
