@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -130,11 +131,6 @@ def predict(
     source = source_of(given)
     source.check()
     opened = open_command_text(source, text_settings, resolved, lines_are_texts=True)
-    if opened.splits_records and not settings.each:
-        raise SettingsError(
-            Template("{--split-sentences True} of a table requires {--each True}"),
-            remedy="Add it, or remove {--split-sentences True}.",
-        )
     text_settings.check_whole_records()
     model = load_resolved_language_model(resolved, direction)
     with _open_texts(opened, settings) as texts:
@@ -170,6 +166,8 @@ class _Texts(NamedTuple):
     """Names of the columns that name a text."""
     chunks: Iterable[list[Record]]
     are_from_file: bool
+    numbers_sentences: bool = False
+    """Name each sentence of a row by its number. With `each`, a row stays whole."""
     kept_columns: Mapping[str, object] = MappingProxyType({})
     """Columns of the input that the first row has."""
 
@@ -201,9 +199,13 @@ def _open_texts(
     # The first word of a sentence follows a blank line. It has no tokens to predict.
     expected = UNKNOWN._replace(may_lack_tokens=not settings.each)
     id_rules = IdRules(number_if_repeated=True)
+    numbers_sentences = text_input.splits_records and not settings.each
     with open_records(text_input, expected, id_rules=id_rules) as read:
+        columns = name_columns(read, is_split=text_input.splits_lines)
+        if numbers_sentences:
+            columns = (*columns, "sentence_number")
         yield _Texts(
-            columns=name_columns(read, is_split=text_input.splits_lines),
+            columns=columns,
             chunks=parse_in_chunks(
                 read.records,
                 partial(_check_record, settings=settings),
@@ -211,6 +213,7 @@ def _open_texts(
                 name_of=partial(name_of_record, text_input),
             ),
             are_from_file=True,
+            numbers_sentences=numbers_sentences,
             kept_columns=read.example.columns,
         )
 
@@ -220,7 +223,8 @@ def _check_record(record: Record, settings: PredictionSettings) -> Record:
     from elmo_cli.language_model.gaps import GAP, check_gaps, mark_gaps
 
     if not settings.each and settings.samples is None:
-        return record._replace(tokens=check_gaps(record.tokens))
+        sentences = map(check_gaps, record.split())
+        return record._replace(tokens=list(chain.from_iterable(sentences)))
     if GAP in mark_gaps(record.tokens):
         option = "--each" if settings.each else "--samples"
         raise SettingsError(
@@ -260,7 +264,13 @@ def _print_answers(
                 for line in _lines_of(scored.result):
                     click.echo(line)
 
-        summary = run_prediction(model, settings, chunks=texts.chunks, write=write)
+        summary = run_prediction(
+            model,
+            settings,
+            chunks=texts.chunks,
+            numbers_sentences=texts.numbers_sentences,
+            write=write,
+        )
     _say_summary(summary, settings)
 
 
