@@ -87,25 +87,24 @@ def predict(
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict items.csv --text-column sentence --top 3 --format csv
 
-    INPUT is a file with one text per line, a table, or - for standard input. If there
-    is no such file, an INPUT with a space is the text itself.
+    INPUT is a text file with one text per line, a table such as CSV, or - for standard
+    input. If there is no such file, an INPUT with a space is the text itself; for a
+    single word, use `echo the | elmo predict -`. By default, raw text is recognized and
+    tokenized (moses); tokenized text is split at spaces.
 
-    The output is the most probable words in the vocabulary, with their probabilities.
-    </S> means that the sentence ends there, and <S> (backward) that it starts there.
-    The probabilities include that of <UNK>, which is not shown. A blank line predicts
-    the first word of a sentence (backward: the last token).
+    You get the most probable words of the vocabulary with their probabilities: plain
+    lines for a typed text, else a table with a row per predicted word. </S> is the end
+    of the sentence, and <S> its start (backward). A blank line predicts the first word
+    of a sentence (backward: the last token).
 
-    A gap is ___, _, [MASK] or [BLANK]. It is predicted from both sides, and so is each
-    token with --each. Only words of the vocabulary can fill it, and their probabilities
-    add up to 1. A text with two gaps stops the command with an error, and so does a gap
-    with --each or --samples.
+    <UNK> stands for all words outside the vocabulary. A message says how much of the
+    probability it takes, on average, if that is at least 0.1%. --with-unknown shows it.
 
-    For a file or standard input, the output is a table with one row per predicted word:
-    the line number of the text (from 1) or its id, the rank of the word, the word and
-    its probability. --each adds the position of the token (from 0), the token, and
-    known, which is 1 for a word of the vocabulary, else 0. --samples prints plain
-    texts; for a table, add --format. --split-sentences requires a file or
-    standard input; with a table, also add --each.
+    A gap is ___, _, [MASK] or [BLANK]. A text may have one. It is predicted from both
+    sides, and so is each token with --each. Only words of the vocabulary can fill a
+    gap, and their probabilities add up to 1.
+
+    For the probability of one given word in a text, use `elmo surprisal`.
     """
     settings = settings_from(PredictionSettings, values)
     model_settings = settings_from(ModelSettings, values)
