@@ -15,7 +15,7 @@ from elmo_cli.cli.chunks import parse_in_chunks
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import choose_command_tokenizer, open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
-from elmo_cli.cli.option_conditions import options_on_command_line
+from elmo_cli.cli.option_conditions import find_option
 from elmo_cli.cli.parameter_types import POSITIVE, TEXT_OR_PATH, WholeNumber
 from elmo_cli.cli.queries import name_of_record
 from elmo_cli.cli.row_printer import open_row_printer
@@ -48,6 +48,9 @@ _READING = (
     "--paragraphs",
     "--split-sentences",
     "--word-column",
+    "--delimiter",
+    "--quotes",
+    "--no-header",
 )
 """Options that have no effect on a typed text."""
 
@@ -151,11 +154,14 @@ def _one_input(given: str | None, file: str | None) -> str:
 
 def _check_options_of_text() -> None:
     """Raise an error for an option that has no effect on a typed text."""
-    without_effect = options_on_command_line(*_READING)
-    if without_effect:
-        raise SettingsError(
-            "{option}: requires a file, or - as INPUT", option=without_effect[0]
-        )
+    ctx = click.get_current_context()
+    for name in _READING:
+        if find_option(ctx, name).is_set(ctx):
+            raise SettingsError(
+                "{option}: requires a file, or - as INPUT",
+                remedy="Remove {option}.",
+                option=option_named(name),
+            )
 
 
 class _Texts(NamedTuple):
