@@ -223,6 +223,7 @@ def test_a_line_whose_word_is_not_found_has_empty_cosines(
     assert [row["line"] for row in rows] == ["1", "2", "3", "4"]
     assert {rows[1][name] for name in COLUMNS} == {""}
     assert rows[1]["sentence1"] == "A cat."
+    assert [row["occurrence1"] for row in rows] == ["1", "", "", "1"]
 
 
 def test_an_occurrence_that_a_line_lacks_has_an_empty_cosine() -> None:

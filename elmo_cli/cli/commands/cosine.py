@@ -158,7 +158,7 @@ def cosine(
         tokenizer = choose_command_tokenizer(text_settings, resolved, typed)
         # A wrong word is an error before the model is loaded.
         pair = typed_pair(arguments[1:], tokenizer)
-        chunks = [[(pair.columns(), pair.find())]]
+        chunks = [[(pair.columns(is_found=True), pair.find())]]
     if layers == "all":  # Each layer, as in the other commands.
         layers = None
     embedder = load_resolved_embedder(
@@ -262,12 +262,13 @@ class _TypedPair(NamedTuple):
     sentences: Sequence[str]
     tokenizer: "Tokenizer"
 
-    def columns(self) -> dict[str, object]:
+    def columns(self, *, is_found: bool) -> dict[str, object]:
         """Return the columns of its row."""
         columns: dict[str, object] = {}
+        only = 1 if is_found else None  # A word without a number occurs once.
         for side in (1, 2):
             columns[f"word{side}"] = self.words[side - 1]
-            columns[f"occurrence{side}"] = self.numbers[side - 1] or 1
+            columns[f"occurrence{side}"] = self.numbers[side - 1] or only
             columns[f"sentence{side}"] = self.sentences[side - 1]
         return columns
 
@@ -278,9 +279,9 @@ class _TypedPair(NamedTuple):
     def find_or_error(self) -> "PairRow":
         """Return its columns, and the two occurrences or why they were not found."""
         try:
-            return self.columns(), self.find()
+            return self.columns(is_found=True), self.find()
         except InputError as error:
-            return self.columns(), error
+            return self.columns(is_found=False), error
 
     def _find_on_side(self, side: int) -> "Occurrence":
         from elmo_cli.text.occurrences import numbers_after, occurrence_of
