@@ -276,7 +276,7 @@ def test_a_table_of_pairs_keeps_all_columns(name: str, expected: list[float]) ->
     assert result.stderr == RAW + warning
     assert result.exit_code == 0
     first, second = csv_rows(result.stdout, "\t")
-    assert [*first] == ["line", *COLUMNS, "sentence1", "word", "sentence2", "label"]
+    assert [*first] == ["line", *COLUMNS, "word", "sentence1", "sentence2", "label"]
     assert_allclose(cosines_in(first), expected, atol=2e-6)
     assert first["line"] == "1"
     assert first["sentence2"] == MONEY
