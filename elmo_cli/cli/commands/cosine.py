@@ -27,7 +27,7 @@ from elmo_cli.cli.usage_errors import (
 )
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import literal
-from elmo_cli.errors.wording import counted, shown
+from elmo_cli.errors.wording import counted, excerpt
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.layers import parse_mean_layers
 from elmo_cli.options.model import ModelSettings
@@ -186,7 +186,7 @@ def _check_arguments(
             raise SettingsError(
                 "{first}: unexpected, because the table of {--pairs} has the sentences",
                 remedy="Remove {arguments}.",
-                first=shown(arguments[0], 80),
+                first=excerpt(arguments[0]),
                 arguments=shlex.join(arguments),
             )
         return
@@ -198,7 +198,7 @@ def _check_arguments(
         unexpected = arguments[n_expected]
         if reads_lines:
             raise SettingsError(
-                f"{shown(unexpected, 80)}: unexpected, because - reads the sentences "
+                f"{excerpt(unexpected)}: unexpected, because - reads the sentences "
                 "from standard input"
             )
         raise _extra_sentence_error(arguments)
@@ -245,11 +245,11 @@ def _extra_sentence_error(arguments: tuple[str, ...]) -> Exception:
     extra = arguments[3]
     if all(" " in sentence for sentence in arguments[1:]):
         return SettingsError(
-            f"{shown(extra, 80)}: unexpected, because elmo cosine takes two sentences",
+            f"{excerpt(extra)}: unexpected, because elmo cosine takes two sentences",
             remedy="For many pairs, use {--pairs} TABLE.",
         )
     return misused_error(
-        f"{shown(extra, 80)}: unexpected", "Put each sentence in quotes."
+        f"{excerpt(extra)}: unexpected", "Put each sentence in quotes."
     )
 
 
