@@ -155,10 +155,15 @@ def read_pair_table(
     `start1`, `end1` and so on have their characters. A row without such words has the
     error in place of its occurrences.
     """
+    text_input = replace(text_input, text_option="--text-column NAME1,NAME2")
+    found = _names_in_header(text_input)
 
     def parse(record: Record) -> "PairRow":
         columns = {names.first: record.text, **record.columns}
         names.check_found([*columns])
+        # The columns of a record lack its text, which gets its place back here.
+        in_order = [name for name in found if name in columns]
+        columns = {name: columns[name] for name in [*in_order, *columns]}
         first = _Side(1, record.text, record.tokens, names.first)
         second = _second_side(columns[names.second], text_input.tokenizer, names.second)
         if isinstance(columns[names.second], list):
@@ -172,8 +177,6 @@ def read_pair_table(
             return columns, error
         return columns, pair
 
-    text_input = replace(text_input, text_option="--text-column NAME1,NAME2")
-    found = _names_in_header(text_input)
     if found:
         try:
             names.check_found(found)

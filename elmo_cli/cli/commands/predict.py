@@ -164,6 +164,25 @@ def _check_options_of_text() -> None:
             )
 
 
+def _check_options_of_gap() -> None:
+    """Raise an error for an option that has no effect on a gap in a typed text."""
+    ctx = click.get_current_context()
+    for name in ("--direction", "--with-unknown"):
+        if find_option(ctx, name).is_set(ctx):
+            raise _gap_error(name)
+
+
+def _gap_error(option: str) -> SettingsError:
+    from elmo_cli.language_model.gaps import GAP
+
+    return SettingsError(
+        "{option}: cannot be combined with a gap ({gap})",
+        remedy="Remove one of them.",
+        option=option_named(option),
+        gap=GAP,
+    )
+
+
 class _Texts(NamedTuple):
     """Texts of the argument or of a file, in lists that can be read without waiting."""
 
@@ -180,10 +199,12 @@ class _Texts(NamedTuple):
 def _typed_text(
     text: str, tokenizer: Tokenizer, settings: PredictionSettings
 ) -> _Texts:
-    from elmo_cli.language_model.gaps import cut_around_gaps
+    from elmo_cli.language_model.gaps import GAP, cut_around_gaps
 
     tokens = cut_around_gaps(text, tokenizer.tokenize)
     record = _check_record(Record(text, tokens), settings)
+    if GAP in record.tokens:
+        _check_options_of_gap()
     return _Texts(columns=("line",), chunks=[[record]], are_from_file=False)
 
 
@@ -231,13 +252,7 @@ def _check_record(record: Record, settings: PredictionSettings) -> Record:
         sentences = map(check_gaps, record.split())
         return record._replace(tokens=list(chain.from_iterable(sentences)))
     if GAP in mark_gaps(record.tokens):
-        option = "--each" if settings.each else "--samples"
-        raise SettingsError(
-            "{option}: cannot be combined with a gap ({gap})",
-            remedy="Remove one of them.",
-            option=option_named(option),
-            gap=GAP,
-        )
+        raise _gap_error("--each" if settings.each else "--samples")
     return record
 
 
