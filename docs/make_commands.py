@@ -78,11 +78,10 @@ KINDS: Final = {
 """Kind of a shared option, by the heading under which a help shows it."""
 
 SHARED_OPTIONS: Final = (
-    "Many commands share these options. Each name is a link to its description in "
-    "[the overview](../commands.md#shared-options), and `{name} --help` describes "
-    "them too."
+    "[The overview](../commands.md#shared-options) and `{name} --help` describe these "
+    "options:"
 )
-"""Sentences above the links to the shared options on the page of a command."""
+"""Sentence above the links to the shared options on the page of a command."""
 
 BAR_IN_CODE: Final = re.compile(r"`([^`]*\|[^`]*)`")
 """Code with a bar, which would end the cell of a table."""
@@ -94,9 +93,14 @@ TOPIC_LINKS: Final = {
 """Link that replaces a topic of `elmo help` in the description of an option."""
 COMMANDS_WITH: Final = {
     "--device": "every command with [`--device`](#option-device)",
-    "--delimiter": "every command that reads a text, except for `distribute`",
 }
 """What all commands with an option are called in a table."""
+HIDDEN_KINDS: Final = {
+    "Input": "Tables",
+    "Model": "Files of a model",
+    "AllenNLP's old flags": "AllenNLP",
+}
+"""Kind of an option that no help shows, by its heading. All others are "Others"."""
 LINKS_OF_OPTIONS: Final = {
     "--mix": "[a trained mix]({docs}output.md#a-trained-mix)",
     "--tokenizer": "[tokenizers]({docs}text.md#tokenizers)",
@@ -160,7 +164,7 @@ def overview(text: str, shared: dict[Names, Row]) -> str:
     tables = {
         "commands": tables_of_commands(),
         "own options": table_of_rows(own),
-        "hidden options": hidden_options_table(),
+        "hidden options": hidden_options_tables(),
     }
     for kind in KINDS.values():
         rows = [row for row in shared.values() if KINDS[row.heading] == kind]
@@ -456,22 +460,32 @@ def anchor_of(row: Row) -> str:
     return f"option-{row.long_name.lstrip('-')}"
 
 
-def hidden_options_table() -> str:
-    """Return a table of the options, and names of options, that no help shows.
+def hidden_options_tables() -> str:
+    """Return a table of each kind of options, and names of options, no help shows.
 
     Each row has the commands whose help leaves it out.
     """
     commands_of: dict[tuple[str, str], list[str]] = {}
+    rows_of: dict[str, list[tuple[str, str]]] = {
+        kind: [] for kind in [*HIDDEN_KINDS.values(), "Others"]
+    }
     for name in COMMANDS:
         command = find_command(name)
         for option in command.params:
-            if isinstance(option, Option):
-                for row in hidden_rows(command, option):
-                    commands_of.setdefault(row, []).append(name)
-    lines = ["| option | description | commands |", "|---|---|---|"]
-    for (names, text), commands in sorted(commands_of.items()):
-        lines.append(f"| {names} | {text} | {shown_commands(commands)} |")
-    return "\n".join(lines)
+            if not isinstance(option, Option):
+                continue
+            for row in hidden_rows(command, option):
+                if row not in commands_of:
+                    rows_of[HIDDEN_KINDS.get(option.heading, "Others")].append(row)
+                commands_of.setdefault(row, []).append(name)
+    tables = []
+    for kind, rows in rows_of.items():
+        lines = [f"| {kind} | description | commands |", "|---|---|---|"]
+        for row in sorted(rows):
+            names, text = row
+            lines.append(f"| {names} | {text} | {shown_commands(commands_of[row])} |")
+        tables.append("\n".join(lines))
+    return "\n\n".join(tables)
 
 
 def shown_commands(commands: list[str]) -> str:
