@@ -136,12 +136,14 @@ def test_lines_and_tables_cannot_be_split_together() -> None:
     assert problem in result.stderr
 
 
-def test_fasta_keeps_its_ids() -> None:
+def test_fasta_keeps_its_ids_and_headers() -> None:
     sequences = [f">id{i} of it\nMV\nls{'k' * i}\n" for i in range(6)]
     Path("text.fasta").write_text("".join(sequences))
     result = elmo("distribute", "text.fasta", "out", *SMALL_PARTS)
     assert result.exit_code == 0
     assert_equal_to_embed(source="text.fasta")
+    headers = parquet.read_table("out").column("original_id").to_pylist()
+    assert headers == [f"id{i} of it" for i in range(6)]
 
 
 def test_columns_of_a_table_can_be_named() -> None:
