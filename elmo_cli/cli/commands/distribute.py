@@ -32,9 +32,7 @@ _WITHOUT_RAY = [("--engine", "none")]
 
 
 @command("distribute", "--status FOLDER")
-@click.argument(
-    "arguments", metavar="INPUT... FOLDER", type=PATH, nargs=-1, required=True
-)
+@click.argument("arguments", metavar="INPUT... FOLDER", type=PATH, nargs=-1)
 @option_group(
     "Workers",
     choice(
@@ -149,6 +147,8 @@ def distribute(
     of this shard are complete. Without a terminal, progress is printed every 30
     seconds.
     """
+    if not arguments:
+        raise missing_error("FOLDER" if status else "INPUT")
     *inputs, folder = arguments
     check_not_empty(arguments, [*["INPUT"] * len(inputs), "FOLDER"])
     if status:
