@@ -20,7 +20,6 @@ from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.annotated_places import half_place_error
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.input_rows import texts_of_tokens
-from elmo_cli.records.missing_header import missing_header_error
 from elmo_cli.records.record import Record
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
@@ -187,16 +186,10 @@ def read_pair_table(
 
 
 def _names_in_header(text_input: TextInput) -> list[str]:
-    """Return the columns of a table; none if it shows none, or seems to have none."""
-    source = text_input.source
+    """Return the columns of a table; none if it shows none."""
     if not text_input.format.has_columns:
         return []
-    found = text_input.format.column_names(source, text_input.settings)
-    if missing_header_error(
-        found, table=source.name, text_option=text_input.text_option
-    ):
-        return []
-    return found
+    return text_input.format.column_names(text_input.source, text_input.settings)
 
 
 class _Side(NamedTuple):

@@ -81,7 +81,7 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
-@shared_options.cell_options(requires=["--pairs"])
+@shared_options.cell_options(needs_header=True, requires=["--pairs"])
 @shared_options.tokenizer_options()
 @shared_options.model_options()
 @shared_options.speed_options()
