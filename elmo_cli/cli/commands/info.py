@@ -15,9 +15,7 @@ from elmo_cli.files.json_form import json_text
 
 @command()
 @click.argument("model", required=False, shell_complete=complete_models)
-@shared_options.flag(
-    "--json", "as_json", help="Print the same facts as a JSON object."
-)
+@shared_options.flag("--json", "as_json", help="Print the same facts as a JSON object.")
 def info(model: str | None, as_json: bool) -> None:
     """Show the size of MODEL, its architecture, files, checksums and model card.
 
