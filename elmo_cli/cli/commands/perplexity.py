@@ -12,10 +12,14 @@ from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.parameter_types import TEXT_OR_PATH
 from elmo_cli.cli.row_printer import open_row_printer
-from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
+from elmo_cli.cli.scored_text import (
+    check_options_of_typed_text,
+    is_typed_text,
+    open_scored_text,
+    score_options,
+    source_of,
+)
 from elmo_cli.cli.shared_options import flag
-from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Template
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import settings_from
@@ -39,7 +43,8 @@ if TYPE_CHECKING:
     ),
     shared_options.keep_columns_option(
         help="Columns of INPUT to copy to the rows of --per-sentence; all copies all "
-        "but text and ids."
+        "but text and ids.",
+        requires=["--per-sentence"],
     ),
 )
 @score_options()
@@ -80,11 +85,8 @@ def perplexity(
     text_settings = settings_from(TextSettings, values)
     source = source_of(text)
     source.check()  # Loading the model can take a while.
-    if text_settings.keep_columns and not per_sentence:
-        raise SettingsError(
-            Template("{--keep-columns}: requires {--per-sentence True}"),
-            remedy="Add it, or remove {--keep-columns}.",
-        )
+    if is_typed_text(text):
+        check_options_of_typed_text()
     text_settings.check_whole_records()
 
     from elmo_cli.pretrained.find_model import resolve_model

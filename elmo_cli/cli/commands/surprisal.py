@@ -13,7 +13,13 @@ from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.parameter_types import PATH, TEXT_OR_PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, open_row_printer
-from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
+from elmo_cli.cli.scored_text import (
+    check_options_of_typed_text,
+    is_typed_text,
+    open_scored_text,
+    score_options,
+    source_of,
+)
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import check_lists, extra_arguments_error
 from elmo_cli.cli.value_completion import complete_columns
@@ -116,6 +122,8 @@ def surprisal(
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     _check_number_of_inputs(inputs, settings)
+    if any(map(is_typed_text, inputs)):
+        check_options_of_typed_text()
     sources = [source_of(given) for given in inputs]
     for source in sources:
         source.check()  # Loading the model can take a while.
