@@ -78,11 +78,10 @@ KINDS: Final = {
 """Kind of a shared option, by the heading under which a help shows it."""
 
 SHARED_OPTIONS: Final = (
-    "Many commands share these options. Each name is a link to its description in "
-    "[the overview](../commands.md#shared-options), and `{name} --help` describes "
-    "them too."
+    "[The overview](../commands.md#shared-options) and `{name} --help` describe these "
+    "options:"
 )
-"""Sentences above the links to the shared options on the page of a command."""
+"""Sentence above the links to the shared options on the page of a command."""
 
 BAR_IN_CODE: Final = re.compile(r"`([^`]*\|[^`]*)`")
 """Code with a bar, which would end the cell of a table."""
@@ -94,9 +93,14 @@ TOPIC_LINKS: Final = {
 """Link that replaces a topic of `elmo help` in the description of an option."""
 COMMANDS_WITH: Final = {
     "--device": "every command with [`--device`](#option-device)",
-    "--delimiter": "every command that reads a text, except for `distribute`",
 }
 """What all commands with an option are called in a table."""
+HIDDEN_KINDS: Final = {
+    "Input": "Tables",
+    "Model": "Files of a model",
+    "AllenNLP's old flags": "AllenNLP",
+}
+"""Kind of an option that no help shows, by its heading. All others are "Others"."""
 LINKS_OF_OPTIONS: Final = {
     "--mix": "[a trained mix]({docs}output.md#a-trained-mix)",
     "--tokenizer": "[tokenizers]({docs}text.md#tokenizers)",
@@ -112,6 +116,11 @@ SHARED_COMBINATIONS: Final = (
     "hold."
 )
 """Sentence below the table."""
+SHARED_EXCLUSIONS: Final = {
+    ("--mix", "--layers"),
+    ("--word-column", "--text-column"),
+}
+"""Options that exclude each other in every command, as the overview says."""
 WITH_SHARED_RULES: Final = {"--text-column", "--tokenizer", "--mix"}
 """Options with rules that the overview describes."""
 
@@ -155,7 +164,7 @@ def overview(text: str, shared: dict[Names, Row]) -> str:
     tables = {
         "commands": tables_of_commands(),
         "own options": table_of_rows(own),
-        "hidden options": hidden_options_table(),
+        "hidden options": hidden_options_tables(),
     }
     for kind in KINDS.values():
         rows = [row for row in shared.values() if KINDS[row.heading] == kind]
@@ -229,6 +238,7 @@ def with_combinations(sections: list[str], command: click.Command) -> list[str]:
     """Return the sections, and a table of the options that need or exclude others.
 
     The rows that are written by hand come first. The others follow from the options.
+    Rules of all commands are in the overview only.
     """
     others = []
     table = COMBINATIONS
@@ -262,7 +272,8 @@ def names_of_options(command: click.Command) -> set[str]:
 def combination_rows(command: click.Command, described: set[str]) -> list[str]:
     """Return the rows of the options that need or exclude others the help shows.
 
-    Options that are `described` already get no row.
+    Options that are `described` already get no row, and neither do the rules that the
+    overview has for all commands.
     """
     names_by_cells: dict[str, list[str]] = {}
     for option in command.params:
@@ -272,7 +283,10 @@ def combination_rows(command: click.Command, described: set[str]) -> list[str]:
         if name in described:
             continue
         required = " or ".join(shown_conditions(command, option.requires))
-        excluded = ", ".join(shown_conditions(command, option.excludes))
+        excludes = [
+            other for other in option.excludes if (name, other) not in SHARED_EXCLUSIONS
+        ]
+        excluded = ", ".join(shown_conditions(command, excludes))
         if required or excluded:
             names_by_cells.setdefault(f"{required} | {excluded}", []).append(name)
     rows = []
@@ -446,22 +460,32 @@ def anchor_of(row: Row) -> str:
     return f"option-{row.long_name.lstrip('-')}"
 
 
-def hidden_options_table() -> str:
-    """Return a table of the options, and names of options, that no help shows.
+def hidden_options_tables() -> str:
+    """Return a table of each kind of options, and names of options, no help shows.
 
     Each row has the commands whose help leaves it out.
     """
     commands_of: dict[tuple[str, str], list[str]] = {}
+    rows_of: dict[str, list[tuple[str, str]]] = {
+        kind: [] for kind in [*HIDDEN_KINDS.values(), "Others"]
+    }
     for name in COMMANDS:
         command = find_command(name)
         for option in command.params:
-            if isinstance(option, Option):
-                for row in hidden_rows(command, option):
-                    commands_of.setdefault(row, []).append(name)
-    lines = ["| option | description | commands |", "|---|---|---|"]
-    for (names, text), commands in sorted(commands_of.items()):
-        lines.append(f"| {names} | {text} | {shown_commands(commands)} |")
-    return "\n".join(lines)
+            if not isinstance(option, Option):
+                continue
+            for row in hidden_rows(command, option):
+                if row not in commands_of:
+                    rows_of[HIDDEN_KINDS.get(option.heading, "Others")].append(row)
+                commands_of.setdefault(row, []).append(name)
+    tables = []
+    for kind, rows in rows_of.items():
+        lines = [f"| {kind} | description | commands |", "|---|---|---|"]
+        for row in sorted(rows):
+            names, text = row
+            lines.append(f"| {names} | {text} | {shown_commands(commands_of[row])} |")
+        tables.append("\n".join(lines))
+    return "\n\n".join(tables)
 
 
 def shown_commands(commands: list[str]) -> str:

@@ -55,4 +55,5 @@ def _parse(row: _Row, parse: Callable[[_Row], _Query], name: str) -> _Query:
     try:
         return parse(row)
     except InputError as error:
-        raise InputError("{name}: {error}", name=name, error=error) from None
+        # A `SettingsError` stays one, because it has a status of its own.
+        raise type(error)("{name}: {error}", name=name, error=error) from None

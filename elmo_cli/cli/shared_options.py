@@ -229,18 +229,19 @@ def input_format_option(**arguments: Any) -> Decorator:
     return option_group("Input", input_format)
 
 
-def cell_options(**arguments: Any) -> Decorator:
-    """Add --delimiter, --quotes and --no-header.
+def cell_options(*, needs_header: bool = False, **arguments: Any) -> Decorator:
+    """Add --delimiter and --quotes, and --no-header unless a table needs a header.
 
     Helps leave them out, because they are rarely needed: `elmo help formats` has them.
     """
     arguments["hidden"] = True
-    return option_group(
-        "Input",
+    options = [
         field_option(TextSettings, "delimiter", type=one_character, **arguments),
         field_option(TextSettings, "quotes", **arguments),
-        field_option(TextSettings, "no_header", **arguments),
-    )
+    ]
+    if not needs_header:
+        options.append(field_option(TextSettings, "no_header", **arguments))
+    return option_group("Input", *options)
 
 
 def tokenizer_options(

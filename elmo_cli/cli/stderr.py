@@ -99,7 +99,7 @@ def _set_verbosity(ctx: click.Context, parameter: click.Parameter, count: int) -
 
 
 def verbosity_options(function: Any) -> Any:
-    """Add -v and -q."""
+    """Add -v, -q and --help."""
     arguments: dict[str, Any] = {
         "count": True,
         "expose_value": False,
@@ -112,7 +112,8 @@ def verbosity_options(function: Any) -> Any:
         help="Print more details. Use -vv to show tracebacks.",
         **arguments,
     )
-    return verbose(quiet(function))
+    show_help = click.help_option("-h", "--help", help="Show the help and exit.")
+    return verbose(quiet(show_help(function)))
 
 
 def verbosity() -> int:

@@ -23,7 +23,7 @@ from elmo_cli.cli.wrong_names import (
 )
 from elmo_cli.errors.exceptions import InputError, SettingsError
 from elmo_cli.errors.messages import Message, literal
-from elmo_cli.errors.wording import listed, shown
+from elmo_cli.errors.wording import excerpt, listed
 from elmo_cli.files.file_types import HDF5_MAGIC
 
 _LISTS: Final = ("--id-column", "--keep-columns", "--layers", "--mix", "--pair-columns")
@@ -226,7 +226,7 @@ def _extra_arguments_message(
             remedy=f"Use `> {literal(quoted)}`.",
         )
     takes = takes or " ".join(names).strip("[]") or "no arguments"
-    problem = f"{shown(first, 80)}: unexpected, because {start} takes {takes}"
+    problem = f"{excerpt(first)}: unexpected, because {start} takes {takes}"
     if not names or names[0] not in ("INPUT", "INPUT..."):
         return Message(problem, remedy=example_of(command))
     return _extra_inputs_message(typed, n_expected, problem, ctx)
@@ -251,13 +251,13 @@ def _extra_inputs_message(
         return Message(problem, remedy=example_of(command))
     if has_output:
         extra = inputs[n_expected - 1]
-        problem = f"{shown(extra, 80)}: unexpected, because {start} takes one INPUT"
+        problem = f"{excerpt(extra)}: unexpected, because {start} takes one INPUT"
     if are_files:
         command_line = f"cat {shlex.join(inputs)} | {piped}"
         remedy = f"To read several files, pipe them: `{literal(command_line)}`."
     elif any(" " in text for text in inputs):
         if not has_output:
-            extra = shown(typed[n_expected], 80)
+            extra = excerpt(typed[n_expected])
             problem = f"{extra}: unexpected, because {start} takes one text"
         command_line = f"printf '%s\\n' {shlex.join(inputs)} | {piped}"
         remedy = f"For several texts, pipe one per line: `{literal(command_line)}`."

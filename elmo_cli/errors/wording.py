@@ -27,7 +27,8 @@ _SYNONYMS: Final = {
 }
 """Name that an option has for a value, by another name of the value."""
 
-_LONGEST_QUOTE: Final = 80
+_LONGEST_VALUE: Final = 1000
+_LONGEST_EXCERPT: Final = 80
 
 
 def listed(words: Iterable[object], last: str) -> str:
@@ -150,15 +151,23 @@ def system_reason(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else first_line(error)
 
 
-def shown(value: object, longest: int = 1000) -> str:
-    """Return a value from a file for a message, cut after `longest` characters."""
-    text = str(value)
+def shown(value: object) -> str:
+    """Return a value from a file for a message, cut after 1,000 characters."""
+    return _cut(str(value), _LONGEST_VALUE)
+
+
+def excerpt(text: str) -> str:
+    """Return a text for a message, cut after 80 characters."""
+    return _cut(text, _LONGEST_EXCERPT)
+
+
+def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 def quoted(text: str) -> str:
-    """Return a text in quotes for a message, cut after 80 characters."""
-    return repr(shown(text, _LONGEST_QUOTE))
+    """Return an excerpt of a text in quotes for a message."""
+    return repr(excerpt(text))
 
 
 def utf8_name(path: str) -> str:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.wording import shown
+from elmo_cli.errors.wording import excerpt
 from elmo_cli.language_model.candidates import exclude_words
 from elmo_cli.language_model.language_model import LanguageModel
 from elmo_cli.model.vocabulary import SPECIAL_TOKENS
@@ -76,7 +76,7 @@ def check_gaps(tokens: Sentence) -> Sentence:
     n_gaps = tokens.count(GAP)
     if n_gaps > 1:
         raise InputError(
-            f"{shown(' '.join(tokens), 80)}: {n_gaps} gaps ({GAP})",
+            f"{excerpt(' '.join(tokens))}: {n_gaps} gaps ({GAP})",
             remedy="Fill all but one of them.",
         )
     return tokens

@@ -64,6 +64,7 @@ def run_prediction(
     settings: PredictionSettings,
     chunks: Iterable[list[Record]],
     *,
+    numbers_sentences: bool,
     write: Callable[[ScoredRecord[Answer]], object],
 ) -> PredictionSummary:
     """Answer the records of a text.
@@ -72,7 +73,10 @@ def run_prediction(
         model: Language model.
         settings: What is predicted.
         chunks: Records in lists that are computed together.
-        write: Called with each record and its answer, once it is computed.
+        numbers_sentences: Whether the sentences of a record have names of their own:
+            those of the record and a number, from 1.
+        write: Called with each record and its answer, once it is computed; without
+            `each`, with each sentence of it.
     """
 
     def answer(texts: Iterator[Sentence]) -> Iterable[Answer]:
@@ -92,10 +96,13 @@ def run_prediction(
     numbers = count(1)
     for chunk in chunks:
         for record, answers in per_item(chunk, Record.split, answer):
-            joined = _join_answers(answers)
+            if settings.each:
+                answers = [_join_answers(answers)]
             names = record_names(next(numbers), record)
-            write(ScoredRecord(names=names, record=record, result=joined))
-            summary.add(joined)
+            for sentence_number, result in enumerate(answers, start=1):
+                shown = (*names, sentence_number) if numbers_sentences else names
+                write(ScoredRecord(names=shown, record=record, result=result))
+                summary.add(result)
     return summary
 
 
@@ -117,9 +124,7 @@ def _sample(
 
 
 def _join_answers(answers: list[Answer]) -> Answer:
-    """Return the answer for a record, which only has several sentences with `each`."""
-    if len(answers) == 1:
-        return answers[0]
+    """Return the answer for a record with `each`, of those for its sentences."""
     joined = Substitutes([], [])
     for answer in answers:
         assert isinstance(answer, Substitutes)

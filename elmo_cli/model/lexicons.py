@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import ModelError
-from elmo_cli.errors.wording import shown
+from elmo_cli.errors.wording import quoted
 from elmo_cli.model.many_langs_config import ManyLangsArchitecture
 from elmo_cli.model.vocabulary_files import read_words
 
@@ -56,7 +56,7 @@ def _read_lexicon(path: Path) -> Lexicon:
         symbol, _, row = line.rpartition("\t")
         if not _ROW.fullmatch(row):
             expected = "a symbol, a tab and the number of its row in each line"
-            raise ModelError(f"{path}: expected {expected}, found {shown(line, 60)!r}")
+            raise ModelError(f"{path}: expected {expected}, found {quoted(line)}")
         lexicon[symbol or _NAMELESS] = int(row)
     if _UNKNOWN not in lexicon:
         raise ModelError(f"{path}: expected the symbol {_UNKNOWN}, found none")

@@ -23,10 +23,11 @@ class PredictionSettings:
     )
     with_unknown: bool = option(
         False,
-        "Also show <UNK>, which stands for all words outside the vocabulary. Gaps are "
-        "never filled with it.",
+        "Also show <UNK>, which never fills a gap.",
     )
-    each: bool = option(False, "Predict words for the place of each token of the text.")
+    each: bool = option(
+        False, "Predict each token of the text from both sides, as if it were a gap."
+    )
     samples: int | None = option(
         None,
         "Print N random continuations of each text, without <UNK>, instead of the "

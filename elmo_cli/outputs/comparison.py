@@ -26,8 +26,6 @@ _NOT_COMPARED: Final = {"model"}
 _INPUT_FORMAT: Final = "format"
 _BY_FORMAT: Final = {"forget_sentences", "keys"}
 """Attributes that are often not chosen, but follow from the input format."""
-_LONGEST_VALUE: Final = 400
-"""Characters of an attribute in a message."""
 
 
 def check_same(
@@ -95,8 +93,8 @@ def differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[Messa
             message = Message(
                 "{option} (it has {there}, this run has {here})",
                 option=option_name(name),
-                there=shown(there.get(name, "none"), _LONGEST_VALUE),
-                here=shown(here.get(name, "none"), _LONGEST_VALUE),
+                there=shown(there.get(name, "none")),
+                here=shown(here.get(name, "none")),
             )
             differing.append(message)
     return differing

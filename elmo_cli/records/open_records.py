@@ -70,9 +70,11 @@ def open_records(
     """
     text_input.format.check_settings(text_input.settings, suggests_table=True)
     keeps_ids = reads_ids and _may_have_ids(text_input)
+    settings = text_input.settings
     # In a table of words, ids are read in any case: they show which words are one text.
-    if not keeps_ids and text_input.settings.word_column is None:
-        settings = replace(text_input.settings, id_column=NO_ID)
+    # A column that is named is read too, so that a wrong name is an error.
+    if not keeps_ids and settings.word_column is None and settings.id_column is None:
+        settings = replace(settings, id_column=NO_ID)
         text_input = replace(text_input, settings=settings)
     with text_input.source:
         survey = survey_ids(

@@ -88,14 +88,14 @@ def _old_flag(name: str, parameter: str, layers: str) -> Decorator:
         help="Show progress as one line every 10 seconds.",
     ),
     command_option(
-        "--vocab-path", hidden=True, expose_value=False, help="Accepted and ignored."
+        "--vocab-path", hidden=True, expose_value=False, help="Ignored, with a warning."
     ),
     command_option(
         "--include-package",
         multiple=True,
         hidden=True,
         expose_value=False,
-        help="Accepted and ignored.",
+        help="Ignored, with a warning.",
     ),
 )
 def embed(

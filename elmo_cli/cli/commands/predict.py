@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,14 +15,14 @@ from elmo_cli.cli.chunks import parse_in_chunks
 from elmo_cli.cli.command import command, option_group
 from elmo_cli.cli.command_texts import choose_command_tokenizer, open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
-from elmo_cli.cli.option_conditions import find_option, options_on_command_line
+from elmo_cli.cli.option_conditions import find_option
 from elmo_cli.cli.parameter_types import POSITIVE, TEXT_OR_PATH, WholeNumber
 from elmo_cli.cli.queries import name_of_record
 from elmo_cli.cli.row_printer import open_row_printer
 from elmo_cli.cli.scored_text import is_typed_text, source_of
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
-from elmo_cli.errors.exceptions import InputError, SettingsError
+from elmo_cli.errors.exceptions import SettingsError
 from elmo_cli.errors.messages import Template, option_named
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.model import Direction, ModelSettings
@@ -47,6 +48,9 @@ _READING = (
     "--paragraphs",
     "--split-sentences",
     "--word-column",
+    "--delimiter",
+    "--quotes",
+    "--no-header",
 )
 """Options that have no effect on a typed text."""
 
@@ -86,29 +90,33 @@ def predict(
     $ elmo predict - --each --top 3 < texts.txt
     $ elmo predict items.csv --text-column sentence --top 3 --format csv
 
-    INPUT is a file with one text per line, a table, or - for standard input. If there
-    is no such file, an INPUT with a space is the text itself.
+    INPUT is a text file with one text per line, a table such as CSV, or - for standard
+    input. If there is no such file, an INPUT with a space is the text itself; for a
+    single word, use `echo the | elmo predict -`. By default, raw text is recognized and
+    tokenized (moses); tokenized text is split at spaces.
 
-    The output is the most probable words in the vocabulary, with their probabilities.
-    </S> means that the sentence ends there, and <S> (backward) that it starts there.
-    The probabilities include that of <UNK>, which is not shown. A blank line predicts
-    the first word of a sentence (backward: the last token).
+    You get the most probable words of the vocabulary with their probabilities: plain
+    lines for a typed text, else a table with a row per predicted word. </S> is the end
+    of the sentence, and <S> its start (backward). A blank line predicts the first word
+    of a sentence (backward: the last token).
 
-    A gap is ___, _, [MASK] or [BLANK]. It is predicted from both sides, and so is each
-    token with --each. Only words of the vocabulary can fill it, and their probabilities
-    add up to 1. A text with two gaps stops the command with an error, and so does a gap
-    with --each or --samples.
+    <UNK> stands for all words outside the vocabulary. A message says how much of the
+    probability it takes, on average, if that is at least 0.1%. --with-unknown shows it.
 
-    For a file or standard input, the output is a table with one row per predicted word:
-    the line number of the text (from 1) or its id, the rank of the word, the word and
-    its probability. --each adds the position of the token (from 0), the token, and
-    known, which is 1 for a word of the vocabulary, else 0. --samples prints plain
-    texts; for a table, add --format. --split-sentences requires a file or
-    standard input; with a table, also add --each.
+    A gap is ___, _, [MASK] or [BLANK]. A text may have one. It is predicted from both
+    sides, and so is each token with --each. Only words of the vocabulary can fill a
+    gap, and their probabilities add up to 1.
+
+    For the probability of one given word in a text, use `elmo surprisal`.
     """
     settings = settings_from(PredictionSettings, values)
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
+    if text_settings.keep_columns and settings.samples and row_format is None:
+        raise SettingsError(
+            Template("{--keep-columns} with {--samples}: requires {--format}"),
+            remedy="Add it, or remove {--keep-columns}.",
+        )
     given = _one_input(given, file)
     direction: Direction = "both" if settings.each else settings.direction
 
@@ -125,11 +133,6 @@ def predict(
     source = source_of(given)
     source.check()
     opened = open_command_text(source, text_settings, resolved, lines_are_texts=True)
-    if opened.splits_records and not settings.each:
-        raise SettingsError(
-            Template("{--split-sentences True} of a table requires {--each True}"),
-            remedy="Add it, or remove {--split-sentences True}.",
-        )
     text_settings.check_whole_records()
     model = load_resolved_language_model(resolved, direction)
     with _open_texts(opened, settings) as texts:
@@ -151,32 +154,33 @@ def _one_input(given: str | None, file: str | None) -> str:
 
 def _check_options_of_text() -> None:
     """Raise an error for an option that has no effect on a typed text."""
-    without_effect = options_on_command_line(*_READING)
-    if without_effect:
-        raise SettingsError(
-            "{option}: requires a file, or - as INPUT", option=without_effect[0]
-        )
+    ctx = click.get_current_context()
+    for name in _READING:
+        if find_option(ctx, name).is_set(ctx):
+            raise SettingsError(
+                "{option}: requires a file, or - as INPUT",
+                remedy="Remove {option}.",
+                option=option_named(name),
+            )
 
 
 def _check_options_of_gap() -> None:
     """Raise an error for an option that has no effect on a gap in a typed text."""
     ctx = click.get_current_context()
-    if find_option(ctx, "--direction").is_set(ctx):
-        raise SettingsError(
-            Template(
-                "{--direction} has no effect on a gap, which is predicted from both "
-                "sides"
-            ),
-            remedy="Remove {--direction}.",
-        )
-    if find_option(ctx, "--with-unknown").is_set(ctx):
-        raise SettingsError(
-            Template(
-                "{--with-unknown True} has no effect on a gap, which is never filled "
-                "with <UNK>"
-            ),
-            remedy="Remove {--with-unknown True}.",
-        )
+    for name in ("--direction", "--with-unknown"):
+        if find_option(ctx, name).is_set(ctx):
+            raise _gap_error(name)
+
+
+def _gap_error(option: str) -> SettingsError:
+    from elmo_cli.language_model.gaps import GAP
+
+    return SettingsError(
+        "{option}: cannot be combined with a gap ({gap})",
+        remedy="Remove one of them.",
+        option=option_named(option),
+        gap=GAP,
+    )
 
 
 class _Texts(NamedTuple):
@@ -186,6 +190,8 @@ class _Texts(NamedTuple):
     """Names of the columns that name a text."""
     chunks: Iterable[list[Record]]
     are_from_file: bool
+    numbers_sentences: bool = False
+    """Name each sentence of a row by its number. With `each`, a row stays whole."""
     kept_columns: Mapping[str, object] = MappingProxyType({})
     """Columns of the input that the first row has."""
 
@@ -219,9 +225,13 @@ def _open_texts(
     # The first word of a sentence follows a blank line. It has no tokens to predict.
     expected = UNKNOWN._replace(may_lack_tokens=not settings.each)
     id_rules = IdRules(number_if_repeated=True)
+    numbers_sentences = text_input.splits_records and not settings.each
     with open_records(text_input, expected, id_rules=id_rules) as read:
+        columns = name_columns(read, is_split=text_input.splits_lines)
+        if numbers_sentences:
+            columns = (*columns, "sentence_number")
         yield _Texts(
-            columns=name_columns(read, is_split=text_input.splits_lines),
+            columns=columns,
             chunks=parse_in_chunks(
                 read.records,
                 partial(_check_record, settings=settings),
@@ -229,24 +239,20 @@ def _open_texts(
                 name_of=partial(name_of_record, text_input),
             ),
             are_from_file=True,
+            numbers_sentences=numbers_sentences,
             kept_columns=read.example.columns,
         )
 
 
 def _check_record(record: Record, settings: PredictionSettings) -> Record:
-    """Return a record; raise an `InputError` if it has gaps that are not allowed."""
+    """Return a record; raise an error if it has gaps that are not allowed."""
     from elmo_cli.language_model.gaps import GAP, check_gaps, mark_gaps
 
     if not settings.each and settings.samples is None:
-        return record._replace(tokens=check_gaps(record.tokens))
+        sentences = map(check_gaps, record.split())
+        return record._replace(tokens=list(chain.from_iterable(sentences)))
     if GAP in mark_gaps(record.tokens):
-        option = "--each" if settings.each else "--samples"
-        raise InputError(
-            "{option}: cannot be combined with a gap ({gap})",
-            remedy="Remove one of them.",
-            option=option_named(option),
-            gap=GAP,
-        )
+        raise _gap_error("--each" if settings.each else "--samples")
     return record
 
 
@@ -278,7 +284,13 @@ def _print_answers(
                 for line in _lines_of(scored.result):
                     click.echo(line)
 
-        summary = run_prediction(model, settings, chunks=texts.chunks, write=write)
+        summary = run_prediction(
+            model,
+            settings,
+            chunks=texts.chunks,
+            numbers_sentences=texts.numbers_sentences,
+            write=write,
+        )
     _say_summary(summary, settings)
 
 
