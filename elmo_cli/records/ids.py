@@ -139,7 +139,8 @@ class IdSurvey(NamedTuple):
     """What a first pass over the ids of an input found."""
 
     may_repeat: bool
-    """True if an id repeats in a file, or if the input is a stream."""
+    """True if an id repeats in a file, or if the input is a stream. Else False, also if
+    repeats were not looked for."""
     integers: tuple[str, ...]
     """Columns of the ids of CSV or TSV in which all cells look like integers of 64
     bits."""
@@ -183,7 +184,7 @@ def survey_ids(
                 # There are no ids, or this record will be an error.
                 integer_columns = []
                 break
-            if record.id in seen:
+            if find_repeats and record.id in seen:
                 may_repeat = True
             seen.add(record.id)
             integer_columns = [
