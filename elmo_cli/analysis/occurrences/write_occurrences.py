@@ -92,10 +92,13 @@ def plan_occurrences(
         )
         remedy = "Choose {--state zero} or {--state warm}."
         raise SettingsError(problem, remedy=remedy)
-    chosen_output = output_settings.for_path(output, pooled=False)
-    if text_input.settings.keep_columns and not chosen_output.format.has_rows:
-        problem = Template("{--keep-columns}: requires Parquet, found HDF5")
-        raise SettingsError(problem, remedy="Write a .parquet file.")
+    output_format = output_settings.for_path(output, pooled=False).format
+    if text_input.settings.keep_columns and not output_format.has_rows:
+        raise SettingsError(
+            "{--keep-columns}: requires Parquet, found {name}",
+            remedy="Write a .parquet file.",
+            name=output_format.title,
+        )
     plan = plan_file(
         text_input,
         output,
