@@ -428,7 +428,8 @@ def figure_options(what: str, **arguments: Any) -> Decorator:
 def words_option(**arguments: Any) -> Decorator:
     """Add --words, a file of target words."""
     text = (
-        "File of target words, one per line. Further forms of a word may follow it "
-        "(say,said,says). Or a table with a column word and, optionally, form."
+        "File of target words, one per line, perhaps with further forms "
+        "(say,said,says); or a table with a column word and, optionally, form. A csv "
+        "without word is read as lines."
     )
     return path_option("--words FILE", help=text, **arguments)
