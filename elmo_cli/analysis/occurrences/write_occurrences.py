@@ -2,7 +2,7 @@
 
 Only sentences with a target word are computed, and only the vectors of target words are
 written: in Parquet, a table with one row per occurrence, in the order of the text; or
-in HDF5, with one record per sentence. docs/change.md describes the columns.
+in HDF5, with one record per sentence. docs/commands/occurrences.md has the columns.
 """
 
 import json
