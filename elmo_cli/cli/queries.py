@@ -20,7 +20,6 @@ from elmo_cli.options.text import ALL_COLUMNS, TextSettings
 from elmo_cli.records.annotated_places import half_place_error
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.input_rows import texts_of_tokens
-from elmo_cli.records.missing_header import missing_header_error
 from elmo_cli.records.record import Record
 from elmo_cli.text.sources import Source
 from elmo_cli.text.tokenizers import Tokenizer
@@ -156,10 +155,15 @@ def read_pair_table(
     `start1`, `end1` and so on have their characters. A row without such words has the
     error in place of its occurrences.
     """
+    text_input = replace(text_input, text_option="--text-column NAME1,NAME2")
+    found = _names_in_header(text_input)
 
     def parse(record: Record) -> "PairRow":
         columns = {names.first: record.text, **record.columns}
         names.check_found([*columns])
+        # The columns of a record lack its text, which gets its place back here.
+        in_order = [name for name in found if name in columns]
+        columns = {name: columns[name] for name in [*in_order, *columns]}
         first = _Side(1, record.text, record.tokens, names.first)
         second = _second_side(columns[names.second], text_input.tokenizer, names.second)
         if isinstance(columns[names.second], list):
@@ -173,8 +177,6 @@ def read_pair_table(
             return columns, error
         return columns, pair
 
-    text_input = replace(text_input, text_option="--text-column NAME1,NAME2")
-    found = _names_in_header(text_input)
     if found:
         try:
             names.check_found(found)
@@ -184,16 +186,10 @@ def read_pair_table(
 
 
 def _names_in_header(text_input: TextInput) -> list[str]:
-    """Return the columns of a table; none if it shows none, or seems to have none."""
-    source = text_input.source
+    """Return the columns of a table; none if it shows none."""
     if not text_input.format.has_columns:
         return []
-    found = text_input.format.column_names(source, text_input.settings)
-    if missing_header_error(
-        found, table=source.name, text_option=text_input.text_option
-    ):
-        return []
-    return found
+    return text_input.format.column_names(text_input.source, text_input.settings)
 
 
 class _Side(NamedTuple):

@@ -112,15 +112,6 @@ class OutputSettings:
         """True if ids name datasets, so that they must be valid and not repeat."""
         return self.format.has_named_arrays and not self.is_packed
 
-    @property
-    def numbers_repeated_ids(self) -> bool:
-        """True if records whose ids may repeat get their number as `line`.
-
-        Parquet and rows of tokens have numbers next to the ids anyway.
-        """
-        has_numbers = self.format.has_fixed_columns or self.rows == "tokens"
-        return self.format.has_rows and not has_numbers
-
     def for_path(self, path: str | Path, *, pooled: bool) -> "OutputSettings":
         """Return the settings with the format of a path, after all checks."""
         suffix = Path(path).suffix.lower()

@@ -24,7 +24,7 @@ class OutputFormat:
     has_rows: bool = False
     """True if there are rows, which have ids and columns of the input."""
     has_fixed_columns: bool = False
-    """True if all rows have the same typed columns, and the index of their record."""
+    """True if all rows have the same typed columns."""
     has_ids_beside: bool = False
     """True if a file next to the output has the ids."""
     needs_pooling: bool = False

@@ -108,7 +108,8 @@ class TextSettings:
     )
     shard: str | None = option(
         None,
-        "Embed every N-th line, starting with the I-th, as in 3/16.",
+        "Embed every N-th line, starting with the I-th, as in 3/16. Each keeps its "
+        "number.",
         value="I/N",
     )
     text_column: str | None = option(
@@ -251,7 +252,7 @@ class TextSettings:
             raise SettingsError(
                 Template(
                     "{--keep-columns}: has no effect with {--word-column}, because a "
-                    "row is a whole text"
+                    "record is a whole text"
                 ),
                 remedy="Remove {--keep-columns}.",
                 shell_remedy="`elmo surprisal` prints a row per word.",

@@ -8,24 +8,27 @@ from elmo_cli.options.output import OutputSettings
 from elmo_cli.outputs.arrow_arrays import chunked_nested_array
 from elmo_cli.outputs.attributes import Attributes, keeps_tokens
 from elmo_cli.outputs.output_rows import ACTIVATIONS, ColumnValues, Rows
-from elmo_cli.outputs.record_attributes import (
-    LINE_INDEX,
-    ORIGINAL_ID,
-    stored_attributes,
-)
+from elmo_cli.outputs.record_attributes import ORIGINAL_ID
 from elmo_cli.records.columns import renamed_columns
 from elmo_cli.records.record import Record
 
 _RECORD_BYTES: Final = 1000
 """Approximate bytes of a record in memory."""
 _TOKEN_BYTES: Final = 60
-_PARQUET_COLUMNS: Final = ("index", "id", ORIGINAL_ID, "sentence", "line", "tokens")
-"""Columns of Parquet, in their order, apart from kept columns and activations."""
-_OWN_COLUMNS: Final = (*_PARQUET_COLUMNS, ACTIVATIONS)
+_OWN_COLUMNS: Final = (
+    "index",
+    "id",
+    ORIGINAL_ID,
+    "sentence",
+    "line",
+    "tokens",
+    ACTIVATIONS,
+)
+"""Columns of the output itself."""
 
 
 class SentenceRows:
-    """One row per record: its index or id, its sentence and its activations."""
+    """One row per record: its index and id, its sentence and its activations."""
 
     def __init__(self, settings: OutputSettings, attributes: Attributes) -> None:
         self._settings = settings
@@ -35,14 +38,13 @@ class SentenceRows:
         """Return the fields of a record, by its index from 0, without kept columns."""
         fields: dict[str, Any] = {"index": index}
         if record.id is not None:
-            fields = {"id": record.id_value}
-        for name, value in stored_attributes(record).items():
-            if name == LINE_INDEX:
-                fields["line"] = record.line  # It counts from 1 here.
-            else:
-                fields[name] = value
+            fields["id"] = record.id_value
+        if record.original_id is not None:
+            fields[ORIGINAL_ID] = record.original_id
         if not self._settings.forget_sentences:
             fields["sentence"] = record.text
+        if record.line is not None:
+            fields["line"] = record.line
         if self.keeps_tokens:
             fields["tokens"] = record.tokens
         return fields
@@ -50,9 +52,6 @@ class SentenceRows:
     def of(self, index: int, record: Record, values: AnyArray) -> Rows:
         """Return the rows of a record, by its index from 0, with its activations."""
         fields = self.fields(index, record)
-        if self._settings.format.has_fixed_columns:
-            fields["index"] = index
-            fields = {name: fields[name] for name in _PARQUET_COLUMNS if name in fields}
         kept = {}
         for old_name, new_name in kept_names(record.columns.keys()).items():
             kept[new_name] = [record.columns[old_name]]

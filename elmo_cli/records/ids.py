@@ -23,7 +23,7 @@ _MAX_NAME_BYTES: Final = 65_531
 """Maximum size of an id in npz: 2 bytes hold the length of its name with `.npy`."""
 _INTEGER: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(?:\.0)?")
 """Integer as Python writes it, or as pandas does if an id is missing."""
-_OTHER_FORMATS: Final = "Use {--layout packed}, Parquet or JSON lines."
+_OTHER_FORMATS: Final = "Use {--layout packed} or Parquet."
 _NUMBERED: Final = 'To number the records instead, use {--id-column ""}.'
 
 
@@ -86,8 +86,7 @@ class IdChecker:
             repeated = Message(
                 f"the id {shown} is also in {number_unit} {first}, "
                 "but ids name the datasets of HDF5 and npz",
-                remedy="Make them unique, or use {--layout packed}, Parquet or JSON "
-                "lines.",
+                remedy="Make them unique, or use {--layout packed} or Parquet.",
             )
             return _add_remedy(repeated, can_be_numbered=can_be_numbered)
         self._n_with_id += 1
@@ -139,7 +138,8 @@ class IdSurvey(NamedTuple):
     """What a first pass over the ids of an input found."""
 
     may_repeat: bool
-    """True if an id repeats in a file, or if the input is a stream."""
+    """True if an id repeats in a file, or if the input is a stream. Else False, also if
+    repeats were not looked for."""
     integers: tuple[str, ...]
     """Columns of the ids of CSV or TSV in which all cells look like integers of 64
     bits."""
@@ -183,7 +183,7 @@ def survey_ids(
                 # There are no ids, or this record will be an error.
                 integer_columns = []
                 break
-            if record.id in seen:
+            if find_repeats and record.id in seen:
                 may_repeat = True
             seen.add(record.id)
             integer_columns = [

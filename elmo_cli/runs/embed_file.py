@@ -285,7 +285,6 @@ class FileRun:
             expected_input(engine.files.name, engine.architecture.token_limit),
             id_rules=IdRules(
                 ids_name_datasets=settings.ids_name_datasets,
-                number_if_repeated=settings.numbers_repeated_ids,
                 find_integers=settings.format.has_rows,
             ),
             on_bytes=count_bytes,

@@ -84,8 +84,9 @@ def find_occurrence(
         The tokens of the sentence, and the position of the word.
 
     Raises:
-        InputError: The word does not occur, or occurs several times and has no number.
-        SettingsError: It does not occur so often, or the tokenizer is unknown.
+        InputError: The word does not occur, occurs several times and has no number, or
+            does not occur so often.
+        SettingsError: `occurrence` is below 1, or the tokenizer is unknown.
     """
     settings = TextSettings(tokenizer=tokenizer, language=language)
     chosen = choose_tokenizer(settings, "strings", strings_in([sentence]))
@@ -194,7 +195,7 @@ def occurrence_of(
         )
     if number is not None and number > n_positions:
         times = "once" if n_positions == 1 else f"{n_positions} times"
-        raise SettingsError(
+        raise InputError(
             f"{quoted(word)} occurs {times} in {text}, not {number} times",
             remedy=f"Use {choice_of(n_positions)}.",
         )

@@ -223,6 +223,7 @@ def test_a_line_whose_word_is_not_found_has_empty_cosines(
     assert [row["line"] for row in rows] == ["1", "2", "3", "4"]
     assert {rows[1][name] for name in COLUMNS} == {""}
     assert rows[1]["sentence1"] == "A cat."
+    assert [row["occurrence1"] for row in rows] == ["1", "", "", "1"]
 
 
 def test_an_occurrence_that_a_line_lacks_has_an_empty_cosine() -> None:
@@ -275,7 +276,7 @@ def test_a_table_of_pairs_keeps_all_columns(name: str, expected: list[float]) ->
     assert result.stderr == RAW + warning
     assert result.exit_code == 0
     first, second = csv_rows(result.stdout, "\t")
-    assert [*first] == ["line", *COLUMNS, "sentence1", "word", "sentence2", "label"]
+    assert [*first] == ["line", *COLUMNS, "word", "sentence1", "sentence2", "label"]
     assert_allclose(cosines_in(first), expected, atol=2e-6)
     assert first["line"] == "1"
     assert first["sentence2"] == MONEY

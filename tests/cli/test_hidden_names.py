@@ -30,14 +30,10 @@ SHOWN = {
     "--weight-file": {"embed"},
 }
 """Commands whose help shows an option that others hide."""
-READS_A_TEXT = "every command that reads a text, except for `distribute`"
 HAS_A_DEVICE = "every command with [`--device`](#option-device)"
 EVERY_COMMAND = {
     "--cuda": HAS_A_DEVICE,
     "--cuda-device": HAS_A_DEVICE,
-    "--delimiter": READS_A_TEXT,
-    "--no-header": READS_A_TEXT,
-    "--quotes": READS_A_TEXT,
 }
 """What the page calls the commands that hide an option, if it does not list them."""
 
@@ -75,19 +71,6 @@ def test_the_page_lists_every_hidden_option() -> None:
             assert any(f"`{command}`" in row or everywhere in row for row in rows), name
 
 
-def test_what_every_command_that_reads_a_text_has_is_true() -> None:
-    readers = {
-        command
-        for command in COMMANDS
-        if "--tokenizer" in options_of(command, hidden=False)
-    }
-    for name in ("--delimiter", "--no-header", "--quotes"):
-        hiding = {
-            command for command in COMMANDS if name in options_of(command, hidden=True)
-        }
-        assert hiding == readers - {"distribute"}
-
-
 @pytest.mark.parametrize(
     ("topic", "names"),
     [
@@ -108,7 +91,7 @@ def test_cosine_reads_a_table_with_its_delimiter_and_quotes() -> None:
     options = ["--delimiter", ":", "--quotes", "none", "-m", str(TINY), "-q"]
     result = elmo("cosine", "--pairs", "pairs.csv", *options)
     assert result.exit_code == 0
-    assert '\t"a ""bank"\tbank\tbank\n' in result.stdout
+    assert '\tbank\t"a ""bank"\tbank\n' in result.stdout
 
 
 @pytest.mark.usefixtures("folder")

@@ -161,7 +161,6 @@ def test_wrong_value_has_status_2(options: str, message: str) -> None:
             "--format: cannot be combined|: requires --p|--json: cannot be",
         ),
         ("--plot out.gif", "unknown suffix '.gif'. Choose .svg"),
-        ("--occurrence 3", "occurs once"),
     ],
 )
 def test_wrong_combination_has_status_2(options: str, message: str) -> None:
@@ -177,6 +176,8 @@ def test_wrong_combination_has_status_2(options: str, message: str) -> None:
         ("--cuda-device 77", "device cuda:77"),
         ("--words nothing", "nothing"),
         ("--frequencies nothing", "nothing"),
+        ("--occurrence 3", "occurs once"),
+        ("--occurrence1 3", "occurs once"),
     ],
 )
 def test_failure_of_a_run_has_status_1(options: str, message: str) -> None:

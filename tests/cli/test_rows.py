@@ -255,20 +255,28 @@ def test_ids_of_parquet_are_compared_without_reading_the_texts(
     assert columns == [first_texts, ["id"], ["text", "id"]]
 
 
-@pytest.mark.parametrize("options", [[], ["--rows", "tokens"]])
+@pytest.mark.parametrize("ids", [["a", "b", "a"], [1, 2, 1]])
 @pytest.mark.parametrize("output", ["out.jsonl", "out.parquet"])
-def test_vectors_of_repeated_ids_have_an_index_or_line(
-    output: str, options: list[str], caplog: pytest.LogCaptureFixture
+def test_vectors_of_repeated_ids_have_an_index(
+    output: str, ids: list[object], caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = write_texts("in.csv", ids=["a", "b", "a"])
-    elmo("embed", path, output, *options, "--model", TINY)
+    path = write_texts("in.csv", ids=ids)
+    elmo("embed", path, output, "--model", TINY)
     assert caplog.messages.count(f"{path}: {REPEATED}") == 1
     found = read_rows(output)
-    if "index" in found[0]:
-        places = {(row["id"], row["index"]) for row in found}
-    else:
-        places = {(row["id"], row["line"] - 1) for row in found}
-    assert places == {("a", 0), ("b", 1), ("a", 2)}
+    assert [(row["index"], row["id"]) for row in found] == list(enumerate(ids))
+    assert "line" not in found[0]
+
+
+@pytest.mark.parametrize("output", ["out.jsonl", "out.parquet"])
+def test_tokens_of_repeated_ids_have_the_line(
+    output: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = write_texts("in.csv", ids=["a", "b", "a"])
+    elmo("embed", path, output, "--rows", "tokens", "--model", TINY)
+    assert caplog.messages.count(f"{path}: {REPEATED}") == 1
+    places = {(row["line"], row["id"]) for row in read_rows(output)}
+    assert places == {(1, "a"), (2, "b"), (3, "a")}
 
 
 def test_occurrences_of_repeated_ids_have_the_line() -> None:

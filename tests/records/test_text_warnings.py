@@ -111,13 +111,13 @@ HEADLINES = "".join(
         ),
         (
             InputFile(column("5|3"), input_format="csv"),
-            "the texts of the table are numbers (5). Choose another with "
-            "--text-column.",
+            "the texts of the table are numbers (5). Choose another "
+            "column with --text-column.",
         ),
         (
             InputFile(column("-1.5| 1,200 |+3"), input_format="csv"),
-            "the texts of the table are numbers (-1.5). Choose another with "
-            "--text-column.",
+            "the texts of the table are numbers (-1.5). Choose another "
+            "column with --text-column.",
         ),
         (
             InputFile(

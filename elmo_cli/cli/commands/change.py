@@ -74,9 +74,8 @@ def change(
     `elmo distribute`. The output is a table with one row per word: word, change, and
     n_old and n_new, which are its occurrences in OLD and NEW. Words with fewer than 3
     occurrences in either are skipped, with a message. If all are skipped, the exit
-    status is 0, but 1 with --plot. For vectors that another program wrote, leave out
-    --layers. The measure jsd needs `pip install "elmo-cli[sklearn]"`, and --plot needs
-    `pip install "elmo-cli[plot]"`.
+    status is 0, but 1 with --plot. The measure jsd needs
+    `pip install "elmo-cli[sklearn]"`, and --plot needs `pip install "elmo-cli[plot]"`.
 
     --permutations adds p: the occurrences are divided at random into two groups of the
     original sizes, and p is the share of divisions with at least this much change. The

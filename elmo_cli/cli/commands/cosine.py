@@ -81,7 +81,7 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
     default_text="sentence1,sentence2",
     requires=["--pairs"],
 )
-@shared_options.cell_options(requires=["--pairs"])
+@shared_options.cell_options(needs_header=True, requires=["--pairs"])
 @shared_options.tokenizer_options()
 @shared_options.model_options()
 @shared_options.speed_options()
@@ -102,21 +102,21 @@ def cosine(
     $ elmo cosine --pairs wic.csv --layers 2 --format csv > cosines.csv
     $ elmo cosine bank - --layers 2 < pairs.tsv
 
-    The output is the cosine similarity in each layer, and for the mean of all layers.
-    Layer 0 does not depend on the sentence.
+    The output is the cosine of the two vectors in each layer, and of their averages
+    over all layers. Layer 0 does not depend on the sentence. For meaning, read layer 2.
 
-    To compare many pairs, use --pairs with a table such as WiC. The output is a table:
-    the number of the row (from 1), the cosines, and the columns of TABLE. For typed
-    sentences and pipes, --format prints a table too.
+    WORD is one token of each sentence, and case counts. If it is missing, or occurs
+    several times without --occurrence1 or --occurrence2, you get an error (status 1).
 
-    In a pipe, type - instead of the sentences. Each input line then has two sentences,
-    separated by a tab. Each output line has the cosines of layers 0, 1, 2 and their
-    average, separated by tabs, or with --layers one cosine. There is no header. A line
-    without a tab is an error (status 1), and so is a blank line.
+    To compare many pairs, use --pairs with a table such as WiC. The output has a row
+    for each pair: its number, the cosines, and the columns of TABLE.
 
-    In typed sentences, a word that is missing, or occurs several times without
-    --occurrence1 or --occurrence2, is an error (status 1). In a table or pipe, such a
-    pair has empty cosines, a warning counts them, and the exit status is 0.
+    In a pipe, type - instead of the sentences. Each input line has two sentences,
+    separated by a tab, and each output line has their cosines. Any other line, such as
+    a blank one, is an error (status 1). For a header and more columns, add --format.
+
+    In a table or pipe, a pair whose word is not found has empty cosines. A warning
+    counts such pairs, and the exit status is 0.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     _check_arguments(arguments, has_table=pairs is not None, reads_lines=reads_lines)
@@ -158,7 +158,7 @@ def cosine(
         tokenizer = choose_command_tokenizer(text_settings, resolved, typed)
         # A wrong word is an error before the model is loaded.
         pair = typed_pair(arguments[1:], tokenizer)
-        chunks = [[(pair.columns(), pair.find())]]
+        chunks = [[(pair.columns(is_found=True), pair.find())]]
     if layers == "all":  # Each layer, as in the other commands.
         layers = None
     embedder = load_resolved_embedder(
@@ -262,12 +262,13 @@ class _TypedPair(NamedTuple):
     sentences: Sequence[str]
     tokenizer: "Tokenizer"
 
-    def columns(self) -> dict[str, object]:
+    def columns(self, *, is_found: bool) -> dict[str, object]:
         """Return the columns of its row."""
         columns: dict[str, object] = {}
+        only = 1 if is_found else None  # A word without a number occurs once.
         for side in (1, 2):
             columns[f"word{side}"] = self.words[side - 1]
-            columns[f"occurrence{side}"] = self.numbers[side - 1] or 1
+            columns[f"occurrence{side}"] = self.numbers[side - 1] or only
             columns[f"sentence{side}"] = self.sentences[side - 1]
         return columns
 
@@ -278,9 +279,9 @@ class _TypedPair(NamedTuple):
     def find_or_error(self) -> "PairRow":
         """Return its columns, and the two occurrences or why they were not found."""
         try:
-            return self.columns(), self.find()
+            return self.columns(is_found=True), self.find()
         except InputError as error:
-            return self.columns(), error
+            return self.columns(is_found=False), error
 
     def _find_on_side(self, side: int) -> "Occurrence":
         from elmo_cli.text.occurrences import numbers_after, occurrence_of

@@ -118,15 +118,15 @@ def embed(
     $ elmo embed proteins.fasta vectors.h5 --model seqvec --layers sum
     $ zcat text.gz | elmo embed - - --pooling mean --format jsonl > vectors.jsonl
 
-    INPUT is a text, a table, CoNLL-U or FASTA, perhaps compressed, or - for standard
-    input. By default, raw text is recognized and tokenized (moses); tokenized text is
-    split at spaces.
+    INPUT is a text, a table, JSON, CoNLL-U or FASTA, perhaps compressed, or - for
+    standard input. Raw text is tokenized; other text is split at spaces.
 
-    By default, OUTPUT is HDF5 with one float32 array per line, shaped (layers, tokens,
-    width) and named "0", "1", ... or by the ids in INPUT. A blank line gets an empty
-    array. The suffix of OUTPUT or --format chooses another format. OUTPUT appears once
-    it is complete, and must not exist without --overwrite. With HDF5, the same command
-    resumes an interrupted run at its last checkpoint, and leaves a complete file as is.
+    OUTPUT is HDF5, unless its suffix or --format says otherwise. It has one array per
+    line, shaped (layers, tokens, width) and named by its id in INPUT or its number:
+    "0", "1", and so on. A blank line gets an empty array.
+
+    OUTPUT appears once it is complete. To resume an interrupted run, repeat the
+    command: HDF5 continues at its last checkpoint, other formats start over.
     """
     model_settings = settings_from(ModelSettings, values)
     settings = _EmbedSettings(

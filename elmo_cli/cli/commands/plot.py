@@ -47,8 +47,8 @@ def plot(
 
     FILE is any file from `elmo occurrences`, where WORD includes all its forms, an HDF5
     file from `elmo embed`, a folder from `elmo distribute`, or a pattern such as
-    '*.hdf5'. Several files must have the same model and layers. For vectors that
-    another program wrote, leave out --layers. OUTPUT is .svg, .png, .pdf or .html.
+    '*.hdf5'. Several files must have the same model and layers. OUTPUT is .svg,
+    .png, .pdf or .html.
 
     Similar occurrences are close together, so different uses of a word often form
     separate groups. Some points are labelled. In SVG and HTML, move the mouse over a

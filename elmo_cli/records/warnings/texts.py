@@ -53,7 +53,7 @@ def only_numbers(sample: Sample) -> Message | None:
     name = "--word-column" if sample.has_word_rows else "--text-column"
     return Message(
         "the texts of the table are numbers ({first})",
-        remedy="Choose another with {option}.",
+        remedy="Choose another column with {option}.",
         first=numbers[0][:30],
         option=option_named(name),
     )
