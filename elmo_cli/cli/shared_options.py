@@ -247,6 +247,8 @@ def cell_options(*, needs_header: bool = False, **arguments: Any) -> Decorator:
 def tokenizer_options(
     *,
     language_help: str = "Language for the tokenizer, such as fr or French.",
+    default_text: str | None = None,
+    language_default: str | None = None,
     **arguments: Any,
 ) -> Decorator:
     """Add --tokenizer and --language."""
@@ -255,10 +257,17 @@ def tokenizer_options(
         field_option(
             TextSettings,
             "tokenizer",
+            default_text=default_text,
             shell_complete=complete_values(AUTO, *TOKENIZERS),
             **arguments,
         ),
-        field_option(TextSettings, "language", help=language_help, **arguments),
+        field_option(
+            TextSettings,
+            "language",
+            help=language_help,
+            default_text=language_default,
+            **arguments,
+        ),
     )
 
 

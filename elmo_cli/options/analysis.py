@@ -88,7 +88,7 @@ class PlotSettings:
 class NeighbourSettings:
     """Settings of a search for neighbours."""
 
-    top: int = option(10, "Number of neighbours of each query.", value="N")
+    top: int = option(10, "Maximum number of neighbours per query.", value="N")
     other_words: bool = option(
         False,
         "Exclude occurrences of WORD in any case, and in files of `elmo occurrences` "
