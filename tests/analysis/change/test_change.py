@@ -344,6 +344,8 @@ def test_a_picture_without_words_is_an_error_and_a_table_is_none() -> None:
     result = elmo("change", "rare.parquet", "new.parquet")
     assert result.exit_code == 0
     assert result.stdout == "word\tchange\tn_old\tn_new\n"
+    with_p = elmo("change", "rare.parquet", "new.parquet", "--permutations", "9")
+    assert with_p.stdout == "word\tchange\tn_old\tn_new\tp\n"
     with_picture = elmo("change", "rare.parquet", "new.parquet", "--plot", "c.svg")
     assert with_picture.exit_code == 1
     assert with_picture.stdout == result.stdout
