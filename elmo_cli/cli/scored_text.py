@@ -5,10 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from io import StringIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
 
 from elmo_cli.cli import progress_bar, shared_options
 from elmo_cli.cli.command import Decorator, option_group
+from elmo_cli.cli.option_conditions import find_option
+from elmo_cli.errors.exceptions import SettingsError
+from elmo_cli.errors.messages import option_named
 from elmo_cli.records.formats import looks_like_path
 from elmo_cli.records.ids import IdRules
 from elmo_cli.records.input_format import TextInput
@@ -17,6 +22,19 @@ from elmo_cli.text.sources import Source
 
 if TYPE_CHECKING:
     from elmo_cli.language_model.language_model import LanguageModel
+
+_OPTIONS_OF_FILES: Final = (
+    "--input-format",
+    "--paragraphs",
+    "--text-column",
+    "--id-column",
+    "--word-column",
+    "--keep-columns",
+    "--delimiter",
+    "--quotes",
+    "--no-header",
+)
+"""Options that have no effect on a typed text."""
 
 
 def is_typed_text(given: str) -> bool:
@@ -32,6 +50,21 @@ def source_of(given: str) -> Source:
     if is_typed_text(given):
         return Source(StringIO(given))
     return Source(given)
+
+
+def check_options_of_typed_text(*others: str) -> None:
+    """Raise an error for an option that has no effect on a typed text.
+
+    `others` are further options of this kind.
+    """
+    ctx = click.get_current_context()
+    for name in (*_OPTIONS_OF_FILES, *others):
+        if find_option(ctx, name).is_set(ctx):
+            raise SettingsError(
+                "{option}: requires a file, or - as INPUT",
+                remedy="Remove {option}.",
+                option=option_named(name),
+            )
 
 
 class OpenText(NamedTuple):

@@ -247,6 +247,8 @@ def cell_options(*, needs_header: bool = False, **arguments: Any) -> Decorator:
 def tokenizer_options(
     *,
     language_help: str = "Language for the tokenizer, such as fr or French.",
+    default_text: str | None = None,
+    language_default: str | None = None,
     **arguments: Any,
 ) -> Decorator:
     """Add --tokenizer and --language."""
@@ -255,10 +257,17 @@ def tokenizer_options(
         field_option(
             TextSettings,
             "tokenizer",
+            default_text=default_text,
             shell_complete=complete_values(AUTO, *TOKENIZERS),
             **arguments,
         ),
-        field_option(TextSettings, "language", help=language_help, **arguments),
+        field_option(
+            TextSettings,
+            "language",
+            help=language_help,
+            default_text=language_default,
+            **arguments,
+        ),
     )
 
 
@@ -318,7 +327,8 @@ mean_layers_option = partial(
     default_text="all but layer 0, which only reflects spelling",
 )
 stored_layers_option = partial(
-    mean_layers_option, default_text="the one layer of a file, or all but layer 0"
+    mean_layers_option,
+    default_text="the layers of the file, without layer 0 if there are others",
 )
 dtype_option = partial(field_option, OutputSettings, "dtype")
 
@@ -419,7 +429,8 @@ def figure_options(what: str, **arguments: Any) -> Decorator:
 def words_option(**arguments: Any) -> Decorator:
     """Add --words, a file of target words."""
     text = (
-        "File of target words, one per line. Further forms of a word may follow it "
-        "(say,said,says). Or a table with a column word and, optionally, form."
+        "File of target words, one per line, perhaps with further forms "
+        "(say,said,says); or a table with a column word and, optionally, form. A csv "
+        "without word is read as lines."
     )
     return path_option("--words FILE", help=text, **arguments)

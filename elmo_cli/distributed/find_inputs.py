@@ -8,14 +8,12 @@ import fnmatch
 import glob
 import logging
 import os
-import shlex
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from elmo_cli.distributed.input_files import sha256_of
 from elmo_cli.errors.exceptions import InputError
-from elmo_cli.errors.messages import literal
-from elmo_cli.errors.missing_files import missing_file_error
+from elmo_cli.errors.missing_files import folder_error, missing_file_error
 from elmo_cli.errors.wording import SAYS_ITS_KIND, counted, listed
 from elmo_cli.files.shared_folder import Folder, check_name_is_utf8
 from elmo_cli.options.text import TextSettings
@@ -82,11 +80,7 @@ def _matching_files(pattern: str) -> list[str]:
             shell_remedy="Write it to a file, or use `elmo embed`.",
         )
     if os.path.isdir(pattern):
-        files = shlex.quote(os.path.join(pattern, "*"))
-        raise InputError(
-            f"{pattern}: expected a file, found a folder",
-            remedy=f"Name the files in it: {literal(files)}.",
-        )
+        raise folder_error(pattern)
     if "://" not in pattern:
         paths = [pattern]
         if not os.path.exists(pattern):

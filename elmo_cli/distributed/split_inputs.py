@@ -41,6 +41,14 @@ def split_inputs(
     splits_records: bool | None = None  # None before the first input
     for path in paths:
         input_format = find_input_format(text_settings, path)
+        if text_settings.split_sentences and input_format.has_tokens:
+            raise SettingsError(
+                "{path}: {--split-sentences True} requires text or a table, found "
+                "{name}",
+                remedy="Remove {--split-sentences True}.",
+                path=path,
+                name=input_format.name,
+            )
         splits_these = text_settings.split_sentences and input_format.has_columns
         if splits_records is None:
             splits_records = splits_these

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
@@ -96,6 +97,15 @@ def missing_file_error(
         shell_remedy=shell_remedy,
         problem=with_question(f"{name}: no such file", question),
         **values,
+    )
+
+
+def folder_error(path: str | Path) -> InputError:
+    """Return the error for a folder in place of files, or of a pattern of files."""
+    files = shlex.quote(os.path.join(path, "*"))
+    return InputError(
+        f"{path}: expected a file, found a folder",
+        remedy=f"Name the files in it: {literal(files)}.",
     )
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import Message, Template
+from elmo_cli.errors.messages import Message
 from elmo_cli.errors.wording import listed
 from elmo_cli.language_model.directed_surprisal import (
     DirectedSurprisals,
@@ -123,14 +123,6 @@ class PairTable:
                 "{--pair-columns}: expected two columns separated by a comma, such "
                 "as good,bad; found {names}",
                 names=repr(",".join(self.columns)),
-            )
-        if self.settings.text_column is not None:
-            raise SettingsError(
-                Template(
-                    "{--text-column}: has no effect with the two columns of "
-                    "{--pair-columns}"
-                ),
-                remedy="Remove {--text-column}.",
             )
 
     @property

@@ -255,9 +255,7 @@ class SurprisalTable:
         tokens: tuple[str, ...],
         is_whole: bool,
     ) -> float | None:
-        if self.unit == "sentence":
-            return sum_frequencies([(token, [token]) for token in tokens], frequencies)
-        if self.unit != "region":
+        if self.unit not in ("region", "sentence"):
             return sum_frequencies([(text, tokens)], frequencies)
         if not is_whole:
             # The tokens have characters of another region.

@@ -81,6 +81,9 @@ def units_of(
 
     `with_regions` adds its region to each unit; the text has marks between them then.
     """
+    if record.original_id is not None:
+        # The text of a FASTA record begins with its header.
+        record = record._replace(text="".join(record.tokens))
     if kind == "word" and record.words:
         return [
             Unit(number, word.text, word.tokens, is_whole=word.is_whole)

@@ -74,11 +74,14 @@ class PlotSettings:
     """Settings of a picture of occurrences."""
 
     method: Projection = option(
-        "pca", "Projection to two dimensions.", choices=PROJECTIONS
+        "pca",
+        "Projection to two dimensions: pca, of 3 occurrences or more, or tsne, of 30 "
+        "or more.",
+        choices=PROJECTIONS,
     )
     clusters: int | None = option(
         None,
-        "Find N clusters by k-means and colour them.",
+        "Find N clusters by k-means and colour them; requires N occurrences.",
         default_text="one colour per FILE",
         value="N",
     )
@@ -88,7 +91,7 @@ class PlotSettings:
 class NeighbourSettings:
     """Settings of a search for neighbours."""
 
-    top: int = option(10, "Number of neighbours of each query.", value="N")
+    top: int = option(10, "Maximum number of neighbours per query.", value="N")
     other_words: bool = option(
         False,
         "Exclude occurrences of WORD in any case, and in files of `elmo occurrences` "

@@ -20,43 +20,44 @@ class SurprisalSettings:
 
     direction: Direction = option(
         "forward",
-        "Predict each token from the tokens before it (forward), after it (backward), "
-        "or do both.",
+        "Predict each token from the tokens before it (forward), after it (backward) "
+        "or both ways.",
         choices=DIRECTIONS,
     )
     entropy: bool = option(
-        False, "Also print the entropy where each unit begins, in bits."
+        False,
+        "Also print the entropy: the surprisal that the model expects where a row "
+        "begins.",
     )
     by: UnitKind | None = option(
         None,
-        "Unit of a row. Words are separated by spaces, regions by `|`. With "
-        "{--word-column}, only word.",
+        "Unit of a row. Words are separated by spaces, regions by `|`.",
         default_text="token, or region with {--regions}, or word with {--word-column}",
         choices=UNIT_KINDS,
     )
     regions: str | None = option(
         None,
-        "Column of texts whose regions are separated by `|`; requires a table. With "
-        "{--by word} or {--by token}, each word or token has a row with its region.",
+        "Column of texts whose regions are separated by `|`. With {--by word} or "
+        "{--by token}, each word or token has a row with its region.",
         value="COLUMN",
     )
     frequencies: str | None = option(
         None,
         "Word counts for the log frequencies: one word and its count per line, or a "
-        "table with a header. Words are looked up as written, else in lower case.",
+        "table with a header, such as SUBTLEX.",
         default_text="estimated from ranks in the vocabulary",
         value="FILE",
     )
     pair_columns: tuple[str, ...] | None = option(
         None,
-        "Compare the two sentences of each row, in the columns GOOD and BAD. An empty "
-        "sentence is an error.",
+        "Compare the two sentences of each row of a table, in the columns GOOD and "
+        "BAD. An empty sentence is an error.",
         value="GOOD,BAD",
     )
     group_by: str | None = option(
         None,
-        "Also print the accuracy of {--pair-columns} for each value of COLUMN on "
-        "standard error, and copy COLUMN to the rows.",
+        "Also print the accuracy of {--pair-columns} for each value of COLUMN, "
+        "instead of each INPUT, and copy COLUMN to the rows.",
         value="COLUMN",
     )
 

@@ -23,7 +23,7 @@ _MAX_NAME_BYTES: Final = 65_531
 """Maximum size of an id in npz: 2 bytes hold the length of its name with `.npy`."""
 _INTEGER: Final = re.compile(r"(0|-?[1-9][0-9]{0,18})(?:\.0)?")
 """Integer as Python writes it, or as pandas does if an id is missing."""
-_OTHER_FORMATS: Final = "Use {--layout packed}, Parquet or JSON lines."
+_OTHER_FORMATS: Final = "Use {--layout packed} or Parquet."
 _NUMBERED: Final = 'To number the records instead, use {--id-column ""}.'
 
 
@@ -86,8 +86,7 @@ class IdChecker:
             repeated = Message(
                 f"the id {shown} is also in {number_unit} {first}, "
                 "but ids name the datasets of HDF5 and npz",
-                remedy="Make them unique, or use {--layout packed}, Parquet or JSON "
-                "lines.",
+                remedy="Make them unique, or use {--layout packed} or Parquet.",
             )
             return _add_remedy(repeated, can_be_numbered=can_be_numbered)
         self._n_with_id += 1

@@ -40,7 +40,7 @@ from elmo_cli.training.checkpoint import (
 )
 from elmo_cli.training.description import Description
 from elmo_cli.training.evaluation import Figures, measure_saved_model
-from elmo_cli.training.find_text_files import find_text_files
+from elmo_cli.training.find_text_files import check_is_file, find_text_files
 from elmo_cli.training.processes import Processes, join_processes
 from elmo_cli.training.run_log import RunLog, load_summary_writer, open_log
 from elmo_cli.training.saved_model import write_model
@@ -184,6 +184,7 @@ def _check_validation_file(settings: TrainingTextSettings) -> None:
     path = settings.validation_file
     if not path:
         return
+    check_is_file(path)
     training_text = TrainingText((), settings.text, settings.tokenizer)
     n_sentences = sum(1 for _ in training_text.sentences(path))
     if n_sentences == 0:

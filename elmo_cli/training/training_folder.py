@@ -19,7 +19,7 @@ CARD_FILE: Final = "card.md"
 CHECKPOINT_FILE: Final = "checkpoint.pt"
 VALIDATION_TEXT: Final = "validation.txt"
 VALIDATION_TOKENS: Final = "validation.jsonl"
-_WRITTEN: Final = (
+WRITTEN_FILES: Final = (
     OPTIONS_FILE,
     WEIGHTS_FILE,
     VOCABULARY_FILE,
@@ -40,7 +40,7 @@ def check_no_input(folder: Path, sources: Iterable[str | Path | None]) -> None:
     A source that is None is skipped.
     """
     sources = list(sources)
-    for name in _WRITTEN:
+    for name in WRITTEN_FILES:
         check_not_read(folder / name, sources)
 
 
@@ -51,7 +51,7 @@ def check_no_other_files(folder: Path) -> None:
     """
     if (folder / CHECKPOINT_FILE).exists():
         return
-    found = [name for name in _WRITTEN if (folder / name).exists()]
+    found = [name for name in WRITTEN_FILES if (folder / name).exists()]
     if found:
         raise OutputError(
             f"{folder}: the folder has no checkpoint, but files that training would "

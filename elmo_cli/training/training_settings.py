@@ -75,8 +75,7 @@ class StartSettings:
     vocabulary_size: int | None = option(
         None,
         "Number of words to predict, the most frequent in the text and <S>, </S>, "
-        "<UNK>. Without {--vocabulary-file}, and only if {--init-from} has no "
-        "vocabulary.",
+        "<UNK>. It has no effect if {--init-from} has a vocabulary.",
         default_text="25000",
         value="N",
     )
@@ -92,7 +91,7 @@ class RunSettings:
     )
     eval_steps: int = option(
         1000,
-        "Write a checkpoint and the model, and evaluate it, every N steps.",
+        "Every N steps, write a checkpoint and the model, and measure its perplexity.",
         value="N",
     )
     tensorboard: bool = option(False, "Also log to FOLDER/tensorboard.")

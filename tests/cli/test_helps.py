@@ -1,11 +1,21 @@
 """Helps: examples first, bounds and defaults in words, and `embed` on two screens."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from elmo_cli.cli.command_list import COMMANDS
+from elmo_cli.cli.command import OTHER_OPTIONS
+from elmo_cli.cli.command_list import COMMANDS, find_command
+from elmo_cli.cli.option_conditions import Option
+from elmo_cli.options.text import TextSettings
+from elmo_cli.training.training_folder import WRITTEN_FILES
+from elmo_cli.training.training_settings import (
+    LENGTH_OPTIONS,
+    StartSettings,
+    TrainingSettings,
+)
 from tests.support.commands import elmo
 
 PAGES = Path(__file__).parents[2] / "docs" / "commands"
@@ -96,6 +106,33 @@ def test_help_begins_with_all_usages(command: str, usages: list[str]) -> None:
     first, _, _ = elmo(command, "--help").stdout.partition("\n\n")
     lines = [f"elmo {command} [OPTIONS] {usage}" for usage in usages]
     assert first == "Usage: " + "\n       ".join(lines)
+
+
+def test_the_help_of_train_names_the_options_that_may_change() -> None:
+    """Those of a run, of its length, and of what is printed about the model."""
+    fixed = {
+        "folder",
+        "validation_share",
+        *(each.name for each in fields(StartSettings)),
+        *(each.name for each in fields(TextSettings)),
+        *(each.name for each in fields(TrainingSettings)),
+    }
+    fixed -= set(LENGTH_OPTIONS)
+    may_change = set()
+    for option in find_command("train").params:
+        is_of_train = isinstance(option, Option) and option.heading != OTHER_OPTIONS
+        if is_of_train and option.name not in fixed:
+            may_change.add(option.opts[0])
+    one_line = re.sub(r"\s+", " ", elmo("help", "train").stdout)
+    [listed] = re.findall(r"Only (--[^.]+) may change\.", one_line)
+    assert set(re.findall(r"--[a-z-]+", listed)) == may_change
+
+
+def test_the_page_of_train_lists_all_files_of_its_folder() -> None:
+    page = (PAGES / "train.md").read_text(encoding="utf-8")
+    _, _, files = page.partition("\n## Files\n")
+    table, _, _ = files.partition("\n## ")
+    assert set(re.findall(r"`(\w+\.\w+)`", table)) == set(WRITTEN_FILES)
 
 
 @pytest.mark.parametrize("topic", ["formats", "layers", "numbers"])

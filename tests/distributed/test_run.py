@@ -136,6 +136,16 @@ def test_lines_and_tables_cannot_be_split_together() -> None:
     assert problem in result.stderr
 
 
+def test_fasta_cannot_be_split_into_sentences() -> None:
+    pytest.importorskip("sentencex")
+    Path("a.fasta").write_text(">id\nMV\n")
+    command = "distribute text.txt a.fasta out --split-sentences"
+    result = elmo(*command.split(), *SMALL_PARTS)
+    problem = "a.fasta: --split-sentences requires text or a table, found fasta."
+    assert result.exit_code == 2
+    assert problem in result.stderr
+
+
 def test_fasta_keeps_its_ids_and_headers() -> None:
     sequences = [f">id{i} of it\nMV\nls{'k' * i}\n" for i in range(6)]
     Path("text.fasta").write_text("".join(sequences))

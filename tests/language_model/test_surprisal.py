@@ -337,6 +337,21 @@ def test_frequencies_are_counts_in_a_mapping_or_in_a_file(
         assert log_frequencies == [math.log2(6 / 8), -2, None]
 
 
+@pytest.mark.parametrize("by", ["region", "sentence"])
+def test_several_words_have_the_sum_of_their_frequencies(
+    by: UnitKind, model_folder: Path
+) -> None:
+    # "didn't" has two tokens, and neither of them has a count.
+    [unit] = measure_surprisal(
+        LanguageModel(model_folder),
+        "She didn't.",
+        by=by,
+        frequencies={"she": 2, "didn't": 2},
+    )
+    assert unit.n_tokens == 4
+    assert unit.log_frequency == -2
+
+
 @pytest.mark.parametrize(
     ("frequencies", "message"),
     [

@@ -130,8 +130,7 @@ def test_a_very_long_entry_is_shortened_in_its_error() -> None:
         (
             "fasta",
             f">{'é' * 32_766}\nM\n",
-            f"the id {'é' * 60!r} {n_bytes}. Use layout='packed', Parquet or JSON "
-            "lines.",
+            f"the id {'é' * 60!r} {n_bytes}. Use layout='packed' or Parquet.",
         ),
     ]
     for name, text, message in cases:

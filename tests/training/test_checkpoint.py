@@ -121,6 +121,18 @@ def test_resume_recognizes_text_by_its_content() -> None:
         train("model", steps=3)
 
 
+def test_resume_accepts_other_options_that_do_not_change_the_weights(
+    checkpoint: Path,
+) -> None:
+    resume(
+        validation_file="validation.txt",
+        eval_steps=1,
+        checkpoint_seconds=0,
+        keep_checkpoint=True,
+    )
+    assert checkpoint.exists()
+
+
 def test_fingerprint_samples_large_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmo_cli.training.fingerprint.SAMPLES", 3)
     monkeypatch.setattr("elmo_cli.training.fingerprint.SAMPLE_BYTES", 10)

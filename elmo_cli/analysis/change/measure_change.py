@@ -50,12 +50,12 @@ class Change(NamedTuple):
     divisions. None without `permutations`."""
 
 
-def change_columns(changes: Sequence[Change]) -> list[str]:
-    """Return the fields of a table of changes; p only if it was computed."""
+def change_columns(*, has_p: bool, has_adjusted_p: bool) -> list[str]:
+    """Return the fields of a table of changes; p only if it was asked for."""
     names = ["word", "change", "n_old", "n_new"]
-    if changes and changes[0].p is not None:
+    if has_p:
         names.append("p")
-    if changes and changes[0].adjusted_p is not None:
+    if has_adjusted_p:
         names.append("adjusted_p")
     return names
 

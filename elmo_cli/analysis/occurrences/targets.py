@@ -72,9 +72,8 @@ def read_targets(
     file_format = find_format(source, input_format)
     is_table = file_format.has_columns
     is_chosen = input_format is not None or column is not None
-    if file_format.has_cells and not is_chosen:
-        settings = TextSettings(text_column=_WORD)
-        is_table = _WORD in file_format.column_names(source, settings)
+    if is_table and not is_chosen:
+        is_table = _has_word_column(source, file_format)
     if column is not None and not is_table:
         expected = f"a table with a column {column!r}"
         raise SettingsError(f"{path}: expected {expected}, found {file_format.name}")
@@ -106,6 +105,23 @@ def read_targets(
     # Tokens may have plain marks where the file has typographic ones.
     plain = {normalize(form).strip(): word for form, word in targets.items()}
     return plain | targets
+
+
+def _has_word_column(source: Source, table: InputFormat) -> bool:
+    """Return whether a table has a column `word`.
+
+    CSV and TSV without it are lines. Raise an `InputError` for another table.
+    """
+    names = table.column_names(source, TextSettings(text_column=_WORD))
+    if table.has_cells:
+        return _WORD in names
+    if names and _WORD not in names:
+        raise InputError(
+            f"{source.name}: no column 'word'. The columns are "
+            f"{', '.join(map(repr, names))}",
+            remedy="Rename the column with the words to word.",
+        )
+    return True
 
 
 def _listed_words(text: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 Only sentences with a target word are computed, and only the vectors of target words are
 written: in Parquet, a table with one row per occurrence, in the order of the text; or
-in HDF5, with one record per sentence. docs/change.md describes the columns.
+in HDF5, with one record per sentence. docs/commands/occurrences.md has the columns.
 """
 
 import json
@@ -92,6 +92,13 @@ def plan_occurrences(
         )
         remedy = "Choose {--state zero} or {--state warm}."
         raise SettingsError(problem, remedy=remedy)
+    output_format = output_settings.for_path(output, pooled=False).format
+    if text_input.settings.keep_columns and not output_format.has_rows:
+        raise SettingsError(
+            "{--keep-columns}: requires Parquet, found {name}",
+            remedy="Write a .parquet file.",
+            name=output_format.title,
+        )
     plan = plan_file(
         text_input,
         output,

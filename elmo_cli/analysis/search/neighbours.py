@@ -237,9 +237,7 @@ def _blocks(
     block: list[Vectors] = []
     n_vectors = 0
     for source in files.sources:
-        # `layers` has no effect on files that do not name theirs.
-        own_layers = None if source.stored_layers is None else layers
-        for embedded in source.read(own_layers):
+        for embedded in source.read(layers):
             files.on_progress(1)
             own_width = embedded.vectors.shape[1]
             if own_width != width:

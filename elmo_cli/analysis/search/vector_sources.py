@@ -176,25 +176,20 @@ class VectorSource:
     def layer_rows(self, layers: Layers | None = None) -> list[int] | None:
         """Return the indices of the layers whose mean is taken.
 
-        Without an axis of layers, return None.
+        Without an axis of layers, return None. If the file does not say which layer it
+        has, `layers` says it.
         """
         stored = self.layers_of_axis
         name = self.stored_layers
         if not stored:
-            if layers is not None and not self._is_stored(layers):
-                if name is None:
-                    raise self._layers_error(
-                        layers,
-                        f"{self.path} has one vector per occurrence.",
-                        remedy="Remove {--layers}.",
-                    )
-                has = f"only {name}"
-                if name.lstrip("-").isdigit():
-                    has = f"only layer {name}"
-                elif name == "top":
-                    has = "only the top layer"
-                raise self._layers_error(layers, f"{self.path} has {has}.")
-            return None
+            if layers is None or name is None or self._is_stored(layers):
+                return None
+            has = f"only {name}"
+            if name.lstrip("-").isdigit():
+                has = f"only layer {name}"
+            elif name == "top":
+                has = "only the top layer"
+            raise self._layers_error(layers, f"{self.path} has {has}.")
         if layers is None:
             return [stored.index(layer) for layer in without_token_layer(stored)]
         if name == "all":
@@ -228,12 +223,9 @@ class VectorSource:
         names = (joined or "").split(",")
         return any(map(joins_token_layer, names))
 
-    def _layers_error(
-        self, layers: Layers, problem: str, remedy: str | None = None
-    ) -> SettingsError:
+    def _layers_error(self, layers: Layers, problem: str) -> SettingsError:
         return SettingsError(
             "{--layers} {layers}: {problem}",
-            remedy=remedy,
             layers=shown(layers_text(layers)),
             problem=problem,
         )

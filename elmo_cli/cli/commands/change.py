@@ -1,6 +1,7 @@
 """`elmo change`."""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -71,20 +72,25 @@ def change(
 
     OLD and NEW are files from `elmo occurrences` for two corpora, or patterns of such
     names. With --words, they can also be HDF5 files from `elmo embed` or folders from
-    `elmo distribute`. The output is a table with one row per word: word, change, and
-    n_old and n_new, which are its occurrences in OLD and NEW. Words with fewer than 3
-    occurrences in either are skipped, with a message. If all are skipped, the exit
-    status is 0, but 1 with --plot. For vectors that another program wrote, leave out
-    --layers. The measure jsd needs `pip install "elmo-cli[sklearn]"`, and --plot needs
-    `pip install "elmo-cli[plot]"`.
+    `elmo distribute`. Both need the same model, layers and tokenizer.
 
-    --permutations adds p: the occurrences are divided at random into two groups of the
-    original sizes, and p is the share of divisions with at least this much change. The
-    real division counts as one of N + 1, so p is never 0. Repeated runs give the same
-    p. Out of many words, some have a small p by chance, so --correction adds
-    adjusted_p.
+    The output is a table with one row per word: word, change, and n_old and n_new, the
+    numbers of its occurrences. Words with fewer than 3 occurrences in OLD or in NEW are
+    skipped, with a message.
+
+    The uses of a word differ within a corpus too, so even a word that did not change
+    gets some change. To see whether it could be due to chance, add --permutations: all
+    occurrences of the word are divided at random into two groups of the original sizes,
+    N times, and p is the share of divisions with at least this much change. Repeated
+    runs give the same p.
+
+    Out of many words, some have a small p by chance, so --correction adds adjusted_p.
+    To look at the occurrences of a word, use `elmo plot`.
+
+    The measure jsd needs `pip install "elmo-cli[sklearn]"`, and --plot needs `pip
+    install "elmo-cli[plot]"`.
     """
-    from elmo_cli.analysis.change.measure_change import measure_change
+    from elmo_cli.analysis.change.measure_change import change_columns, measure_change
     from elmo_cli.analysis.change.occurrence_matrices import read_occurrences
     from elmo_cli.analysis.occurrences.targets import read_targets
 
@@ -115,7 +121,10 @@ def change(
             correction=settings.correction,
             on_progress=bar.update,
         )
-    _print(changes, row_format)
+    names = change_columns(
+        has_p=settings.permutations > 0, has_adjusted_p=settings.correction is not None
+    )
+    _print(changes, names, row_format)
     if old == new:
         stderr.warn("OLD and NEW are the same file")
     if settings.correction is not None:
@@ -134,12 +143,13 @@ def change(
         stderr.say(f"Wrote {plot}: {words}{advice}")
 
 
-def _print(changes: "list[Change]", row_format: str | None) -> None:
+def _print(
+    changes: "list[Change]", names: Sequence[str], row_format: str | None
+) -> None:
     """Print a row per word that was measured, and a line about each other word."""
-    from elmo_cli.analysis.change.measure_change import MIN_OCCURRENCES, change_columns
+    from elmo_cli.analysis.change.measure_change import MIN_OCCURRENCES
 
     measured = [change for change in changes if change.change is not None]
-    names = change_columns(measured)
     rows = [[getattr(change, name) for name in names] for change in measured]
     with open_row_printer(row_format, names) as writer:
         writer.write(rows)

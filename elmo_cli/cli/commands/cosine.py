@@ -103,7 +103,8 @@ def cosine(
     $ elmo cosine bank - --layers 2 < pairs.tsv
 
     The output is the cosine of the two vectors in each layer, and of their averages
-    over all layers. Layer 0 does not depend on the sentence. For meaning, read layer 2.
+    over all layers. The more similar the two uses of WORD are, the higher it is. For
+    meaning, read layer 2. Layer 0 does not depend on the sentence.
 
     WORD is one token of each sentence, and case counts. If it is missing, or occurs
     several times without --occurrence1 or --occurrence2, you get an error (status 1).

@@ -68,7 +68,11 @@ _WITHOUT_RAY = [("--engine", "none")]
         requires=_WITHOUT_RAY,
         help="With --engine none, embed every N-th part, starting with the I-th.",
     ),
-    flag("--status", help="Only print the missing and failed parts of FOLDER."),
+    flag(
+        "--status",
+        help="Only print the missing and failed parts of FOLDER. INPUT, and options "
+        "other than --json and --verify, are ignored.",
+    ),
     flag("--json", "as_json", requires=["--status"], help="With --status, print JSON."),
     flag(
         "--verify",

@@ -69,7 +69,10 @@ if TYPE_CHECKING:
 )
 @shared_options.stored_layers_option()
 @shared_options.row_options("plain text, or tsv with --queries")
-@shared_options.tokenizer_options()
+@shared_options.tokenizer_options(
+    default_text="that of FILE, or auto if it was split at spaces",
+    language_default="that of FILE, else the model's",
+)
 @shared_options.input_format_option(
     requires=["--queries"], help="Format of --queries; see `elmo help formats`."
 )
@@ -78,7 +81,10 @@ if TYPE_CHECKING:
 )
 @shared_options.cell_options(requires=["--queries"])
 @shared_options.file_options(
-    help="Model, for vectors that another program wrote, or if it was moved.",
+    help=(
+        "Model, if it was moved, or for vectors that another program wrote, which in "
+        "Parquet also need --layers."
+    ),
     default_text="the model of FILE",
 )
 @option_group("Speed", shared_options.device_option())
@@ -99,27 +105,21 @@ def neighbours(
     $ elmo neighbours --queries queries.csv v.hdf5 --format jsonl
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
 
-    FILE is an HDF5 file from `elmo embed`, any file from `elmo occurrences`, a folder
-    from `elmo distribute`, or a pattern such as '*.hdf5'. Several files are searched
-    together, and must have the same model and layers. SENTENCE is embedded with the
-    model of FILE, and tokenized like it. If FILE was split at spaces, a raw SENTENCE is
-    tokenized all the same (moses): to split it at spaces too, add --tokenizer
-    whitespace. For vectors that another program wrote, add --model and --layers.
+    FILE has the vectors of a corpus: HDF5 from `elmo embed`, any file from `elmo
+    occurrences`, a folder from `elmo distribute`, or a pattern such as '*.hdf5'.
+    Several files need the same model and layers. SENTENCE is embedded like FILE.
 
-    Each result is a cosine, a line number (from 1) or id, and the sentence with the
-    word marked. With several files, the path stands before it, as in v.hdf5:76.
+    Each line of the output has a cosine, a line number (from 1) or id, and the sentence
+    with the word in brackets. With several files, the path is added: v.hdf5:76.
     Sentences with the same tokens as SENTENCE are left out. To judge a cosine, compare
-    it with the average for two random ones, which is printed on standard error.
+    it with the average for two random vectors of FILE, on standard error.
 
-    To search for many words, use --queries, or `--queries - --input-format tsv` in a
-    pipe. The output is then a table with query_number and rank (from 1), cosine, file,
-    line (from 1), id, position (from 0), token and sentence. Files written with
-    --pooling have no position and token. For a typed query, --format prints this table
-    too.
+    WORD is one token of SENTENCE, and case counts. If it is missing, or occurs several
+    times without --occurrence, you get an error (status 1).
 
-    In a typed query, a word that is missing, or occurs several times without
-    --occurrence, is an error (status 1). With --queries, such a query has no rows, a
-    warning counts them, and the exit status is 0.
+    To search for many words, use --queries. The output is a table with a row for each
+    neighbour of each query. A query whose word is not found has no rows. A warning
+    counts such queries, and the exit status is 0.
     """
     has_query_option = sentence is not None or queries is not None
     query, paths = _split_arguments(arguments, are_files=has_query_option)

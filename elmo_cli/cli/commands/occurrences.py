@@ -59,24 +59,24 @@ def occurrences(
     $ elmo occurrences book.txt bank.hdf5 --words targets.txt --split-sentences
     $ zcat corpus.gz | elmo occurrences - bank.parquet --words targets.txt
 
-    The suffix of OUTPUT, a file, chooses its format. Parquet (.parquet) has one row per
-    occurrence: its word, form, id, line (from 1), position (from 0), sentence and
-    vector. It needs `pip install "elmo-cli[parquet]"`. HDF5 (.hdf5) has one array per
-    line, like `elmo embed`. The array is empty if the line has no target word. To
-    resume an interrupted run to HDF5, run the same command again. `elmo change`, `elmo
-    plot` and `elmo neighbours` read both formats.
+    INPUT is a text, a table or CoNLL-U, or - for standard input. Only sentences with a
+    target word are embedded. How often each word occurs is printed on standard error.
+    If none occurs, nothing is written, and the exit status is 1.
 
-    By default, the vectors are of the top layer. In files of `elmo embed`, these
-    commands average layers 1 and 2. To get the same average here, add `--layers 1,2`.
+    OUTPUT is Parquet (.parquet) or HDF5 (.hdf5). Parquet has one row per occurrence:
+    its word, form, id, line (from 1), position (from 0), sentence and vector. HDF5 has
+    one array per sentence, like `elmo embed`. It is empty if the sentence has no target
+    word. To resume an interrupted run to HDF5, run the same command again.
 
-    Only sentences with a target word are embedded. The number of occurrences of each
-    word is printed on standard error. If there are none at all, nothing is written, and
-    the exit status is 1.
+    Next, use `elmo change`, `elmo plot` or `elmo neighbours`. They compare the top
+    layer, unless --layers chose others. With `--layers 1,2`, they average both, as in
+    files of `elmo embed`.
 
-    If a word is already annotated in each row of a table, only that occurrence counts.
-    The table says where it starts and ends, in characters from 0, end exclusive: either
-    14:18 in a column indexes_target_token, or 14 and 18 in the columns start and end.
-    In JSON, a list called spans can mark several words: {"start": 14, "end": 18}.
+    A table may say which word each row is about, as in DWUG: in a column
+    indexes_target_token, such as 14:18, or in two columns start and end. Then only this
+    occurrence counts.
+
+    Parquet needs `pip install "elmo-cli[parquet]"`.
     """
     from elmo_cli.analysis.occurrences.targets import read_targets
     from elmo_cli.analysis.occurrences.write_occurrences import (

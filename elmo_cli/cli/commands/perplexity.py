@@ -12,10 +12,14 @@ from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.parameter_types import TEXT_OR_PATH
 from elmo_cli.cli.row_printer import open_row_printer
-from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
+from elmo_cli.cli.scored_text import (
+    check_options_of_typed_text,
+    is_typed_text,
+    open_scored_text,
+    score_options,
+    source_of,
+)
 from elmo_cli.cli.shared_options import flag
-from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import Template
 from elmo_cli.errors.wording import counted
 from elmo_cli.files.json_form import json_text
 from elmo_cli.options.fields import settings_from
@@ -33,13 +37,14 @@ if TYPE_CHECKING:
     flag("--per-sentence", help="Print a table with one row per sentence."),
     shared_options.row_options(
         "plain text, or tsv with --per-sentence",
-        help="Format of the rows of --per-sentence: tsv or csv with a header, or jsonl "
-        "(JSON lines). Without --per-sentence, only jsonl.",
+        help="Format: tsv or csv with a header, for --per-sentence, or jsonl (JSON "
+        "lines).",
         requires=["--per-sentence", ("--format", "jsonl")],
     ),
     shared_options.keep_columns_option(
         help="Columns of INPUT to copy to the rows of --per-sentence; all copies all "
-        "but text and ids."
+        "but text and ids.",
+        requires=["--per-sentence"],
     ),
 )
 @score_options()
@@ -57,34 +62,28 @@ def perplexity(
     $ elmo perplexity "The keys to the cabinet are on the table."
     $ elmo perplexity test.txt --per-sentence --format csv > scores.csv
 
-    INPUT is a text file, a table, or - for standard input. If there is no such file, an
-    INPUT with a space is the text itself. By default, raw text is recognized and
-    tokenized (moses); tokenized text is split at spaces.
+    INPUT is a text file, a table such as CSV, or - for standard input. If there is no
+    such file, an INPUT with a space is the text itself. Texts may be raw or tokenized.
+    Blank lines do not count.
 
-    A lower perplexity means that the model expected the text more.
+    A lower perplexity means that the model expected the text more. The forward
+    direction predicts each token and the end of the sentence, and the backward
+    direction each token and the start of the sentence. The average is over the log
+    probabilities of both.
 
-    The forward direction predicts each token and the end of the sentence, and the
-    backward direction each token and the start of the sentence. The average is over the
-    log probabilities of both. In the column "all words", tokens outside the vocabulary
-    count as the word <UNK>; "known words" leaves them out. Blank lines do not count. A
-    model that only reads forward has no backward direction and no average.
+    Words outside the vocabulary count as <UNK>. The column "known words" leaves them
+    out. Compare models only if they have the same vocabulary.
 
-    With --per-sentence, each row begins with the line number of the sentence, from 1,
-    or its id. Then come the numbers of tokens and of unknown tokens, the log
-    probabilities (natural logarithms) and the perplexities, in which tokens outside the
-    vocabulary count as <UNK>. The row of a blank line has log probabilities of 0 and no
-    perplexities. The perplexity of the whole text is printed on standard error. For one
-    row per token, use `elmo surprisal`.
+    With --per-sentence, you get a table with one row per sentence: its log
+    probabilities (natural logarithms) and perplexities. The perplexity of all of them
+    together is printed on standard error. For one row per token, use `elmo surprisal`.
     """
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     source = source_of(text)
     source.check()  # Loading the model can take a while.
-    if text_settings.keep_columns and not per_sentence:
-        raise SettingsError(
-            Template("{--keep-columns}: requires {--per-sentence True}"),
-            remedy="Add it, or remove {--keep-columns}.",
-        )
+    if is_typed_text(text):
+        check_options_of_typed_text()
     text_settings.check_whole_records()
 
     from elmo_cli.pretrained.find_model import resolve_model

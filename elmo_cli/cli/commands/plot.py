@@ -45,16 +45,21 @@ def plot(
     $ elmo plot bank corpus.hdf5 bank.html --method tsne --clusters 2
     $ elmo plot bank old.parquet new.parquet change.png
 
-    FILE is any file from `elmo occurrences`, where WORD includes all its forms, an HDF5
-    file from `elmo embed`, a folder from `elmo distribute`, or a pattern such as
-    '*.hdf5'. Several files must have the same model and layers. For vectors that
-    another program wrote, leave out --layers. OUTPUT is .svg, .png, .pdf or .html.
+    FILE is a file from `elmo occurrences`, an HDF5 file from `elmo embed`, a folder
+    from `elmo distribute`, or a pattern such as '*.hdf5'. Several files must have the
+    same model and layers. WORD is a target word of `elmo occurrences`, which has all
+    its forms, or any other word as it is written in FILE. OUTPUT is .svg, .png, .pdf or
+    .html.
 
-    Similar occurrences are close together, so different uses of a word often form
-    separate groups. Some points are labelled. In SVG and HTML, move the mouse over a
-    point to see its sentence. A picture needs 3 occurrences, 30 with tsne, and as many
-    as --clusters. If there are more than 2,000, a random 2,000 of them are drawn. With
-    pca, a message on standard error says how much of the variance the two axes show.
+    Each point is an occurrence. Similar ones are close together, so different uses of a
+    word often form separate groups. Some points are labelled. In SVG and HTML, move the
+    mouse over a point to see its sentence. Of more than 2,000 occurrences, a random
+    2,000 are drawn.
+
+    With pca, a message on standard error says how much of the variance the two axes
+    show. A picture is no test: to measure the difference of two files, use `elmo
+    change`.
+
     This command needs `pip install "elmo-cli[plot]"`.
     """
     if len(arguments) < 3:

@@ -19,7 +19,11 @@ from elmo_cli.cli.option_conditions import find_option
 from elmo_cli.cli.parameter_types import POSITIVE, TEXT_OR_PATH, WholeNumber
 from elmo_cli.cli.queries import name_of_record
 from elmo_cli.cli.row_printer import open_row_printer
-from elmo_cli.cli.scored_text import is_typed_text, source_of
+from elmo_cli.cli.scored_text import (
+    check_options_of_typed_text,
+    is_typed_text,
+    source_of,
+)
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import missing_error
 from elmo_cli.errors.exceptions import SettingsError
@@ -38,21 +42,6 @@ if TYPE_CHECKING:
     from elmo_cli.language_model.language_model import LanguageModel
     from elmo_cli.language_model.prediction_run import Answer, PredictionSummary
     from elmo_cli.language_model.scored_records import ScoredRecord
-
-
-_READING = (
-    "--input-format",
-    "--text-column",
-    "--id-column",
-    "--keep-columns",
-    "--paragraphs",
-    "--split-sentences",
-    "--word-column",
-    "--delimiter",
-    "--quotes",
-    "--no-header",
-)
-"""Options that have no effect on a typed text."""
 
 
 @command()
@@ -119,12 +108,17 @@ def predict(
         )
     given = _one_input(given, file)
     direction: Direction = "both" if settings.each else settings.direction
+    if model_settings.state == "carry":
+        raise SettingsError(
+            Template("{--state carry}: predictions start from zero or warm"),
+            remedy="Choose {--state zero} or {--state warm}.",
+        )
 
     from elmo_cli.pretrained.find_model import resolve_model
 
     resolved = resolve_model(model_settings)
     if is_typed_text(given):
-        _check_options_of_text()
+        check_options_of_typed_text("--split-sentences")
         tokenizer = choose_command_tokenizer(text_settings, resolved, [given])
         typed = _typed_text(given, tokenizer, settings)
         model = load_resolved_language_model(resolved, direction)
@@ -150,18 +144,6 @@ def _one_input(given: str | None, file: str | None) -> str:
     if given is None:
         raise missing_error("INPUT")
     return given
-
-
-def _check_options_of_text() -> None:
-    """Raise an error for an option that has no effect on a typed text."""
-    ctx = click.get_current_context()
-    for name in _READING:
-        if find_option(ctx, name).is_set(ctx):
-            raise SettingsError(
-                "{option}: requires a file, or - as INPUT",
-                remedy="Remove {option}.",
-                option=option_named(name),
-            )
 
 
 def _check_options_of_gap() -> None:

@@ -13,7 +13,13 @@ from elmo_cli.cli.command_texts import open_command_text
 from elmo_cli.cli.load_model import load_resolved_language_model
 from elmo_cli.cli.parameter_types import PATH, TEXT_OR_PATH, names_with_commas
 from elmo_cli.cli.row_printer import RowPrinter, open_row_printer
-from elmo_cli.cli.scored_text import open_scored_text, score_options, source_of
+from elmo_cli.cli.scored_text import (
+    check_options_of_typed_text,
+    is_typed_text,
+    open_scored_text,
+    score_options,
+    source_of,
+)
 from elmo_cli.cli.shared_options import field_option
 from elmo_cli.cli.usage_errors import check_lists, extra_arguments_error
 from elmo_cli.cli.value_completion import complete_columns
@@ -38,22 +44,28 @@ if TYPE_CHECKING:
 @click.argument("inputs", metavar="INPUT", type=TEXT_OR_PATH, nargs=-1, required=True)
 @option_group(
     "Rows",
-    field_option(SurprisalSettings, "by", excludes=["--pair-columns"]),
+    field_option(SurprisalSettings, "by"),
     field_option(
         SurprisalSettings,
         "regions",
-        excludes=["--pair-columns", "--text-column", "--word-column"],
+        excludes=["--text-column", "--word-column"],
         shell_complete=complete_columns,
     ),
     field_option(SurprisalSettings, "direction"),
-    field_option(SurprisalSettings, "entropy", excludes=["--pair-columns"]),
-    field_option(
-        SurprisalSettings, "frequencies", type=PATH, excludes=["--pair-columns"]
-    ),
+    field_option(SurprisalSettings, "entropy"),
+    field_option(SurprisalSettings, "frequencies", type=PATH),
     field_option(
         SurprisalSettings,
         "pair_columns",
-        excludes=["--word-column"],
+        excludes=[
+            "--by",
+            "--regions",
+            "--entropy",
+            "--frequencies",
+            "--plot",
+            "--text-column",
+            "--word-column",
+        ],
         type=names_with_commas,
         shell_complete=complete_columns,
     ),
@@ -68,9 +80,7 @@ if TYPE_CHECKING:
     "Output",
     shared_options.row_options(),
     shared_options.keep_columns_option(),
-    shared_options.figure_options(
-        "the first 50 sentences as bars", excludes=["--pair-columns"]
-    ),
+    shared_options.figure_options("the first 50 sentences as bars"),
 )
 @score_options()
 def surprisal(
@@ -92,30 +102,29 @@ def surprisal(
 
     INPUT is a text file with one sentence per line, a table such as CSV, or - for
     standard input. If there is no such file, an INPUT with a space is the text itself.
-    By default, raw text is recognized and tokenized (moses); tokenized text is split at
-    spaces. Blank lines get no rows, but they are counted.
+    Texts may be raw or tokenized.
 
-    The output is a table with one row per token: its line (from 1) or id, its position
-    (from 0), surprisal and log frequency in bits, its number of characters, and known,
-    which is 1 for a word of the vocabulary, else 0. Exclude unknown words: they all get
-    the surprisal of <UNK>.
+    You get a table with one row per token: its surprisal given the tokens before it,
+    its log frequency and its length in characters. The less the model expected a token,
+    the higher is its surprisal. If known is 0, the token is not in the vocabulary.
+    Leave such rows out, because all unknown words have the surprisal of <UNK>.
 
-    With --by word, --by region or --by sentence, each row sums the surprisal of its
-    tokens, and the log frequency of its words without punctuation. Its length counts
-    the characters of the unit, including spaces. --entropy adds the surprisal that the
-    model expects where the unit begins, in bits.
+    With --by word, --by region or --by sentence, each row is such a unit, and its
+    surprisal is the sum over its tokens.
 
-    With --pair-columns, INPUT must be a table, or several. Each row has the surprisals
-    of two sentences, and correct, which is 1 if the good one is more probable, 0.5 for
-    a tie, else 0. The accuracy is printed on standard error, also for each of several
-    tables. Only --pair-columns counts the end of the sentence. --pair-columns cannot be
-    combined with --by, --regions, --entropy, --frequencies, --plot, --text-column or
-    --word-column.
+    With --pair-columns, INPUT is one or more tables with two sentences per row. You get
+    the surprisals of both, and correct is 1 if GOOD is more probable than BAD. The
+    share of correct pairs is printed on standard error.
+
+    For the perplexity of a text, use `elmo perplexity`, and for the words that the
+    model expects, `elmo predict`.
     """
     settings = settings_from(SurprisalSettings, values)
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
     _check_number_of_inputs(inputs, settings)
+    if any(map(is_typed_text, inputs)):
+        check_options_of_typed_text()
     sources = [source_of(given) for given in inputs]
     for source in sources:
         source.check()  # Loading the model can take a while.

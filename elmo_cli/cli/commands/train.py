@@ -156,23 +156,25 @@ def train(
     $ elmo train '*.gz' --preset small --optimizer adagrad --output news
     $ elmo train my.txt --init-from mini --learning-rate 5e-4 --output tuned
 
-    INPUT is a file, or a pattern in quotes, in any format that `elmo embed` reads, but
-    not standard input. By default, raw text is recognized and tokenized (moses);
-    tokenized text is split at spaces.
+    INPUT is one or several files, or patterns in quotes, in any format that `elmo
+    embed` reads. Training reads them several times, so standard input cannot be used.
+    By default, raw text is recognized and tokenized (moses); tokenized text is split at
+    spaces.
 
-    Choose the model with --preset or --options-file (a new one), or --init-from
-    (fine-tuning). One of them is required. They exclude each other, except that a
-    weights file of --init-from also needs --options-file.
+    To train a new model, choose its architecture with --preset or --options-file. To
+    fine-tune a model, use --init-from instead.
 
-    Use the model with --model FOLDER, the folder of --output. It contains options.json,
-    weights.hdf5, vocab.txt and softmax.hdf5. card.md and training.json describe the
-    training. With validation text, its perplexity is printed.
+    The folder of --output is the model: use it with --model FOLDER. Its card.md says
+    how it was trained, and how good it is. With validation text, the perplexity is also
+    printed.
 
-    To resume after Ctrl-C or a crash, repeat the command. Only --steps and --epochs,
-    and options that do not affect training, such as --device, may change. To train a
-    finished model further, repeat its command with more --steps or --epochs. This
-    requires --keep-checkpoint from the beginning. Otherwise, use --init-from FOLDER
-    and another --output.
+    To resume after Ctrl-C or a crash, repeat the command. Only --steps, --epochs,
+    --validation-file, --eval-steps, --device, --checkpoint-seconds, --tensorboard,
+    --keep-checkpoint and --json may change.
+
+    To train a finished model further, repeat its command with more --steps or --epochs.
+    This requires --keep-checkpoint from the beginning. Otherwise, use --init-from
+    FOLDER and another --output.
     """
     text_settings = settings_from(TextSettings, values)
     start_settings = settings_from(StartSettings, values)

@@ -251,12 +251,10 @@ def test_vectors_that_were_read_have_no_options_of_the_reader(
         measure_change({"w": matrix(3)}, {"w": matrix(3)}, **option)
 
 
-def assert_refused(
-    first: str, second: str, message: str, layers: str | None = None
-) -> None:
+def assert_refused(first: str, second: str, message: str) -> None:
     """Assert that two files cannot be compared, for this reason."""
     with pytest.raises(ElmoError, match=message):
-        read_occurrences(first, second, {"bank": "bank"}, layers=layers)
+        read_occurrences(first, second, {"bank": "bank"})
 
 
 @pytest.mark.usefixtures("folder")
@@ -272,11 +270,18 @@ def test_files_that_cannot_be_compared_are_refused() -> None:
     Path("text.parquet").write_text("text")
     message = r"text\.parquet: not a readable file of target words: "
     assert_refused("m.parquet", "text.parquet", message)
-    message = r"layers 1: m\.parquet has one vector per occurrence\. Remove layers"
-    assert_refused("m.parquet", "m.parquet", message, layers="1")
     message = r"old\.hdf5: contains the vectors of all tokens. Name"
     with pytest.raises(ElmoError, match=message):
         read_occurrences("old.hdf5", "old.hdf5")
+
+
+def test_layers_may_be_named_for_a_file_that_does_not_name_them(
+    tmp_path: Path,
+) -> None:
+    path = write_matrices(tmp_path / "m.parquet", {"bank": matrix(3)})
+    old, new = read_occurrences(path, path, layers="1")
+    np.testing.assert_array_equal(old["bank"], matrix(3))
+    np.testing.assert_array_equal(new["bank"], matrix(3))
 
 
 def test_targets_may_be_in_a_table(tmp_path: Path) -> None:
@@ -339,6 +344,8 @@ def test_a_picture_without_words_is_an_error_and_a_table_is_none() -> None:
     result = elmo("change", "rare.parquet", "new.parquet")
     assert result.exit_code == 0
     assert result.stdout == "word\tchange\tn_old\tn_new\n"
+    with_p = elmo("change", "rare.parquet", "new.parquet", "--permutations", "9")
+    assert with_p.stdout == "word\tchange\tn_old\tn_new\tp\n"
     with_picture = elmo("change", "rare.parquet", "new.parquet", "--plot", "c.svg")
     assert with_picture.exit_code == 1
     assert with_picture.stdout == result.stdout
