@@ -14,6 +14,7 @@ from elmo_cli.distributed.input_part import Part
 from elmo_cli.errors.exceptions import ElmoError
 from elmo_cli.options.text import DEFAULT_ID, TextSettings
 from elmo_cli.records.first_texts import texts_to_tokenize
+from elmo_cli.records.ids import IdChecker, IdRules
 from elmo_cli.records.input_format import TextInput
 from elmo_cli.records.open_records import check_records
 from elmo_cli.records.parquet import Parquet
@@ -27,8 +28,9 @@ from elmo_cli.text.tokenizers import WHITESPACE
 def read_part(part: Part, settings: TextSettings, *, has_ids: bool) -> Iterator[Record]:
     """Yield the records of a part. With `skip_errors`, invalid ones have an `error`.
 
-    With `has_ids`, a record of a table without an id is invalid. An `OtherInputError`
-    is raised after the last record if the bytes differ from the plan's.
+    With `has_ids`, a record without an id or with an empty one is invalid. An
+    `OtherInputError` is raised after the last record if the bytes differ from the
+    plan's.
     """
     input_format = find_input_format(settings, part.path)
     if has_ids:
@@ -39,12 +41,15 @@ def read_part(part: Part, settings: TextSettings, *, has_ids: bool) -> Iterator[
         format=input_format,
         tokenizer=choose_tokenizer(settings, "lines"),
     )
+    check = partial(
+        check_records,
+        text_input=text_input,
+        id_checker=IdChecker(IdRules()) if has_ids else None,
+    )
     with open_input_file(part.path) as file:
         if isinstance(input_format, Parquet):
             rows = range(part.start, part.start + part.n_records)
-            yield from check_records(
-                input_format.parse_file(file.raw, text_input, rows=rows), text_input
-            )
+            yield from check(input_format.parse_file(file.raw, text_input, rows=rows))
             return
         reader = HashingReader(
             part.path, file, input_format, start=part.start, number=part.line
@@ -53,8 +58,7 @@ def read_part(part: Part, settings: TextSettings, *, has_ids: bool) -> Iterator[
         n_lines = min(max(part.n_lines, 0), sys.maxsize)
         taken = islice(reader.take(), n_lines)
         decode = partial(reader.lines.decode, skip_errors=settings.skip_errors)
-        records = input_format.parse(map(decode, taken), text_input)
-        yield from check_records(records, text_input)
+        yield from check(input_format.parse(map(decode, taken), text_input))
         if reader.take_sha256() != part.sha256:
             raise changed_error(part.path)
 

@@ -174,6 +174,18 @@ def test_a_record_without_an_id_is_invalid_in_every_part(name: str, unit: str) -
     assert str(records[7].error) == problem
 
 
+@pytest.mark.parametrize(
+    ("name", "unit"), [("rows.jsonl", "line"), ("rows.parquet", "row")]
+)
+def test_an_empty_id_is_invalid(name: str, unit: str) -> None:
+    write_table(name, [{"text": "a", "id": each} for each in ["x", "", "x"]])
+    for n_bytes in (1, 10_000):
+        _, records = read_all(Path(name), TextSettings(skip_errors=True), n_bytes)
+        assert [record.id for record in records] == ["x", None, "x"]
+        error = str(records[1].error)
+        assert error.startswith(f"{name}, {unit} 2: the id is empty")
+
+
 def test_a_named_column_of_ids_is_required() -> None:
     path = Path(write_table("rows.jsonl", [{"text": "a"}] * 3))
     settings = TextSettings(skip_errors=True, id_column="id")
