@@ -70,8 +70,8 @@ _WITHOUT_RAY = [("--engine", "none")]
     ),
     flag(
         "--status",
-        help="Only print the missing and failed parts of FOLDER. INPUT, and options "
-        "other than --json and --verify, are ignored.",
+        help="Only print how many parts of FOLDER are complete, and the others. INPUT, "
+        "and options other than --json and --verify, are ignored.",
     ),
     flag("--json", "as_json", requires=["--status"], help="With --status, print JSON."),
     flag(
