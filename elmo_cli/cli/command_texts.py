@@ -10,7 +10,7 @@ import click
 
 from elmo_cli.cli import stderr
 from elmo_cli.errors.exceptions import SettingsError
-from elmo_cli.errors.messages import option_named
+from elmo_cli.errors.messages import Message, option_named
 from elmo_cli.options.text import TextSettings
 
 if TYPE_CHECKING:
@@ -97,13 +97,13 @@ def keep_tokenizer(
         text_settings.tokenizer is not None and ":" in text_settings.tokenizer
     )
     if text_settings.language and (names_language or not has_language):
-        name = (
-            text_settings.tokenizer if text_settings.names_tokenizer else tokenizer.name
-        )
+        name: str | Message = f"the tokenizer {tokenizer.choice or tokenizer.name}"
+        if text_settings.names_tokenizer:
+            name = option_named(f"--tokenizer {text_settings.tokenizer}")
         raise SettingsError(
             "{--language}: has no effect with {tokenizer}",
             remedy="Remove {--language}.",
-            tokenizer=option_named(f"--tokenizer {name}"),
+            tokenizer=name,
         )
     click.get_current_context().meta[_TOKENIZER] = (tokenizer, is_typed)
 

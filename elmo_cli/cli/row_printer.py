@@ -121,8 +121,10 @@ class RowPrinter:
         if unknown:
             raise InputError(
                 f"column {min(unknown)!r}: the first record does not have it",
-                remedy="Use {--format jsonl}, or name the columns with "
-                "{--keep-columns}.",
+                remedy=[
+                    "Use {--format jsonl}, or name the columns with {--keep-columns}.",
+                    "Use {--format jsonl}.",
+                ],
             )
         last = [_exact_cell(input_columns.get(name)) for name in self.input_names]
         for row in rows:

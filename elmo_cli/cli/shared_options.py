@@ -327,7 +327,8 @@ mean_layers_option = partial(
     default_text="all but layer 0, which only reflects spelling",
 )
 stored_layers_option = partial(
-    mean_layers_option, default_text="the one layer of a file, or all but layer 0"
+    mean_layers_option,
+    default_text="the layers of the file, without layer 0 if there are others",
 )
 dtype_option = partial(field_option, OutputSettings, "dtype")
 

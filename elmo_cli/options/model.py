@@ -104,8 +104,8 @@ class ModelSettings:
     )
     precision: Precision = option(
         "float32",
-        "Precision of the computation. int8 needs VNNI (see elmo info), and tf32 an "
-        "NVIDIA GPU.",
+        "Precision of the computation. int8 needs a CPU with VNNI (see `elmo info`), "
+        "tf32 an NVIDIA GPU.",
         choices=PRECISIONS,
     )
     device: str | int = option(
@@ -117,7 +117,7 @@ class ModelSettings:
     batch_tokens: int | None = option(
         None,
         "Maximum number of tokens per batch.",
-        default_text="8192 on the CPU, 32768 on a GPU",
+        default_text="8192, or 32768 on a CUDA GPU",
     )
 
     def __post_init__(self) -> None:

@@ -39,8 +39,8 @@ def write_token_vectors(
 
         write_token_vectors(embedder, ["bank", "money"], "spelling.vec")
 
-    They are layer 0 of the model, and reflect little more than spelling. `elmo
-    word-vectors --words FILE OUTPUT` writes the same file.
+    They are in layer 0 of the model, once for each direction, and reflect little more
+    than spelling. `elmo word-vectors --words FILE OUTPUT` writes the same file.
 
     Args:
         embedder: Model.

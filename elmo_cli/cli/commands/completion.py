@@ -18,8 +18,9 @@ def completion(ctx: click.Context, shell: str) -> None:
     $ elmo completion zsh > ~/.zfunc/_elmo
     $ elmo completion fish > ~/.config/fish/completions/elmo.fish
 
-    TAB then completes commands, options, files, columns, models, formats, layers and
-    devices. For zsh, the script must be a file _elmo in a folder of $fpath.
+    In a new shell, TAB then completes commands, options, files, columns, models,
+    formats, layers and devices. For zsh, the script must be a file _elmo in a folder of
+    $fpath.
     """
     shell_class = get_completion_class(shell)
     assert shell_class is not None

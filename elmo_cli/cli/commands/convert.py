@@ -44,14 +44,15 @@ def convert(
     $ elmo convert model.pt my-model --vocabulary-file vocab.txt
 
     INPUT is weights.hdf5 or softmax.hdf5 of a model, or the same as safetensors. The
-    suffix of OUTPUT chooses its format: .hdf5, .h5 or .safetensors, which needs
-    `pip install "elmo-cli[safetensors]"`. float16 takes half the space of float32; the
-    weights are still loaded as float32. OUTPUT appears once it is complete.
+    suffix of OUTPUT chooses its format: .hdf5, .h5 or .safetensors. float16 takes half
+    the space of float32, but not less memory, because it is loaded as float32.
 
     With --vocabulary-file, INPUT is a word-level LSTM language model of PyTorch, such
     as Gulordava's: an Embedding, an LSTM and a Linear, saved as a module or a state
-    dict. OUTPUT is a folder, which is a --model of `elmo surprisal`, `elmo perplexity`
-    and `elmo predict`. --dtype cannot be chosen then.
+    dict. OUTPUT is a folder. Give it as --model to `elmo surprisal`, `elmo perplexity`
+    or `elmo predict`.
+
+    OUTPUT appears once it is complete.
     """
     if vocabulary_file is not None:
         from elmo_cli.language_model.convert_torch import convert_torch_model

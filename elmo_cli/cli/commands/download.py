@@ -32,14 +32,15 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     $ elmo download hf:lysandre/elmo
     $ elmo download original --from ~/Downloads/elmo
 
-    NAME is a name listed by `elmo models`, or hf:OWNER/NAME for a model on the Hugging
-    Face hub. Existing files are not downloaded again. To store models in another
-    folder, set the environment variable ELMO_CACHE, or HF_HOME for the hub. If
-    ELMO_MIRROR is set, that mirror is tried first.
+    NAME is a name that `elmo models` lists, or hf:OWNER/NAME for a model on the Hugging
+    Face hub. Afterwards, --model NAME works offline. Files that are there already are
+    not downloaded again.
 
-    If you already have the files, --from copies them into the cache folder, with the
-    softmax if it is there. NAME must then be one that `elmo models` lists. The files
-    must be complete and have the published SHA-256 of NAME, if there is one.
+    Models are stored in the folder ELMO_CACHE, and those of the hub in HF_HOME. To
+    delete one, use `elmo models --remove NAME`.
+
+    If you already have the files of a listed model, add --from. They are checked and
+    copied, with the softmax if it is among them.
     """
     if sources:
         from elmo_cli.pretrained.import_files import import_model

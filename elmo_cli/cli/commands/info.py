@@ -15,9 +15,7 @@ from elmo_cli.files.json_form import json_text
 
 @command()
 @click.argument("model", required=False, shell_complete=complete_models)
-@shared_options.flag(
-    "--json", "as_json", help="Print a JSON object, with the same facts."
-)
+@shared_options.flag("--json", "as_json", help="Print the same facts as a JSON object.")
 def info(model: str | None, as_json: bool) -> None:
     """Show the size of MODEL, its architecture, files, checksums and model card.
 
@@ -26,10 +24,12 @@ def info(model: str | None, as_json: bool) -> None:
     $ elmo info mini
     $ elmo info ./my-model
 
-    MODEL is a name listed by `elmo models`, hf:OWNER/NAME, a folder or a zip file.
-    Only a model on the Hugging Face hub (hf:) is downloaded. For a model that is not on
-    this computer, its architecture and files are not shown. Without MODEL, the command
-    describes your installation, for a bug report, and the default model.
+    MODEL is a name that `elmo models` lists, hf:OWNER/NAME for a model on the Hugging
+    Face hub, a folder or a zip file. Without MODEL, the command describes your
+    installation and the default model. Add that to a bug report.
+
+    A model on the hub is downloaded. A listed model that is not on this computer is
+    not, so its architecture, files and card are missing.
     """
     if model == "":
         raise misused_error("MODEL: empty", "Name a model, or leave MODEL out.")

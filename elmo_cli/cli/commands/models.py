@@ -46,9 +46,11 @@ def models(
     $ elmo models
     $ elmo models --language fr
 
-    Bundled and downloaded models work offline. Available models are downloaded on first
-    use, or with `elmo download`. A model with the status import cannot be downloaded:
-    `elmo info NAME` says how to import it. A hyphen means unknown (null in JSON).
+    Each row is a model, whose name you give to --model. A hyphen means unknown.
+
+    Models with the status bundled or downloaded work offline. An available model is
+    downloaded on first use, or with `elmo download`. For a model with the status
+    import, `elmo info NAME` says how to import it.
     """
     if remove is not None:
         from elmo_cli.pretrained.remove import remove_model

@@ -29,8 +29,9 @@ from elmo_cli.text.sources import Source
 @click.argument("output", metavar="OUTPUT", type=OUTPUT_PATH)
 @shared_options.path_option(
     "--words FILE",
-    help="File of the words that get a vector, one per line, in this order. Words that "
-    "occur fewer than --min-count times in INPUT are left out.",
+    help="File of the words that get a vector, in this order. Each line is one word, "
+    "without further forms. Words that occur fewer than --min-count times in INPUT are "
+    "left out.",
     default_text="the words of INPUT that occur often enough, most frequent first",
 )
 @shared_options.mean_layers_option(requires=["INPUT"])
@@ -66,21 +67,21 @@ def word_vectors(
     $ elmo word-vectors --words vocab.txt spelling.hdf5
     $ elmo word-vectors --words vocab.txt softmax-vectors.hdf5 --softmax
 
-    INPUT is a text, one sentence per line. The vector of a word is the mean over its
-    occurrences there, so it reflects what the word means in this text. Without INPUT,
-    the vectors of --words come from the token encoder. They are half as wide as layer 0
-    of `elmo embed`, which contains them twice, and reflect little more than spelling.
-    --layers, --min-count, --at-most and the input options require INPUT.
+    INPUT is a text with one sentence per line, a table or CoNLL-U, or - for standard
+    input. The vector of a word is the mean over its occurrences in INPUT, so it
+    reflects what the word means there. Upper and lower case are different words.
 
-    The suffix of OUTPUT chooses its format. npz, tsv and HDF5 also contain the counts
-    of the words in INPUT. OUTPUT appears once it is complete.
+    Without INPUT, the words of --words get the vectors of the token encoder, which
+    reflect little more than spelling.
+
+    Load OUTPUT in another program, such as gensim. Its suffix chooses the format:
 
     \b
     .txt .vec .w2v  word2vec text; .gz may follow
     .bin            word2vec binary
     .npz            arrays "words" and "vectors", with INPUT also "counts"
-    .tsv            Embedding Projector; words.tsv has its words and
-                    counts in words.metadata.tsv
+    .tsv            Embedding Projector; words.tsv has its words, and with
+                    INPUT their counts, in words.metadata.tsv
     .hdf5 .h5       datasets "embedding", as in bilm-tf, "words", and with
                     INPUT "counts"
     """
