@@ -115,7 +115,7 @@ class TextSettings:
     text_column: str | None = option(
         None,
         "Column with the text, or with a list of tokens.",
-        default_text="tokens, else text",
+        default_text="a list in tokens, else text or tokens",
         value="NAME",
     )
     id_column: str | Sequence[str] | None = option(
