@@ -21,7 +21,7 @@ from elmo_cli.outputs.part_files import OTHER_FOLDER
 from elmo_cli.records.columns_in_text import check_file_is_text
 from elmo_cli.records.formats import INPUT_FORMATS_BY_NAME, find_format
 from elmo_cli.records.input_format import InputFormat
-from elmo_cli.text.sources import Source
+from elmo_cli.text.sources import STANDARD_INPUT, Source
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,12 @@ def find_paths(patterns: tuple[str, ...], folder: Folder) -> list[str]:
 def _matching_files(pattern: str) -> list[str]:
     """Return the files of a pattern, or the pattern itself if it matches no file."""
     check_name_is_utf8(pattern)
+    if pattern == STANDARD_INPUT:
+        raise InputError(
+            "-: standard input cannot be divided into parts",
+            remedy="Write it to a file.",
+            shell_remedy="Write it to a file, or use `elmo embed`.",
+        )
     if os.path.isdir(pattern):
         raise folder_error(pattern)
     if "://" not in pattern:

@@ -40,6 +40,7 @@ from elmo_cli.outputs.comparison import differences
 from elmo_cli.outputs.convert_dtype import as_dtype
 from elmo_cli.outputs.parquet_writer import ParquetWriter
 from elmo_cli.outputs.part_files import OTHER_FOLDER, PLAN, PLAN_SHA256
+from elmo_cli.outputs.record_attributes import ORIGINAL_ID
 from elmo_cli.pretrained.checksums import content_sha256
 from elmo_cli.pretrained.find_model import find_files_by_settings
 from elmo_cli.pretrained.model_files import ModelFiles
@@ -56,7 +57,14 @@ _RECORD_TOKENS: Final = 25
 """Approximate number of tokens of a record."""
 _MAX_RECORDS: Final = 1 << 62
 """Limit for the records of a plan, whose numbers are integers of 64 bits."""
-_OWN_COLUMNS: Final = ("index", "sentence", "line", "tokens", "activations")
+_OWN_COLUMNS: Final = (
+    "index",
+    ORIGINAL_ID,
+    "sentence",
+    "line",
+    "tokens",
+    "activations",
+)
 """Columns of a part that have the same type in every folder."""
 
 

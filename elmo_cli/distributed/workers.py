@@ -322,7 +322,15 @@ def read_status(
         else:
             reason = _read_failure(folder, part.number)
             lines.append(f"Missing: {part}" if reason is None else f"Failed: {reason}")
-        missing.append({**part._asdict(), "error": reason})
+        missing.append(
+            {
+                "number": part.number,
+                "path": part.path,
+                "line": part.line,
+                "n_lines": part.n_lines,
+                "error": reason,
+            }
+        )
     if damaged:
         lines.append(f"{AGAIN}, with --verify.")
     is_complete = not missing and folder.has(SUCCESS)

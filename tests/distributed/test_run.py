@@ -146,12 +146,14 @@ def test_fasta_cannot_be_split_into_sentences() -> None:
     assert problem in result.stderr
 
 
-def test_fasta_keeps_its_ids() -> None:
+def test_fasta_keeps_its_ids_and_headers() -> None:
     sequences = [f">id{i} of it\nMV\nls{'k' * i}\n" for i in range(6)]
     Path("text.fasta").write_text("".join(sequences))
     result = elmo("distribute", "text.fasta", "out", *SMALL_PARTS)
     assert result.exit_code == 0
     assert_equal_to_embed(source="text.fasta")
+    headers = parquet.read_table("out").column("original_id").to_pylist()
+    assert headers == [f"id{i} of it" for i in range(6)]
 
 
 def test_columns_of_a_table_can_be_named() -> None:
@@ -180,7 +182,13 @@ def test_the_last_shard_completes_the_folder() -> None:
     status = json.loads(result.stdout)
     missing = status.pop("missing")
     assert [part["number"] for part in missing] == [0, 2, 4, 6, 8]
-    assert {part["error"] for part in missing} == {None}
+    assert missing[1] == {
+        "number": 2,
+        "path": str(text),
+        "line": 11,
+        "n_lines": 5,
+        "error": None,
+    }
     assert status == {"folder": "out", "parts": 10, "done": 5, "complete": False}
     assert not Path("out/_SUCCESS").exists()
 

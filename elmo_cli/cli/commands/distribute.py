@@ -32,9 +32,7 @@ _WITHOUT_RAY = [("--engine", "none")]
 
 
 @command("distribute", "--status FOLDER")
-@click.argument(
-    "arguments", metavar="INPUT... FOLDER", type=PATH, nargs=-1, required=True
-)
+@click.argument("arguments", metavar="INPUT... FOLDER", type=PATH, nargs=-1)
 @option_group(
     "Workers",
     choice(
@@ -139,20 +137,20 @@ def distribute(
     $ elmo distribute --status --verify vectors
 
     INPUT is a text with one sentence per line, FASTA, JSON lines or Parquet: a path, a
-    pattern or a URI such as s3://bucket/text/*.parquet, but not standard input. Lines
-    are numbered across all inputs. FOLDER is a path that all workers can access, or a
-    URI. Each of its Parquet files is a part. Ray needs `pip install "elmo-cli[ray]"`,
-    and --engine none only `pip install "elmo-cli[parquet]"`. Without a cluster, leave
-    out --address.
+    quoted pattern, or a URI such as s3://bucket/text/*.parquet. FOLDER is a path that
+    all workers can access, or a URI. It gets Parquet files, called parts, with one row
+    per sentence.
 
-    To resume after an interruption, repeat the command. Only --engine, the options of
-    Ray, --shard, --device, --batch-tokens and --verify may change. For other options or
-    inputs, choose another FOLDER. When everything is done, FOLDER contains the file
-    _SUCCESS, and `open_activations` reads FOLDER as if it were one file. If parts are
-    missing, the exit status is 1, also of --status. With --shard, it is 0 if the parts
-    of this shard are complete. Without a terminal, progress is printed every 30
-    seconds.
+    Ray runs the workers: on this machine, or with --address on a cluster. With --engine
+    none, this process does the work alone, or a share of it with --shard.
+
+    To resume an interrupted run, or to try failed parts again, repeat the command. Only
+    the options under Workers, --device and --batch-tokens may change; otherwise, choose
+    another FOLDER. When all parts are complete, FOLDER contains the file _SUCCESS, and
+    `open_activations` reads FOLDER like a file.
     """
+    if not arguments:
+        raise missing_error("FOLDER" if status else "INPUT")
     *inputs, folder = arguments
     check_not_empty(arguments, [*["INPUT"] * len(inputs), "FOLDER"])
     if status:

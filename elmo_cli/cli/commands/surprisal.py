@@ -102,7 +102,7 @@ def surprisal(
 
     INPUT is a text file with one sentence per line, a table such as CSV, or - for
     standard input. If there is no such file, an INPUT with a space is the text itself.
-    Texts may be raw or tokenized.
+    Texts may be raw or tokenized. Blank lines get no rows, but they are counted.
 
     You get a table with one row per token: its surprisal given the tokens before it,
     its log frequency and its length in characters. The less the model expected a token,
