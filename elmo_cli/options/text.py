@@ -79,7 +79,7 @@ class TextSettings:
 
     input_format: InputFormatName | None = option(
         None,
-        "Format of the input. `elmo help formats` also has the options of csv.",
+        "Format of the input; see `elmo help formats`.",
         default_text="recognized",
         value="FORMAT",
         choices=INPUT_FORMATS,
@@ -115,7 +115,7 @@ class TextSettings:
     text_column: str | None = option(
         None,
         "Column with the text, or with a list of tokens.",
-        default_text="text or tokens",
+        default_text="a list in tokens, else text or tokens",
         value="NAME",
     )
     id_column: str | Sequence[str] | None = option(

@@ -151,7 +151,8 @@ def _check_is_read(source: Source) -> None:
 def refuse_other_formats(records: Iterable[Record], name: str) -> Iterator[Record]:
     """Yield the records of a stream that is read as plain text.
 
-    Raise an `InputError` if its first text seems to be in another format.
+    Raise an `InputError` if its first text seems to be in another format. Comments may
+    precede it in CoNLL-U, and are not held back: a program may wait for their results.
     """
     records = iter(records)
     for record in records:
@@ -166,9 +167,9 @@ def refuse_other_formats(records: Iterable[Record], name: str) -> Iterator[Recor
                         "text} to read one sentence per line."
                     ),
                 )
-            yield record
-            break
         yield record
+        if record.text and not record.text.startswith("#"):
+            break
     yield from records
 
 

@@ -38,7 +38,7 @@ _LEVEL = 0.05
 )
 @shared_options.stored_layers_option()
 @shared_options.row_options()
-@shared_options.figure_options("the changes")
+@shared_options.figure_options("the changes, at most 100,")
 @shared_options.input_format_option(
     requires=["--words"], help="Format of --words; see `elmo help formats`."
 )
@@ -78,11 +78,11 @@ def change(
     numbers of its occurrences. Words with fewer than 3 occurrences in OLD or in NEW are
     skipped, with a message.
 
-    The uses of a word differ within a corpus too, so even a word that did not change
-    gets some change. To see whether it could be due to chance, add --permutations: all
-    occurrences of the word are divided at random into two groups of the original sizes,
-    N times, and p is the share of divisions with at least this much change. Repeated
-    runs give the same p.
+    The occurrences of a word differ within a corpus too, so even a word that did not
+    change gets some change. To see whether it could be due to chance, add
+    --permutations: all occurrences of the word are divided at random into two groups of
+    the original sizes, N times, and p is the share of divisions with at least this much
+    change. Repeated runs give the same p.
 
     Out of many words, some have a small p by chance, so --correction adds adjusted_p.
     To look at the occurrences of a word, use `elmo plot`.

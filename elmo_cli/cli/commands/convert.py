@@ -45,7 +45,8 @@ def convert(
 
     INPUT is weights.hdf5 or softmax.hdf5 of a model, or the same as safetensors. The
     suffix of OUTPUT chooses its format: .hdf5, .h5 or .safetensors. float16 takes half
-    the space of float32, but not less memory, because it is loaded as float32.
+    the space of float32. The weights are loaded as float32 in any case. Next to
+    options.json, weights.safetensors works like weights.hdf5.
 
     With --vocabulary-file, INPUT is a word-level LSTM language model of PyTorch, such
     as Gulordava's: an Embedding, an LSTM and a Linear, saved as a module or a state

@@ -28,8 +28,8 @@ def info(model: str | None, as_json: bool) -> None:
     Face hub, a folder or a zip file. Without MODEL, the command describes your
     installation and the default model. Add that to a bug report.
 
-    A model on the hub is downloaded. A listed model that is not on this computer is
-    not, so its architecture, files and card are missing.
+    A model on the hub is downloaded first, but a listed model is not: until you
+    download it, its architecture, files and card are missing.
     """
     if model == "":
         raise misused_error("MODEL: empty", "Name a model, or leave MODEL out.")
