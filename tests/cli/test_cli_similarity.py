@@ -464,6 +464,16 @@ def test_vectors_of_another_program_need_a_model_and_a_layer() -> None:
     assert sentences == {"[bank]", "[cat]"}
 
 
+def test_a_file_without_sentences_is_an_error_unless_others_have_some() -> None:
+    Path("none.csv").write_text("text\n")
+    elmo("embed", "none.csv", "none.hdf5", "--model", TINY)
+    result = elmo("neighbours", "bank", NEW, "none.hdf5")
+    assert result.stderr.endswith("Error: none.hdf5: no sentences to search\n")
+    assert result.exit_code == 1
+    result = elmo("neighbours", "bank", NEW, "none.hdf5", "v.hdf5", "--top", "1")
+    assert result.stdout.split()[1].startswith("v.hdf5:")
+
+
 def test_several_files_are_searched_as_one() -> None:
     result = elmo("neighbours", "bank", NEW, "v.hdf5", "more.hdf5", "--top", "50")
     assert {line for _, line, _ in neighbours_in(result)} == {

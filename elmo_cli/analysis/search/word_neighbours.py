@@ -232,7 +232,10 @@ def _embed_queries(
     ]
     rows = None
     if with_layers:
-        source = with_layers[0]
+        # A file without records has no axis.
+        source = max(with_layers, key=lambda each: len(each.layers_of_axis))
+        if source.stored_layers == "all" and not source.layers_of_axis:
+            raise InputError(f"{source.path}: no sentences to search")
         attributes = source.attributes | {"layers": source.stored_layers}
         selection = SelectionSettings.from_attributes(attributes)
         rows = source.layer_rows(layers)

@@ -109,6 +109,10 @@ def _read_words_for(output: Path, path: str | Path) -> list[str]:
     remedy = "If the file is a text, use corpus={quoted}."
     shell_remedy = "If the file is a text, use `elmo word-vectors {typed} OUTPUT`."
     if not _stores_phrases(output):
+        if not words[index]:
+            raise InputError(
+                f"{path}, line {line_number}: no word", remedy="Remove the blank line."
+            )
         raise InputError(
             "{path}, line {line_number}: {phrase} has white space, which {suffix} "
             "cannot store",
@@ -125,8 +129,8 @@ def _read_words_for(output: Path, path: str | Path) -> list[str]:
     logger.warning(
         "%s",
         Message(
-            "{path}: {n_lines} with white space, such as line {number}: {phrase}. "
-            "Each line becomes one word",
+            "{path}: {n_lines} {fault}, such as line {number}: {phrase}. Each line "
+            "becomes one word",
             remedy=remedy,
             shell_remedy=shell_remedy,
             quoted=repr(str(path)),
@@ -135,6 +139,7 @@ def _read_words_for(output: Path, path: str | Path) -> list[str]:
             n_lines=counted(n_phrases, "line"),
             number=line_number,
             phrase=shown_phrase,
+            fault="with white space" if all(words) else "with white space or no word",
         ),
     )
     return words

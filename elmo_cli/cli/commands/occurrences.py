@@ -61,7 +61,7 @@ def occurrences(
 
     INPUT is a text, a table or CoNLL-U, or - for standard input. Only sentences with a
     target word are embedded. How often each word occurs is printed on standard error.
-    If none occurs, nothing is written, and the exit status is 1.
+    If none of them occurs, nothing is written, and the exit status is 1.
 
     OUTPUT is Parquet (.parquet) or HDF5 (.hdf5). Parquet has one row per occurrence:
     its word, form, id, line (from 1), position (from 0), sentence and vector. HDF5 has

@@ -47,8 +47,8 @@ def plot(
 
     FILE is a file from `elmo occurrences`, an HDF5 file from `elmo embed`, a folder
     from `elmo distribute`, or a pattern such as '*.hdf5'. Several files must have the
-    same model and layers. WORD is a target word of `elmo occurrences`, which has all
-    its forms, or any other word as it is written in FILE. OUTPUT is .svg, .png, .pdf or
+    same model and layers. WORD is a target word of `elmo occurrences`, with all its
+    forms, or any other word as it is written in FILE. OUTPUT is .svg, .png, .pdf or
     .html.
 
     Each point is an occurrence. Similar ones are close together, so different uses of a

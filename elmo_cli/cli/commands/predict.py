@@ -81,8 +81,7 @@ def predict(
 
     INPUT is a text file with one text per line, a table such as CSV, or - for standard
     input. If there is no such file, an INPUT with a space is the text itself; for a
-    single word, use `echo the | elmo predict -`. By default, raw text is recognized and
-    tokenized (moses); tokenized text is split at spaces.
+    single word, use `echo the | elmo predict -`. Texts may be raw or tokenized.
 
     You get the most probable words of the vocabulary with their probabilities: plain
     lines for a typed text, else a table with a row per predicted word. </S> is the end

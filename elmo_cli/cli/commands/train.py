@@ -158,8 +158,7 @@ def train(
 
     INPUT is one or several files, or patterns in quotes, in any format that `elmo
     embed` reads. Training reads them several times, so standard input cannot be used.
-    By default, raw text is recognized and tokenized (moses); tokenized text is split at
-    spaces.
+    Texts may be raw or tokenized: the first file decides the tokenizer of all.
 
     To train a new model, choose its architecture with --preset or --options-file. To
     fine-tune a model, use --init-from instead.
