@@ -36,8 +36,9 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     Face hub. Afterwards, --model NAME works offline. Files that are there already are
     not downloaded again.
 
-    Listed models are stored in the folder ELMO_CACHE, and models of the hub in HF_HOME.
-    To delete a listed model, use `elmo models --remove NAME`.
+    Listed models are stored in the folder ELMO_CACHE (~/.cache/elmo-cli by default),
+    and models of the hub in HF_HOME. To delete a listed model, use `elmo models
+    --remove NAME`.
 
     If you already have the files of a listed model, add --from. They are checked and
     copied, with the softmax if it is among them.
