@@ -17,8 +17,7 @@ from elmo_cli.records.input_rows import InputRow, RowFormat
 from elmo_cli.text.line_reader import Line
 from elmo_cli.text.sources import Source
 
-_TEXT_FIELDS: Final = ("text", "tokens", "token")
-_BEGINNING: Final = re.compile(r'\{"(text|tokens|id)":')
+_BEGINNING: Final = re.compile(r'\{"[^"]*" ?:')
 
 
 class JsonLines(RowFormat):
@@ -30,7 +29,7 @@ class JsonLines(RowFormat):
     has_parts = True
 
     def is_like(self, lines: Sequence[str]) -> bool:
-        """Return whether the first line is an object with a text."""
+        """Return whether the first line is an object with fields."""
         if not lines[0].startswith('{"'):
             return False
         try:
@@ -38,7 +37,7 @@ class JsonLines(RowFormat):
         except (ValueError, RecursionError):
             # A long line is cut off, so it is not valid JSON.
             return _BEGINNING.match(lines[0]) is not None
-        return isinstance(fields, dict) and any(name in fields for name in _TEXT_FIELDS)
+        return isinstance(fields, dict)
 
     def rows(self, lines: Iterable[Line], text_input: TextInput) -> Iterator[InputRow]:
         """Yield the objects. Blank lines are ignored."""
