@@ -57,9 +57,16 @@ def check_output(
     If it exists, that is an error too, unless `may_exist` is True. Such a file is
     replaced, or continued. If it `is_compared`, it is only read.
     """
-    if not os.fspath(path):  # Its Path would be the current folder.
+    name = os.fspath(path)
+    if not name:  # Its Path would be the current folder.
         problem = "the name of the output is empty"
         raise OutputError(problem, remedy="Give the name of a file.")
+    if name.endswith(os.sep) and not os.path.exists(path):
+        # Its Path would be a file.
+        raise MissingFolderError(
+            f"{name}: the folder does not exist",
+            remedy=f"Name a file, such as {literal(f'{name}vectors.hdf5')}.",
+        )
     path = Path(path)
     check_not_read(path, sources)
     # The methods of Path raise an error for a name that is too long.

@@ -64,6 +64,8 @@ OUTPUT_FORMATS_BY_NAME: Final[dict[str, OutputFormat]] = {
 """Formats by their names."""
 _SUFFIXES: Final = {
     ".h5": HDF5,
+    ".ndjson": JSON_LINES,
+    ".pq": PARQUET,
     **{f".{name}": each for name, each in OUTPUT_FORMATS_BY_NAME.items()},
 }
 

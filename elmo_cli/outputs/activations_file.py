@@ -20,6 +20,7 @@ from elmo_cli.errors.missing_files import (
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import first_line, system_reason
 from elmo_cli.files.open_hdf5 import open_hdf5_to_read
+from elmo_cli.options.output_format import PARQUET, format_of_suffix
 from elmo_cli.outputs.attributes import check_attributes, with_types
 from elmo_cli.outputs.hdf5_allennlp import MAX_NESTED, SENTENCE_TO_INDEX, AllenNlpFile
 from elmo_cli.outputs.hdf5_layouts import (
@@ -129,7 +130,7 @@ def _open_hdf5_file(path: Path | str) -> h5py.File:
                 ) from error
             embed = f"elmo embed {shlex.quote(str(path))} vectors.hdf5"
             remedy = f"If it is a text, embed it first: `{literal(embed)}`."
-            if Path(path).suffix == ".parquet":
+            if format_of_suffix(path) is PARQUET:
                 remedy = "For a file from `elmo occurrences`, use open_occurrences."
             raise InputError(problem, remedy=remedy) from error
         if "truncated file" in str(error):

@@ -143,6 +143,14 @@ def test_a_suffix_names_each_format_of_outputs(name: str) -> None:
     assert found.name == name
 
 
+@pytest.mark.parametrize("name", ["jsonl", "parquet"])
+def test_a_suffix_means_the_same_for_an_input_and_an_output(name: str) -> None:
+    for suffix in INPUT_FORMATS_BY_NAME[name].suffixes:
+        found = format_of_suffix(f"out{suffix}")
+        assert found is not None
+        assert found.name == name
+
+
 # `elmo surprisal` chooses the unit by the input, and `elmo predict` draws no samples.
 ANALYSES = [
     pytest.param(measure_surprisal, SurprisalSettings, {"by": "token"}, id="surprisal"),

@@ -36,6 +36,7 @@ from elmo_cli.options.layers import (
     parse_mean_layers,
     without_token_layer,
 )
+from elmo_cli.options.output_format import PARQUET, format_of_suffix
 from elmo_cli.outputs.attributes import check_attributes, layers_of
 from elmo_cli.outputs.output_rows import LAYER_PREFIX, SENTENCE_NUMBER, VECTOR
 from elmo_cli.outputs.reader import Activations
@@ -257,7 +258,7 @@ def is_table(path: str | Path) -> bool:
             if not os.path.exists(path):
                 raise missing_file_error(path, InputError)
             raise _not_searched_error(path, format_name)
-    return name.endswith(".parquet")
+    return format_of_suffix(path) is PARQUET
 
 
 def _not_searched_error(path: str | Path, format_name: str) -> InputError:

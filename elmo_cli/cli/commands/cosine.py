@@ -26,7 +26,7 @@ from elmo_cli.cli.usage_errors import (
     swapped_error,
 )
 from elmo_cli.errors.exceptions import InputError, SettingsError
-from elmo_cli.errors.messages import literal
+from elmo_cli.errors.messages import Template, literal
 from elmo_cli.errors.wording import counted, excerpt
 from elmo_cli.options.fields import settings_from
 from elmo_cli.options.layers import parse_mean_layers
@@ -83,7 +83,7 @@ _ARGUMENTS = ("WORD", "SENTENCE1", "SENTENCE2")
 )
 @shared_options.cell_options(needs_header=True, requires=["--pairs"])
 @shared_options.tokenizer_options()
-@shared_options.model_options()
+@shared_options.model_options(may_carry=False)
 @shared_options.speed_options()
 def cosine(
     arguments: tuple[str, ...],
@@ -125,6 +125,11 @@ def cosine(
 
     model_settings = settings_from(ModelSettings, values)
     text_settings = settings_from(TextSettings, values)
+    if model_settings.state == "carry":
+        raise SettingsError(
+            Template("{--state carry}: pairs of sentences start from zero or warm"),
+            remedy="Choose {--state zero} or {--state warm}.",
+        )
 
     from elmo_cli.pretrained.find_model import resolve_model
 
