@@ -193,7 +193,7 @@ def test_an_error_names_the_variable_of_a_wrong_value(
         ("layers", "9", "expected all, top, average, word_emb, lstm1, lstm2 or "),
         ("device", "gpu", "expected auto, cpu, cuda, cuda:N or mps, found 'gpu'"),
         ("tokenizer", "mose", "expected auto, whitespace, moses, "),
-        ("state", "cold", "expected zero, warm or carry, found 'cold'"),
+        ("state", "cold", "expected zero or warm, found 'cold'"),
     ],
 )
 def test_an_error_of_the_library_names_the_variable(
