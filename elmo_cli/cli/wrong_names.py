@@ -208,7 +208,7 @@ def _example_value(option: click.Option) -> str:
 
 def example_of(command: click.Command) -> str:
     """Return the first example in the help of a command, or ""."""
-    example = re.search(rf"\$ (elmo {command.name}.*)", command.help or "")
+    example = re.search(rf"\$ (.*elmo {command.name}\b.*)", command.help or "")
     return f"Example: {example[1]}" if example is not None else ""
 
 

@@ -14,13 +14,13 @@ def completion(ctx: click.Context, shell: str) -> None:
     """Print a script for TAB completion in SHELL: bash, zsh or fish.
 
     \b
-    $ elmo completion bash > ~/.local/share/bash-completion/completions/elmo
-    $ elmo completion zsh > ~/.zfunc/_elmo
-    $ elmo completion fish > ~/.config/fish/completions/elmo.fish
+    $ eval "$(elmo completion bash)"
+    $ eval "$(elmo completion zsh)"
+    $ elmo completion fish | source
 
-    In a new shell, TAB then completes commands, options, files, columns, models,
-    formats, layers and devices. For zsh, the script must be a file _elmo in a folder of
-    $fpath.
+    TAB then completes commands, options, files, columns, models, formats, layers and
+    devices. To have that in every new shell, add the line to ~/.bashrc, to ~/.zshrc
+    after compinit, or to ~/.config/fish/config.fish.
     """
     shell_class = get_completion_class(shell)
     assert shell_class is not None
