@@ -179,11 +179,13 @@ def _state_option(*, may_carry: bool) -> Decorator:
     )
 
 
-def model_options(*, shows_files: bool = False, may_carry: bool = True) -> Decorator:
+def model_options(
+    *, shows_files: bool = False, may_carry: bool = True, **arguments: Any
+) -> Decorator:
     """Add --model, --state, and the options for the files of the model."""
     return option_group(
         "Model",
-        _model_option(),
+        _model_option(**arguments),
         _state_option(may_carry=may_carry),
         _single_files(shows_files=shows_files),
     )
@@ -194,7 +196,11 @@ def language_model_options(*, may_carry: bool = True) -> Decorator:
 
     def add(function: Any) -> Any:
         softmax = option_group("Model", softmax_option())
-        model = model_options(may_carry=may_carry)
+        model = model_options(
+            may_carry=may_carry,
+            help="Model with a softmax: mini, original, original-5.5b, hf:OWNER/NAME, "
+            "or the path of one that `elmo train` or `elmo convert` wrote.",
+        )
         return model(softmax(speed_options()(function)))
 
     return add

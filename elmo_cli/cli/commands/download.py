@@ -12,7 +12,8 @@ from elmo_cli.cli.value_completion import complete_models
 @shared_options.flag(
     "--with-softmax",
     help="Also download the softmax and its vocabulary, which `elmo perplexity`, `elmo "
-    "surprisal`, `elmo predict` and fine-tuning use.",
+    "surprisal`, `elmo predict` and fine-tuning use. Only original and original-5.5b "
+    "have one.",
 )
 @shared_options.path_option(
     "--from FILE|FOLDER",
@@ -37,8 +38,8 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     not downloaded again.
 
     Listed models are stored in the folder ELMO_CACHE (~/.cache/elmo-cli by default),
-    and models of the hub in HF_HOME. To delete a listed model, use `elmo models
-    --remove NAME`.
+    and models of the hub in HF_HOME (~/.cache/huggingface). To delete a listed model,
+    use `elmo models --remove NAME`.
 
     If you already have the files of a listed model, add --from. They are checked and
     copied, with the softmax if it is among them.

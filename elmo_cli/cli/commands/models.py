@@ -46,7 +46,9 @@ def models(
     $ elmo models
     $ elmo models --language fr
 
-    Each row is a model, whose name you give to --model. A hyphen means unknown.
+    Each row is a model, whose name you give to --model. A hyphen means unknown. All
+    models give vectors. For `elmo perplexity`, `elmo surprisal` and `elmo predict`, use
+    mini, original or original-5.5b: the others have no softmax.
 
     Models with the status bundled or downloaded work offline. An available model is
     downloaded on first use, or with `elmo download`. For a model with the status
