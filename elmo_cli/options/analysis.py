@@ -50,7 +50,7 @@ class ChangeSettings:
     )
     permutations: int = option(
         0,
-        "Add p, from N random divisions of the occurrences.",
+        "Add p, from N random divisions of the occurrences, such as 10000.",
         default_text="none",
         value="N",
     )

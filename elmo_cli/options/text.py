@@ -115,7 +115,7 @@ class TextSettings:
     text_column: str | None = option(
         None,
         "Column with the text, or with a list of tokens.",
-        default_text="a list in tokens, else text or tokens",
+        default_text="lists in tokens, else text, else tokens",
         value="NAME",
     )
     id_column: str | Sequence[str] | None = option(
@@ -148,6 +148,7 @@ class TextSettings:
     quotes: Quotes | None = option(
         None,
         "Quotes in csv or tsv enclose cells (csv) or are part of the text (none).",
+        default_text="csv, but a cell of tsv ends with its line",
         choices=QUOTES,
     )
     no_header: bool = option(

@@ -50,8 +50,8 @@ def convert(
 
     With --vocabulary-file, INPUT is a word-level LSTM language model of PyTorch, such
     as Gulordava's: an Embedding, an LSTM and a Linear, saved as a module or a state
-    dict. OUTPUT is a folder. Give it as --model to `elmo surprisal`, `elmo perplexity`
-    or `elmo predict`.
+    dict. Its vocabulary must contain <eos> and <unk>. OUTPUT is a folder. Give it as
+    --model to `elmo surprisal`, `elmo perplexity` or `elmo predict`.
 
     OUTPUT appears once it is complete.
     """

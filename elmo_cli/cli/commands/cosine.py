@@ -116,8 +116,8 @@ def cosine(
     separated by a tab, and each output line has their cosines. Any other line, such as
     a blank one, is an error (status 1). For a header and more columns, add --format.
 
-    In a table or pipe, a pair whose word is not found has empty cosines. A warning
-    counts such pairs, and the exit status is 0.
+    In a table or pipe, such a pair has empty cosines instead. A warning counts such
+    pairs, and the exit status is 0.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     _check_arguments(arguments, has_table=pairs is not None, reads_lines=reads_lines)

@@ -76,8 +76,8 @@ _WITHOUT_RAY = [("--engine", "none")]
     flag("--json", "as_json", requires=["--status"], help="With --status, print JSON."),
     flag(
         "--verify",
-        help="Read every part that is done, and embed damaged ones again. With "
-        "--status, only print them.",
+        help="Read every complete part, which can take long, and embed damaged ones "
+        "again. With --status, only print them.",
     ),
 )
 @shared_options.selection_options()
@@ -142,7 +142,9 @@ def distribute(
     per sentence.
 
     Ray runs the workers: on this machine, or with --address on a cluster. With --engine
-    none, this process does the work alone, or a share of it with --shard.
+    none, this process does the work alone, or a share of it with --shard. A worker or a
+    shard computes whole parts, so there must be at least as many parts: --status says
+    how many there are, and a smaller --part-size gives more.
 
     To resume an interrupted run, or to try failed parts again, repeat the command. Only
     the options under Workers, --device and --batch-tokens may change; otherwise, choose

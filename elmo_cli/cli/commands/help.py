@@ -55,7 +55,7 @@ def help(ctx: click.Context, topic: str | None) -> None:
     $ elmo help embed
     $ elmo help layers
 
-    Without an argument, `elmo help` lists the commands.
+    Without an argument, `elmo help` lists the commands. The topics are:
 
     \b
     formats   formats of inputs and outputs, columns, tokenizers

@@ -105,9 +105,10 @@ def neighbours(
     $ elmo neighbours --queries queries.csv v.hdf5 --format jsonl
     $ elmo neighbours --sentence "How do I open an account?" pooled.hdf5
 
-    FILE has the vectors of a corpus: HDF5 from `elmo embed`, any file from `elmo
-    occurrences`, a folder from `elmo distribute`, or a pattern such as '*.hdf5'.
-    Several files need the same model and layers. SENTENCE is embedded like FILE.
+    FILE has the vectors of a corpus: HDF5 (not Parquet) from `elmo embed`, any file
+    from `elmo occurrences`, a folder from `elmo distribute`, or a pattern such as
+    '*.hdf5'. Several files need the same model and layers. SENTENCE is embedded like
+    FILE.
 
     Each line of the output has a cosine, a line number (from 1) or id, and the sentence
     with the word in brackets. With several files, the path is added: v.hdf5:76.
@@ -118,8 +119,9 @@ def neighbours(
     times without --occurrence, you get an error (status 1).
 
     To search for many words, use --queries. The output is a table with a row for each
-    neighbour of each query. A query whose word is not found has no rows. A warning
-    counts such queries, and the exit status is 0.
+    neighbour of each query. If a word is missing, or occurs several times without its
+    occurrence, the query has no rows. A warning counts such queries, and the exit
+    status is 0.
     """
     has_query_option = sentence is not None or queries is not None
     query, paths = _split_arguments(arguments, are_files=has_query_option)

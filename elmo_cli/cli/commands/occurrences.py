@@ -59,9 +59,9 @@ def occurrences(
     $ elmo occurrences book.txt bank.hdf5 --words targets.txt --split-sentences
     $ zcat corpus.gz | elmo occurrences - bank.parquet --words targets.txt
 
-    INPUT is a text, a table or CoNLL-U, or - for standard input. Only sentences with a
-    target word are embedded. How often each word occurs is printed on standard error.
-    If none of them occurs, nothing is written, and the exit status is 1.
+    INPUT is a text, a table, JSON or CoNLL-U, or - for standard input. Only sentences
+    with a target word are embedded. How often each word occurs is printed on standard
+    error. If none of them occurs, nothing is written, and the exit status is 1.
 
     OUTPUT is Parquet (.parquet) or HDF5 (.hdf5). Parquet has one row per occurrence:
     its word, form, id, line (from 1), position (from 0), sentence and vector. HDF5 has

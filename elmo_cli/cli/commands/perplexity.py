@@ -64,7 +64,7 @@ def perplexity(
 
     INPUT is a text file, a table such as CSV, or - for standard input. If there is no
     such file, an INPUT with a space is the text itself. Texts may be raw or tokenized.
-    Blank lines do not count.
+    Blank lines do not count; with --per-sentence, each has a row.
 
     A lower perplexity means that the model expected the text more. The forward
     direction predicts each token and the end of the sentence, and the backward
@@ -72,7 +72,8 @@ def perplexity(
     probabilities of both.
 
     Words outside the vocabulary count as <UNK>. The column "known words" leaves them
-    out. Compare models only if they have the same vocabulary.
+    out. Its values can be higher, because <UNK> is often easy to predict. Compare
+    models only if they have the same vocabulary.
 
     With --per-sentence, you get a table with one row per sentence: its log
     probabilities (natural logarithms) and perplexities. The perplexity of all of them

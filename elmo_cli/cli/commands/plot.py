@@ -54,7 +54,7 @@ def plot(
     Each point is an occurrence. Similar ones are close together, so different uses of a
     word often form separate groups. Some points are labelled. In SVG and HTML, move the
     mouse over a point to see its sentence. Of more than 2,000 occurrences, a random
-    2,000 are drawn.
+    2,000 are drawn, the same ones each time.
 
     With pca, a message on standard error says how much of the variance the two axes
     show. A picture is no test: to measure the difference of two files, use `elmo

@@ -154,14 +154,15 @@ def train(
     $ elmo train text.txt --preset mini --validation-share 0.01 --output mine
     $ elmo train reviews.parquet --text-column review --preset mini --output mine
     $ elmo train '*.gz' --preset small --optimizer adagrad --output news
-    $ elmo train my.txt --init-from mini --learning-rate 5e-4 --output tuned
+    $ elmo train my.txt --init-from mini --learning-rate 4e-4 --output tuned
 
     INPUT is one or several files, or patterns in quotes, in any format that `elmo
     embed` reads. Training reads them several times, so standard input cannot be used.
     Texts may be raw or tokenized: the first file decides the tokenizer of all.
 
     To train a new model, choose its architecture with --preset or --options-file. To
-    fine-tune a model, use --init-from instead.
+    fine-tune a model, use --init-from instead. If its softmax is not on this computer,
+    a new one is trained.
 
     The folder of --output is the model: use it with --model FOLDER. Its card.md says
     how it was trained, and how good it is. With validation text, the perplexity is also

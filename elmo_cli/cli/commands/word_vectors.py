@@ -67,9 +67,9 @@ def word_vectors(
     $ elmo word-vectors --words vocab.txt spelling.hdf5
     $ elmo word-vectors --words vocab.txt softmax-vectors.hdf5 --softmax
 
-    INPUT is a text with one sentence per line, a table or CoNLL-U, or - for standard
-    input. The vector of a word is the mean over its occurrences in INPUT, so it
-    reflects what the word means there. Upper and lower case are different words.
+    INPUT is a text with one sentence per line, a table, JSON or CoNLL-U, or - for
+    standard input. The vector of a word is the mean over its occurrences in INPUT, so
+    it reflects what the word means there. Upper and lower case are different words.
 
     Without INPUT, the words of --words get the vectors of the token encoder, which
     reflect little more than spelling.
@@ -80,8 +80,8 @@ def word_vectors(
     .txt .vec .w2v  word2vec text; .gz may follow
     .bin            word2vec binary
     .npz            arrays "words" and "vectors", with INPUT also "counts"
-    .tsv            Embedding Projector; words.tsv has its words, and with
-                    INPUT their counts, in words.metadata.tsv
+    .tsv            Embedding Projector: vectors in words.tsv; words, and with
+                    INPUT counts, in words.metadata.tsv
     .hdf5 .h5       datasets "embedding", as in bilm-tf, "words", and with
                     INPUT "counts"
     """
