@@ -25,8 +25,8 @@ _CRC32_IN_FOOTER: Final = re.compile(
 _NO_FOOTER: Final = "magic bytes not found"
 """Part of pyarrow's error for a file without its end, where the footer is."""
 _LENGTH_BYTES: Final = 4
-_MAGIC: Final = b"PAR1"
-_END_BYTES: Final = _LENGTH_BYTES + len(_MAGIC)
+PARQUET_MAGIC: Final = b"PAR1"
+_END_BYTES: Final = _LENGTH_BYTES + len(PARQUET_MAGIC)
 _TAIL_BYTES: Final = 1 << 16
 """Number of bytes that are read at first: nearly all footers are smaller."""
 _METADATA_BYTES: Final = (1 << 31) - 1
@@ -128,13 +128,13 @@ def read_metadata(path: str | Path, file_system: Any = None) -> Any:
         if place[1] != _checksum_text(cleared):
             raise pyarrow.ArrowInvalid("the checksum of its footer is wrong")
     # Without the pages before it, the footer is a file too.
-    buffer = pyarrow.BufferReader(_MAGIC + tail)
+    buffer = pyarrow.BufferReader(PARQUET_MAGIC + tail)
     file = parquet.ParquetFile(buffer, thrift_string_size_limit=_METADATA_BYTES)
     return file.metadata
 
 
 def _footer_length(tail: bytes) -> int:
-    return int.from_bytes(tail[-_END_BYTES : -len(_MAGIC)], "little")
+    return int.from_bytes(tail[-_END_BYTES : -len(PARQUET_MAGIC)], "little")
 
 
 def _footer_of(tail: bytes) -> bytes:

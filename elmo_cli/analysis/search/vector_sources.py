@@ -27,7 +27,11 @@ from elmo_cli.errors.missing_files import missing_file_error
 from elmo_cli.errors.optional_imports import load_extra
 from elmo_cli.errors.wording import listed, shown, system_reason
 from elmo_cli.files.json_form import parse_json
-from elmo_cli.files.parquet_files import open_parquet, unreadable_reason
+from elmo_cli.files.parquet_files import (
+    PARQUET_MAGIC,
+    open_parquet,
+    unreadable_reason,
+)
 from elmo_cli.options.layers import (
     Layers,
     joins_token_layer,
@@ -247,7 +251,7 @@ def mean_of(values: AnyArray, rows: list[int] | None) -> AnyArray:
 
 
 def is_table(path: str | Path) -> bool:
-    """Return whether a path has the suffix of a table of target words.
+    """Return whether a path has the suffix or the content of a table of target words.
 
     Raises:
         InputError: The path has a suffix of a format that is not read.
@@ -258,7 +262,16 @@ def is_table(path: str | Path) -> bool:
             if not os.path.exists(path):
                 raise missing_file_error(path, InputError)
             raise _not_searched_error(path, format_name)
-    return format_of_suffix(path) is PARQUET
+    return format_of_suffix(path) is PARQUET or _begins_like_parquet(path)
+
+
+def _begins_like_parquet(path: str | Path) -> bool:
+    """Return whether a file begins like Parquet, whatever its name is."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
+    except OSError:  # What reads it says why.
+        return False
 
 
 def _not_searched_error(path: str | Path, format_name: str) -> InputError:
