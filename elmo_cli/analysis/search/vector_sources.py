@@ -267,6 +267,8 @@ def is_table(path: str | Path) -> bool:
 
 def _begins_like_parquet(path: str | Path) -> bool:
     """Return whether a file begins like Parquet, whatever its name is."""
+    if not os.path.isfile(path):  # Opening a named pipe would wait.
+        return False
     try:
         with open(path, "rb") as file:
             return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC

@@ -323,16 +323,14 @@ def test_a_table_of_target_words_is_recognized_by_its_content(
     pytest.importorskip("pyarrow")
     (tmp_path / "text.txt").write_text("The cat sat\nA cat ran\n")
     (tmp_path / "words.txt").write_text("cat\n")
-    paths = [tmp_path / name for name in ("cats.parquet", "cats.pq", "cats.table")]
-    for path in paths:
+    words = ["--words", str(tmp_path / "words.txt"), "--model", TINY]
+    query = np.ones(tiny.width)
+    for name in ("cats.parquet", "cats.pq", "cats.table"):
+        path = tmp_path / name
         result = elmo(
-            *("occurrences", tmp_path / "text.txt", path),
-            *("--words", tmp_path / "words.txt", "--model", TINY),
-            *("--format", "parquet"),
+            "occurrences", tmp_path / "text.txt", path, *words, "--format", "parquet"
         )
         assert result.exit_code == 0, result.output
-    query = np.ones(tiny.width)
-    for path in paths:
         nearest = find_neighbours(str(path), query, 9, layers="top").nearest
         assert {hit.location.number for hit in nearest} == {1, 2}
 
