@@ -30,7 +30,11 @@ LIKE_MISSING: Final = frozenset(
     [*_MISSING_WORDS.split(), *_MISSING_MARKS.split(), "#N/A N/A"]
 )
 """Texts that pandas reads as missing, quoted or not. R reads only `NA` as missing."""
-_NEEDS_QUOTES: Final = re.compile(r"""[",\t\r\n]|^$|^\s|\s$""")
+_NEEDS_QUOTES: Final = {
+    delimiter: re.compile(rf"""["\r\n{delimiter}]|^$|^\s|\s$""")
+    for delimiter in (",", "\t")
+}
+"""Texts that are quoted as cells, by the delimiter of the table."""
 _NO_COLUMNS: Final[Mapping[str, object]] = MappingProxyType({})
 
 
@@ -116,7 +120,8 @@ class RowPrinter:
             self.input_names = list(input_columns)
             new_names = renamed_columns(input_columns, taken=self._columns)
             names = [*self._columns, *new_names.values()]
-            yield delimiter.join(map(_quoted, names)) + "\n"
+            cells = [_quoted(name, delimiter) for name in names]
+            yield delimiter.join(cells) + "\n"
         unknown = input_columns.keys() - set(self.input_names)
         if unknown:
             raise InputError(
@@ -126,35 +131,38 @@ class RowPrinter:
                     "Use {--format jsonl}.",
                 ],
             )
-        last = [_exact_cell(input_columns.get(name)) for name in self.input_names]
+        last = [
+            _exact_cell(input_columns.get(name), delimiter) for name in self.input_names
+        ]
         for row in rows:
             for value in row:
                 if isinstance(value, str) and value in LIKE_MISSING:
                     self.like_missing[value] += 1
-            yield delimiter.join([*map(cell, row), *last]) + "\n"
+            cells = [cell(value, delimiter) for value in row]
+            yield delimiter.join([*cells, *last]) + "\n"
 
 
-def cell(value: object) -> str:
+def cell(value: object, delimiter: str = "\t") -> str:
     """Return a value as a cell. A float has six decimals, or near 0 six digits."""
     if isinstance(value, float):
         return f"{value:.6g}" if 0 < abs(value) < 1e-3 else f"{value:.6f}"
-    return _exact_cell(value)
+    return _exact_cell(value, delimiter)
 
 
-def _exact_cell(value: object) -> str:
+def _exact_cell(value: object, delimiter: str) -> str:
     """Return a value as a cell, from which it can be read back."""
     if value is None:
         return ""
     if isinstance(value, int):  # also a bool
         return str(int(value))
     if isinstance(value, (list, tuple, dict)):
-        return _quoted(json_text(value))
-    return _quoted(str(value))
+        return _quoted(json_text(value), delimiter)
+    return _quoted(str(value), delimiter)
 
 
-def _quoted(text: str) -> str:
-    """Return a text as a cell of CSV and TSV, in quotes if it needs them."""
-    if _NEEDS_QUOTES.search(text) is None:
+def _quoted(text: str, delimiter: str) -> str:
+    """Return a text as a cell of CSV or TSV, in quotes if it needs them."""
+    if _NEEDS_QUOTES[delimiter].search(text) is None:
         return text
     doubled = text.replace('"', '""')
     return f'"{doubled}"'

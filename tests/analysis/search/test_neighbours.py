@@ -323,7 +323,7 @@ def test_a_table_of_target_words_is_recognized_by_its_content(
     pytest.importorskip("pyarrow")
     (tmp_path / "text.txt").write_text("The cat sat\nA cat ran\n")
     (tmp_path / "words.txt").write_text("cat\n")
-    words = ["--words", str(tmp_path / "words.txt"), "--model", TINY]
+    words = ["--words", str(tmp_path / "words.txt"), "--model", str(TINY)]
     query = np.ones(tiny.width)
     for name in ("cats.parquet", "cats.pq", "cats.table"):
         path = tmp_path / name
