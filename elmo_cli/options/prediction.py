@@ -23,7 +23,7 @@ class PredictionSettings:
     )
     with_unknown: bool = option(
         False,
-        "Also show <UNK>, which never fills a gap.",
+        "Rank <UNK> like a word. It never fills a gap.",
     )
     each: bool = option(
         False, "Predict each token of the text from both sides, as if it were a gap."

@@ -44,7 +44,8 @@ class SurprisalSettings:
     frequencies: str | None = option(
         None,
         "Word counts for the log frequencies: one word and its count per line, or a "
-        "table with a header, such as SUBTLEX.",
+        "table with a header, such as SUBTLEX. Words are looked up as written, else in "
+        "lower case.",
         default_text="estimated from ranks in the vocabulary",
         value="FILE",
     )

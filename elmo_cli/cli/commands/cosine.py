@@ -112,12 +112,13 @@ def cosine(
     To compare many pairs, use --pairs with a table such as WiC. The output has a row
     for each pair: its number, the cosines, and the columns of TABLE.
 
-    In a pipe, type - instead of the sentences. Each input line has two sentences,
-    separated by a tab, and each output line has their cosines. Any other line, such as
-    a blank one, is an error (status 1). For a header and more columns, add --format.
+    In a pipe, type - instead of the sentences. Each input line must have two sentences,
+    separated by a tab, and each output line has their cosines. For a header and more
+    columns, add --format.
 
-    In a table or pipe, such a pair has empty cosines instead. A warning counts such
-    pairs, and the exit status is 0.
+    If WORD is missing, or occurs several times, in a pair of a table or pipe, the
+    cosines of this pair are empty. A warning counts such pairs, and the exit status is
+    0.
     """
     reads_lines = arguments[1:2] == (STANDARD_INPUT,)
     _check_arguments(arguments, has_table=pairs is not None, reads_lines=reads_lines)

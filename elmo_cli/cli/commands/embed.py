@@ -122,8 +122,8 @@ def embed(
     standard input. Raw text is tokenized; other text is split at spaces.
 
     OUTPUT is HDF5, unless its suffix or --format says otherwise. It has one array per
-    line, shaped (layers, tokens, width) and named by its id in INPUT or its number:
-    "0", "1", and so on. A blank line gets an empty array.
+    line, shaped (layers, tokens, width), or (tokens, width) for a single layer, and
+    named by its id in INPUT or its number, from "0" on. A blank line gets an empty one.
 
     OUTPUT appears once it is complete. To resume an interrupted run, repeat the
     command: HDF5 continues at its last checkpoint, other formats start over.

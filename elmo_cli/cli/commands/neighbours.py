@@ -82,8 +82,8 @@ if TYPE_CHECKING:
 @shared_options.cell_options(requires=["--queries"])
 @shared_options.file_options(
     help=(
-        "Model, if it was moved, or for vectors that another program wrote, which in "
-        "Parquet also need --layers."
+        "Needed only if the model was moved, or if another program wrote FILE (then "
+        "Parquet also needs --layers)."
     ),
     default_text="the model of FILE",
 )

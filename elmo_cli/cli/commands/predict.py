@@ -89,7 +89,8 @@ def predict(
     of a sentence (backward: the last token).
 
     <UNK> stands for all words outside the vocabulary. A message says how much of the
-    probability it takes, on average, if that is at least 0.1%. --with-unknown shows it.
+    probability it takes, on average, if that is at least 0.1%. With --with-unknown, it
+    is ranked like a word, so you see it if it is among the --top words.
 
     A gap is ___, _, [MASK] or [BLANK]. A text may have one. It is predicted from both
     sides, and so is each token with --each. Only words of the vocabulary can fill a

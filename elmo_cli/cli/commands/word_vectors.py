@@ -72,7 +72,7 @@ def word_vectors(
     it reflects what the word means there. Upper and lower case are different words.
 
     Without INPUT, the words of --words get the vectors of the token encoder, which
-    reflect little more than spelling.
+    reflect little more than spelling. They are half as wide as those from INPUT.
 
     Load OUTPUT in another program, such as gensim. Its suffix chooses the format:
 
@@ -80,8 +80,8 @@ def word_vectors(
     .txt .vec .w2v  word2vec text; .gz may follow
     .bin            word2vec binary
     .npz            arrays "words" and "vectors", with INPUT also "counts"
-    .tsv            Embedding Projector: vectors in words.tsv; words, and with
-                    INPUT counts, in words.metadata.tsv
+    .tsv            Embedding Projector; the words, and with INPUT counts, go
+                    to a second file, such as words.metadata.tsv
     .hdf5 .h5       datasets "embedding", as in bilm-tf, "words", and with
                     INPUT "counts"
     """
