@@ -113,8 +113,9 @@ def cosine(
     for each pair: its number, the cosines, and the columns of TABLE.
 
     In a pipe, type - instead of the sentences. Each input line must have two sentences,
-    separated by a tab, and each output line has their cosines. For a header and more
-    columns, add --format.
+    separated by a tab, and each output line has their cosines. Another line, such as a
+    blank one, stops the command (status 1). For a header and more columns, add
+    --format.
 
     If WORD is missing, or occurs several times, in a pair of a table or pipe, the
     cosines of this pair are empty. A warning counts such pairs, and the exit status is

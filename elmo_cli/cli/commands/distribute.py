@@ -143,9 +143,9 @@ def distribute(
 
     Ray (`pip install "elmo-cli[ray]"`) runs the workers: on this machine, or with
     --address on a cluster. With --engine none, this process does the work alone, or a
-    share of it with --shard. A worker or a shard computes whole parts, so there must be
-    at least as many parts: --status says how many there are, and a smaller --part-size
-    gives more.
+    share of it with --shard. A worker or a shard computes whole parts. If there are
+    fewer parts than workers, some have nothing to do: --status says how many parts
+    there are, and a smaller --part-size gives more.
 
     To resume an interrupted run, or to try failed parts again, repeat the command. Only
     the options under Workers, --device and --batch-tokens may change; otherwise, choose

@@ -37,7 +37,7 @@ def download(name: str, with_softmax: bool, sources: tuple[str, ...]) -> None:
     Face hub. Afterwards, --model NAME works offline. Files that are there already are
     not downloaded again.
 
-    Listed models are stored in the folder ELMO_CACHE (~/.cache/elmo-cli by default),
+    Listed models are stored in the folder ELMO_CACHE (by default ~/.cache/elmo-cli),
     and models of the hub in HF_HOME (~/.cache/huggingface). To delete a listed model,
     use `elmo models --remove NAME`.
 
