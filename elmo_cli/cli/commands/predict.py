@@ -96,7 +96,8 @@ def predict(
     sides, and so is each token with --each. Only words of the vocabulary can fill a
     gap, and their probabilities add up to 1.
 
-    --samples continues the text with random words, and prints its tokens.
+    --samples continues the text with random words to the end of the sentence, and
+    prints the tokens.
 
     For the probability of one given word in a text, use `elmo surprisal`.
     """
