@@ -363,9 +363,11 @@ def test_kills_at_random_moments_lose_nothing(
         assert child.exitcode in (0, -signal.SIGPROF)
         return bool(child.exitcode)
 
-    started = time.process_time()
     # By as many threads as the children: carried states let roundings grow.
     _embed_in_child(text, tmp_path / "whole.hdf5", settings)
+    # The first run in a process can take several times as long.
+    started = time.process_time()
+    _embed_in_child(text, tmp_path / "again.hdf5", settings)
     most = 2 * (time.process_time() - started)
     n_kills = 0
     were_kept = []
