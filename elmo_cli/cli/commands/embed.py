@@ -119,7 +119,7 @@ def embed(
     $ zcat text.gz | elmo embed - - --pooling mean --format jsonl > vectors.jsonl
 
     INPUT is a text, a table, JSON, CoNLL-U or FASTA, perhaps compressed, or - for
-    standard input. Raw text is tokenized; other text is split at spaces.
+    standard input. Raw text is tokenized. Tokenized text is split at spaces.
 
     OUTPUT is HDF5, unless its suffix or --format says otherwise. It has one array per
     line, shaped (layers, tokens, width), or (tokens, width) for a single layer, and
