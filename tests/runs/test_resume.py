@@ -256,6 +256,17 @@ def test_a_line_too_long_for_memory_keeps_the_last_checkpoint(
     assert_whole(text, "out.hdf5")
 
 
+def test_a_lock_that_a_kill_left_beside_a_complete_output_is_removed(
+    text: Path,
+) -> None:
+    embed(text, "out.hdf5")
+    lock = Path("out.hdf5.partial.lock")
+    lock.touch()
+    embed(text, "out.hdf5")
+    assert not lock.exists()
+    assert_whole(text, "out.hdf5")
+
+
 def test_two_runs_cannot_write_the_same_output(text: Path) -> None:
     def second() -> bool:
         with pytest.raises(OutputError, match="another process is writing it"):

@@ -89,13 +89,13 @@ def _not_a_log_error(path: Path) -> OutputError:
 
 
 def remove_leftovers(final: Path) -> None:
-    """Remove the log and the unfinished name of a complete file.
+    """Remove the log, the unfinished name and the lock of a complete file.
 
-    A kill has left them after the file got its own name.
+    A kill has left them after the file got its own name. The lock may be the last.
     """
     paths = unfinished_paths(final)
     with suppress(OSError, OutputError):
-        if not _has_leftovers(paths, final):
+        if not os.path.lexists(paths.lock) and not _has_leftovers(paths, final):
             return
         if os.path.lexists(paths.log):
             read_checkpoint_log(paths.log)
