@@ -100,8 +100,8 @@ def run_prediction(
                 answers = [_join_answers(answers)]
             names = record_names(next(numbers), record)
             for sentence_number, result in enumerate(answers, start=1):
-                shown = (*names, sentence_number) if numbers_sentences else names
-                write(ScoredRecord(names=shown, record=record, result=result))
+                own_names = (*names, sentence_number) if numbers_sentences else names
+                write(ScoredRecord(names=own_names, record=record, result=result))
                 summary.add(result)
     return summary
 
